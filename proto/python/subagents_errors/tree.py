@@ -1,0 +1,295 @@
+"""The exceptions themselves. See the package docstring for the tree."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One thing wrong with one field of a request.
+
+    Attributes:
+        field: path of the field as the proto names it, e.g. `calls[1].arguments_json`.
+        description: what is wrong and what would be right; safe to show to the caller.
+    """
+
+    field: str
+    description: str
+
+
+class SubagentsError(Exception):
+    """A call could not be carried out.
+
+    Args:
+        message: one sentence for the caller: what, where, what to do. Never holds the text of another exception.
+        metadata: short facts a program can act on; become `ErrorInfo.metadata`.
+        fields: what is wrong with which field; become `google.rpc.BadRequest`.
+        retry_after: how long to wait before trying again; becomes `google.rpc.RetryInfo`. None: no advice.
+    """
+
+    reason: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        fields: Sequence[FieldProblem] = (),
+        retry_after: timedelta | None = None,
+    ) -> None:
+        """Keep the parts; `str(error)` is the message."""
+        super().__init__(message)
+        self.message = message
+        self.metadata: Mapping[str, str] = dict(metadata or {})
+        self.fields: tuple[FieldProblem, ...] = tuple(fields)
+        self.retry_after = retry_after
+
+
+class InvalidRequest(SubagentsError):
+    """The request is wrong in itself. `fields` says where."""
+
+    reason = "INVALID_REQUEST"
+
+
+class MalformedMessage(InvalidRequest):
+    """The bytes are not a message of the expected type (truncated, bad UTF-8, too deep)."""
+
+    reason = "MALFORMED_MESSAGE"
+
+
+class NotKnown(SubagentsError):
+    """What was named does not exist."""
+
+    reason = "NOT_KNOWN"
+
+
+class UnknownOrchestrator(NotKnown):
+    """No definition with that id has sub-agents."""
+
+    reason = "UNKNOWN_ORCHESTRATOR"
+
+
+class UnknownDispatch(NotKnown):
+    """No dispatch with that id is kept here."""
+
+    reason = "UNKNOWN_DISPATCH"
+
+
+class UnknownCall(NotKnown):
+    """The dispatch has no call with that id."""
+
+    reason = "UNKNOWN_CALL"
+
+
+class UnknownChild(NotKnown):
+    """The turn has no child with that id."""
+
+    reason = "UNKNOWN_CHILD"
+
+
+class Refused(SubagentsError):
+    """The present state forbids it."""
+
+    reason = "REFUSED"
+
+
+class BindingDigestMismatch(Refused):
+    """The caller's binding digest is not that of the surface in the token. Bind again."""
+
+    reason = "BINDING_DIGEST_MISMATCH"
+
+
+class SurfaceTokenExpired(Refused):
+    """The surface token is too old, or this process no longer holds the definitions it was bound to. Bind again."""
+
+    reason = "SURFACE_TOKEN_EXPIRED"
+
+
+class TurnEnded(Refused):
+    """The turn was ended, by its parent or by the reaper."""
+
+    reason = "TURN_ENDED"
+
+
+class TooManyDispatches(Refused):
+    """The turn has used its `max_dispatches_per_turn`."""
+
+    reason = "TOO_MANY_DISPATCHES"
+
+
+class PriorContextMissing(Refused):
+    """`strict` is set, the calls switch intent, and `prior_context` is empty."""
+
+    reason = "PRIOR_CONTEXT_MISSING"
+
+
+class ChildClosed(Refused):
+    """The child is closed, or its state forbids what was asked."""
+
+    reason = "CHILD_CLOSED"
+
+
+class DefinitionNotHeld(Refused):
+    """The runner host does not hold the definition digest; send the card."""
+
+    reason = "DEFINITION_NOT_HELD"
+
+
+class Conflict(SubagentsError):
+    """Lost a compare-and-set: read again."""
+
+    reason = "CONFLICT"
+
+
+class AlreadyExists(SubagentsError):
+    """The same id was used for another request."""
+
+    reason = "ALREADY_EXISTS"
+
+
+class DispatchIdReused(AlreadyExists):
+    """`dispatch_id` already names a dispatch with other contents."""
+
+    reason = "DISPATCH_ID_REUSED"
+
+
+class TurnIdReused(AlreadyExists):
+    """`turn_id` already names a turn that was bound or ended with other contents."""
+
+    reason = "TURN_ID_REUSED"
+
+
+class Unauthenticated(SubagentsError):
+    """Who is calling is not proven."""
+
+    reason = "UNAUTHENTICATED"
+
+
+class BootSecretWrong(Unauthenticated):
+    """The boot secret is missing, repeated or wrong."""
+
+    reason = "BOOT_SECRET_WRONG"
+
+
+class SurfaceTokenInvalid(Unauthenticated):
+    """The surface token was not signed with this deployment's key, or was altered."""
+
+    reason = "SURFACE_TOKEN_INVALID"
+
+
+class GrantInvalid(Unauthenticated):
+    """The grant is missing, repeated, altered, or not one this sidecar minted."""
+
+    reason = "GRANT_INVALID"
+
+
+class NotAllowed(SubagentsError):
+    """Who is calling may not do this."""
+
+    reason = "NOT_ALLOWED"
+
+
+class CallerNotAllowed(NotAllowed):
+    """This kind of caller may not call this method."""
+
+    reason = "CALLER_NOT_ALLOWED"
+
+
+class WrongListener(NotAllowed):
+    """The method is not served on this listener."""
+
+    reason = "WRONG_LISTENER"
+
+
+class ToolNotAllowed(NotAllowed):
+    """The tool is not in the child's contract."""
+
+    reason = "TOOL_NOT_ALLOWED"
+
+
+class GrantSpent(NotAllowed):
+    """The attempt that the grant was minted for is over."""
+
+    reason = "GRANT_SPENT"
+
+
+class Overloaded(SubagentsError):
+    """Too much at once."""
+
+    reason = "OVERLOADED"
+
+
+class AdmissionRefused(Overloaded):
+    """As many turns or dispatches as this process accepts are in flight, or too little time is left to serve one."""
+
+    reason = "ADMISSION_REFUSED"
+
+
+class MessageTooLarge(Overloaded):
+    """The request, or one of its parts, is larger than the limit that `metadata` names."""
+
+    reason = "MESSAGE_TOO_LARGE"
+
+
+class ToolBudgetExhausted(Overloaded):
+    """The child has used up its tool calls."""
+
+    reason = "TOOL_BUDGET_EXHAUSTED"
+
+
+class OutOfTime(SubagentsError):
+    """The deadline leaves no room for the work."""
+
+    reason = "OUT_OF_TIME"
+
+
+class DeadlineTooShort(OutOfTime):
+    """The client's deadline is nearer than the margin that delivering the outcomes needs."""
+
+    reason = "DEADLINE_TOO_SHORT"
+
+
+class DependencyAway(SubagentsError):
+    """Something this needs is not there now."""
+
+    reason = "DEPENDENCY_AWAY"
+
+
+class Draining(DependencyAway):
+    """The process is shutting down and takes no new turns."""
+
+    reason = "DRAINING"
+
+
+class StoreUnavailable(DependencyAway):
+    """The store did not confirm the write, so the work was not started."""
+
+    reason = "STORE_UNAVAILABLE"
+
+
+class DefinitionsUnavailable(DependencyAway):
+    """No valid definitions have been loaded yet."""
+
+    reason = "DEFINITIONS_UNAVAILABLE"
+
+
+class InternalFault(SubagentsError):
+    """A defect of the sidecar. The message is neutral; details are in its log under the correlation id."""
+
+    reason = "INTERNAL_FAULT"
+
+
+def all_errors() -> Iterator[type[SubagentsError]]:
+    """Yield every class of the tree below the root, parents before children."""
+    pending: list[type[SubagentsError]] = SubagentsError.__subclasses__()
+    while pending:
+        cls = pending.pop(0)
+        yield cls
+        pending.extend(cls.__subclasses__())
+
+
+def error_of_reason(reason: str) -> type[SubagentsError] | None:
+    """Return the class that stands for `reason`, or None if this version does not know it."""
+    return next((cls for cls in all_errors() if cls.reason == reason), None)

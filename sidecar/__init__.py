@@ -1,0 +1,1 @@
+"""The dispatch sidecar: everything between a model's `ask_<id>` tool call and its result."""
