@@ -1,0 +1,282 @@
+"""The typed objects that plugins provide: runners, connectors, flag backends.
+
+pluggy hooks only *register* descriptors (`hookspecs.py`); during a turn the sidecar calls these protocols, with a
+deadline around each call. Whatever such an object raises is caught at its border: it can fail its own call, never more.
+In-process plugins are inside the trust zone; these contracts protect against mistakes, not against malice.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum, StrEnum, unique
+from typing import Protocol
+
+from sidecar.core.definitions.card import Card
+from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
+
+# --- Runner -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InheritedContext:
+    """What a sub-agent inherits; bounded, by reference where it could grow. Source: PC2-FR-5, TN-13, PC2-D-14.
+
+    Attributes:
+        locale, location: None means explicitly unknown.
+        prior_context: the orchestrator's summary; empty when there is none.
+        task_prompt: the user's message of this turn, if the client gave it.
+    """
+
+    principal: Principal
+    episode_id: EpisodeId
+    turn_id: TurnId
+    locale: str | None
+    location: str | None
+    prior_context: str = ""
+    task_prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One attempt of one child.
+
+    Attributes:
+        attempt: 1 for the first.
+        card: the definition as bound; a runner that keeps definitions looks at `card.digest` only.
+        arguments_json: what the model put into the tool call, checked against the card's schema.
+        contract_json: the delegation contract with SX's field names.
+        grant: bearer token for the tool gateway; valid for this attempt only.
+        timeout: time left for this attempt when `run` was called.
+    """
+
+    child_id: ChildId
+    attempt_id: AttemptId
+    attempt: int
+    card: Card
+    arguments_json: str
+    context: InheritedContext
+    prompt_prefix: str
+    prompt_suffix: str
+    contract_json: str
+    grant: str
+    timeout: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReported:
+    """Progress, as a typed identifier such as `searching_offers`; never prose. Source: PC2-FR-13a."""
+
+    type: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentMade:
+    """One `render_*` call: what the tool was given and the component it made. Source: PC1-FR-3c, PC1-FR-10b."""
+
+    name: str
+    tool_input_json: str
+    component_data_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class NarrationPart:
+    """A piece of the answer's text; pieces are joined in order."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported:
+    """Tokens used by the attempt so far (running totals, not differences)."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The attempt came to its end. Nothing after it counts.
+
+    Attributes:
+        data_unavailable: the sub-agent says that it had to answer without the data it needed (axis 2).
+    """
+
+    data_unavailable: bool = False
+
+
+RunnerEvent = StatusReported | ComponentMade | NarrationPart | UsageReported | RunFinished
+
+
+class RunnerError(Exception):
+    """The attempt failed (axis 1).
+
+    Args:
+        detail: for the operator's timeline; never shown to a model or user.
+        transient: whether another attempt may succeed; only then the contract's retries are used.
+        unreachable: the host could not be reached at all.
+    """
+
+    def __init__(self, detail: str, *, transient: bool = False, unreachable: bool = False) -> None:
+        """Keep the parts."""
+        super().__init__(detail)
+        self.detail = detail
+        self.transient = transient
+        self.unreachable = unreachable
+
+
+class Runner(Protocol):
+    """Executes sub-agents.
+
+    `run` yields events until `RunFinished`, raises `RunnerError`, or is cancelled. It must end soon after being
+    cancelled; if it does not, it is abandoned and what it still yields is thrown away.
+    """
+
+    @property
+    def target(self) -> str:
+        """Names what fails together, for the breaker; e.g. the host's address."""
+        ...
+
+    def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Execute one attempt."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Called once, at shutdown."""
+        ...
+
+
+# --- Connector --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EnricherCall:
+    """One request to a data service on the user's behalf. Source: PC2-FR-11, REQUIREMENTS 6.5.
+
+    Attributes:
+        principal: filled in by the gateway, never by the child.
+        nonce: to be echoed in the envelope; None if the service does not do that.
+        timeout: for the whole exchange.
+        trace_headers: W3C trace context to pass on.
+    """
+
+    tool_id: ToolId
+    endpoint: str
+    domain_type: str
+    enricher_id: str
+    principal: Principal
+    arguments_json: str
+    nonce: str | None
+    timeout: timedelta
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EnricherAnswer:
+    """The envelope as it came, unopened: nothing may read it before the principal check."""
+
+    body: bytes
+
+    def __repr__(self) -> str:
+        """Show the size only, so that no log line can hold an unchecked payload."""
+        return f"EnricherAnswer({len(self.body)} bytes)"
+
+
+@unique
+class RefusalKind(StrEnum):
+    """Why there is no envelope."""
+
+    MISSING_PRINCIPAL = "missing_principal"
+    """The service answered 400 missing_principal. Source: PC2-D-32."""
+    PRINCIPAL_MISMATCH = "principal_mismatch"
+    """The service answered 403 principal_mismatch. Source: PC2-D-33."""
+    UNAVAILABLE = "unavailable"
+    TIMEOUT = "timeout"
+    TOO_LARGE = "too_large"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class EnricherRefused:
+    """The service gave no envelope."""
+
+    kind: RefusalKind
+
+
+EnricherReply = EnricherAnswer | EnricherRefused
+
+
+class Connector(Protocol):
+    """Carries one request to a data service and brings the raw envelope back. Never retries, never opens the body."""
+
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        """Send `call`; whatever goes wrong comes back as `EnricherRefused`."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Called once, at shutdown."""
+        ...
+
+
+# --- Flag backend -----------------------------------------------------------------------------------------------------
+
+
+@unique
+class FlagValue(Enum):
+    """What a flag read gives. Unreachable is a value of its own, never taken for off. Source: PF1-T-19, TN-57."""
+
+    ON = "on"
+    OFF = "off"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class FlagReport:
+    """What a backend knew at its last confirmed contact.
+
+    Attributes:
+        on: names of the flags that are on for everybody the flag's own targeting admits.
+        revision: changes whenever the content does; for cohorts and logs.
+    """
+
+    on: frozenset[str]
+    revision: str
+
+
+class FlagBackend(Protocol):
+    """Brings flag states; decisions never wait for it, they read the last report. Source: PF1-NFR-4b, TN-8."""
+
+    async def fetch(self) -> FlagReport:
+        """Return the present state, or raise: then the last report ages and goes stale after the configured time."""
+        ...
+
+    async def changed(self) -> None:
+        """Return when a fetch would give something new; may wait for ever. The sidecar also fetches on a timer."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Called once, at shutdown."""
+        ...
+
+
+__all__: Sequence[str] = (
+    "ComponentMade",
+    "Connector",
+    "EnricherAnswer",
+    "EnricherCall",
+    "EnricherRefused",
+    "EnricherReply",
+    "FlagBackend",
+    "FlagReport",
+    "FlagValue",
+    "InheritedContext",
+    "NarrationPart",
+    "RefusalKind",
+    "RunFinished",
+    "RunRequest",
+    "Runner",
+    "RunnerError",
+    "RunnerEvent",
+    "StatusReported",
+    "UsageReported",
+)
