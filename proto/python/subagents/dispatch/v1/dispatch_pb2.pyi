@@ -1,0 +1,347 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
+from subagents.dispatch.v1 import routing_pb2 as _routing_pb2
+from subagents.dispatch.v1 import surface_pb2 as _surface_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class StartState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    START_STATE_UNSPECIFIED: _ClassVar[StartState]
+    START_STATE_STARTED: _ClassVar[StartState]
+    START_STATE_ATTACHED: _ClassVar[StartState]
+
+class TurnSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TURN_SOURCE_UNSPECIFIED: _ClassVar[TurnSource]
+    TURN_SOURCE_CHAT: _ClassVar[TurnSource]
+    TURN_SOURCE_SCHEDULED: _ClassVar[TurnSource]
+    TURN_SOURCE_NOTIFICATION: _ClassVar[TurnSource]
+
+class OnDisconnect(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_DISCONNECT_UNSPECIFIED: _ClassVar[OnDisconnect]
+    ON_DISCONNECT_CANCEL: _ClassVar[OnDisconnect]
+    ON_DISCONNECT_CONTINUE: _ClassVar[OnDisconnect]
+    ON_DISCONNECT_CONTINUE_UNTIL: _ClassVar[OnDisconnect]
+
+class CallState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CALL_STATE_UNSPECIFIED: _ClassVar[CallState]
+    CALL_STATE_WAITING: _ClassVar[CallState]
+    CALL_STATE_RUNNING: _ClassVar[CallState]
+    CALL_STATE_SETTLED: _ClassVar[CallState]
+
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    VERDICT_ACCEPTED: _ClassVar[Verdict]
+    VERDICT_REJECTED: _ClassVar[Verdict]
+START_STATE_UNSPECIFIED: StartState
+START_STATE_STARTED: StartState
+START_STATE_ATTACHED: StartState
+TURN_SOURCE_UNSPECIFIED: TurnSource
+TURN_SOURCE_CHAT: TurnSource
+TURN_SOURCE_SCHEDULED: TurnSource
+TURN_SOURCE_NOTIFICATION: TurnSource
+ON_DISCONNECT_UNSPECIFIED: OnDisconnect
+ON_DISCONNECT_CANCEL: OnDisconnect
+ON_DISCONNECT_CONTINUE: OnDisconnect
+ON_DISCONNECT_CONTINUE_UNTIL: OnDisconnect
+CALL_STATE_UNSPECIFIED: CallState
+CALL_STATE_WAITING: CallState
+CALL_STATE_RUNNING: CallState
+CALL_STATE_SETTLED: CallState
+VERDICT_UNSPECIFIED: Verdict
+VERDICT_ACCEPTED: Verdict
+VERDICT_REJECTED: Verdict
+
+class BindTurnRequest(_message.Message):
+    __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date")
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ORCHESTRATOR_ID_FIELD_NUMBER: _ClassVar[int]
+    LOCALE_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    EXPERIMENT_ARM_FIELD_NUMBER: _ClassVar[int]
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    turn_id: str
+    episode_id: str
+    principal: str
+    source: TurnSource
+    orchestrator_id: str
+    locale: str
+    location: str
+    experiment_arm: str
+    date: str
+    def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ...) -> None: ...
+
+class BindTurnResponse(_message.Message):
+    __slots__ = ("surface", "surface_token", "expires_at", "state")
+    SURFACE_FIELD_NUMBER: _ClassVar[int]
+    SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    surface: _surface_pb2.Surface
+    surface_token: str
+    expires_at: _timestamp_pb2.Timestamp
+    state: StartState
+    def __init__(self, surface: _Optional[_Union[_surface_pb2.Surface, _Mapping]] = ..., surface_token: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[StartState, str]] = ...) -> None: ...
+
+class ToolCall(_message.Message):
+    __slots__ = ("call_id", "tool_name", "arguments_json")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    call_id: str
+    tool_name: str
+    arguments_json: str
+    def __init__(self, call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
+
+class DispatchRequest(_message.Message):
+    __slots__ = ("surface_token", "binding_digest", "dispatch_id", "calls", "declared_intent_count", "prior_context", "task_prompt", "on_disconnect", "continue_for")
+    SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    BINDING_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_INTENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PRIOR_CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    TASK_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    ON_DISCONNECT_FIELD_NUMBER: _ClassVar[int]
+    CONTINUE_FOR_FIELD_NUMBER: _ClassVar[int]
+    surface_token: str
+    binding_digest: str
+    dispatch_id: str
+    calls: _containers.RepeatedCompositeFieldContainer[ToolCall]
+    declared_intent_count: int
+    prior_context: str
+    task_prompt: str
+    on_disconnect: OnDisconnect
+    continue_for: _duration_pb2.Duration
+    def __init__(self, surface_token: _Optional[str] = ..., binding_digest: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., declared_intent_count: _Optional[int] = ..., prior_context: _Optional[str] = ..., task_prompt: _Optional[str] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., continue_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class DispatchResponse(_message.Message):
+    __slots__ = ("frame",)
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    frame: DispatchFrame
+    def __init__(self, frame: _Optional[_Union[DispatchFrame, _Mapping]] = ...) -> None: ...
+
+class DispatchFrame(_message.Message):
+    __slots__ = ("snapshot", "events", "result")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: DispatchSnapshot
+    events: _containers.RepeatedCompositeFieldContainer[DispatchEvent]
+    result: DispatchResult
+    def __init__(self, snapshot: _Optional[_Union[DispatchSnapshot, _Mapping]] = ..., events: _Optional[_Iterable[_Union[DispatchEvent, _Mapping]]] = ..., result: _Optional[_Union[DispatchResult, _Mapping]] = ...) -> None: ...
+
+class DispatchSnapshot(_message.Message):
+    __slots__ = ("dispatch_id", "state", "sequence", "calls")
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    dispatch_id: str
+    state: StartState
+    sequence: int
+    calls: _containers.RepeatedCompositeFieldContainer[CallSnapshot]
+    def __init__(self, dispatch_id: _Optional[str] = ..., state: _Optional[_Union[StartState, str]] = ..., sequence: _Optional[int] = ..., calls: _Optional[_Iterable[_Union[CallSnapshot, _Mapping]]] = ...) -> None: ...
+
+class CallSnapshot(_message.Message):
+    __slots__ = ("call_id", "sub_agent_id", "child_id", "state")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CHILD_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    call_id: str
+    sub_agent_id: str
+    child_id: str
+    state: CallState
+    def __init__(self, call_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., child_id: _Optional[str] = ..., state: _Optional[_Union[CallState, str]] = ...) -> None: ...
+
+class DispatchEvent(_message.Message):
+    __slots__ = ("sequence", "time", "call_id", "state_changed", "status", "gap")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    time: _timestamp_pb2.Timestamp
+    call_id: str
+    state_changed: CallStateChanged
+    status: StatusUpdate
+    gap: Gap
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call_id: _Optional[str] = ..., state_changed: _Optional[_Union[CallStateChanged, _Mapping]] = ..., status: _Optional[_Union[StatusUpdate, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ...) -> None: ...
+
+class CallStateChanged(_message.Message):
+    __slots__ = ("state", "outcome")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    state: CallState
+    outcome: _outcome_pb2.Outcome
+    def __init__(self, state: _Optional[_Union[CallState, str]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ...) -> None: ...
+
+class StatusUpdate(_message.Message):
+    __slots__ = ("type", "sub_agent_ids", "count", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    SUB_AGENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    sub_agent_ids: _containers.RepeatedScalarFieldContainer[str]
+    count: int
+    attributes: _containers.ScalarMap[str, str]
+    def __init__(self, type: _Optional[str] = ..., sub_agent_ids: _Optional[_Iterable[str]] = ..., count: _Optional[int] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Gap(_message.Message):
+    __slots__ = ("from_sequence", "to_sequence")
+    FROM_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TO_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    from_sequence: int
+    to_sequence: int
+    def __init__(self, from_sequence: _Optional[int] = ..., to_sequence: _Optional[int] = ...) -> None: ...
+
+class DispatchResult(_message.Message):
+    __slots__ = ("outcomes", "intents", "cap", "overhead")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    INTENTS_FIELD_NUMBER: _ClassVar[int]
+    CAP_FIELD_NUMBER: _ClassVar[int]
+    OVERHEAD_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[_outcome_pb2.CallOutcome]
+    intents: _outcome_pb2.IntentReport
+    cap: _outcome_pb2.CapBehaviour
+    overhead: _duration_pb2.Duration
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[_outcome_pb2.CallOutcome, _Mapping]]] = ..., intents: _Optional[_Union[_outcome_pb2.IntentReport, _Mapping]] = ..., cap: _Optional[_Union[_outcome_pb2.CapBehaviour, str]] = ..., overhead: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class DispatchUnaryRequest(_message.Message):
+    __slots__ = ("dispatch",)
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    dispatch: DispatchRequest
+    def __init__(self, dispatch: _Optional[_Union[DispatchRequest, _Mapping]] = ...) -> None: ...
+
+class DispatchUnaryResponse(_message.Message):
+    __slots__ = ("state", "result")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    state: StartState
+    result: DispatchResult
+    def __init__(self, state: _Optional[_Union[StartState, str]] = ..., result: _Optional[_Union[DispatchResult, _Mapping]] = ...) -> None: ...
+
+class ResumeDispatchRequest(_message.Message):
+    __slots__ = ("surface_token", "dispatch_id", "after_sequence")
+    SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    surface_token: str
+    dispatch_id: str
+    after_sequence: int
+    def __init__(self, surface_token: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
+
+class ResumeDispatchResponse(_message.Message):
+    __slots__ = ("frame",)
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    frame: DispatchFrame
+    def __init__(self, frame: _Optional[_Union[DispatchFrame, _Mapping]] = ...) -> None: ...
+
+class CancelCallRequest(_message.Message):
+    __slots__ = ("surface_token", "dispatch_id", "call_id")
+    SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    surface_token: str
+    dispatch_id: str
+    call_id: str
+    def __init__(self, surface_token: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class CancelCallResponse(_message.Message):
+    __slots__ = ("cancelled",)
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    cancelled: bool
+    def __init__(self, cancelled: _Optional[bool] = ...) -> None: ...
+
+class CloseChildRequest(_message.Message):
+    __slots__ = ("surface_token", "child_id", "verdict", "reason")
+    SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CHILD_ID_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    surface_token: str
+    child_id: str
+    verdict: Verdict
+    reason: str
+    def __init__(self, surface_token: _Optional[str] = ..., child_id: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CloseChildResponse(_message.Message):
+    __slots__ = ("child",)
+    CHILD_FIELD_NUMBER: _ClassVar[int]
+    child: ChildSummary
+    def __init__(self, child: _Optional[_Union[ChildSummary, _Mapping]] = ...) -> None: ...
+
+class Integration(_message.Message):
+    __slots__ = ("child_id", "verdict", "reason")
+    CHILD_ID_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    child_id: str
+    verdict: Verdict
+    reason: str
+    def __init__(self, child_id: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class EndTurnRequest(_message.Message):
+    __slots__ = ("surface_token", "integrations", "narration", "declared_intent_count")
+    SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    INTEGRATIONS_FIELD_NUMBER: _ClassVar[int]
+    NARRATION_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_INTENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    surface_token: str
+    integrations: _containers.RepeatedCompositeFieldContainer[Integration]
+    narration: str
+    declared_intent_count: int
+    def __init__(self, surface_token: _Optional[str] = ..., integrations: _Optional[_Iterable[_Union[Integration, _Mapping]]] = ..., narration: _Optional[str] = ..., declared_intent_count: _Optional[int] = ...) -> None: ...
+
+class EndTurnResponse(_message.Message):
+    __slots__ = ("state", "children", "gate_passed", "routing_decision")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    GATE_PASSED_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_DECISION_FIELD_NUMBER: _ClassVar[int]
+    state: StartState
+    children: _containers.RepeatedCompositeFieldContainer[ChildSummary]
+    gate_passed: bool
+    routing_decision: _routing_pb2.RoutingDecision
+    def __init__(self, state: _Optional[_Union[StartState, str]] = ..., children: _Optional[_Iterable[_Union[ChildSummary, _Mapping]]] = ..., gate_passed: _Optional[bool] = ..., routing_decision: _Optional[_Union[_routing_pb2.RoutingDecision, _Mapping]] = ...) -> None: ...
+
+class ChildSummary(_message.Message):
+    __slots__ = ("child_id", "sub_agent_id", "step_idx", "final_status", "close_reason")
+    CHILD_ID_FIELD_NUMBER: _ClassVar[int]
+    SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_IDX_FIELD_NUMBER: _ClassVar[int]
+    FINAL_STATUS_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    child_id: str
+    sub_agent_id: str
+    step_idx: int
+    final_status: str
+    close_reason: str
+    def __init__(self, child_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., step_idx: _Optional[int] = ..., final_status: _Optional[str] = ..., close_reason: _Optional[str] = ...) -> None: ...

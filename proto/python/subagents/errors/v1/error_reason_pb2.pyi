@@ -1,0 +1,146 @@
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ERROR_REASON_UNSPECIFIED: _ClassVar[ErrorReason]
+    ERROR_REASON_INVALID_REQUEST: _ClassVar[ErrorReason]
+    ERROR_REASON_NOT_KNOWN: _ClassVar[ErrorReason]
+    ERROR_REASON_REFUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_CONFLICT: _ClassVar[ErrorReason]
+    ERROR_REASON_ALREADY_EXISTS: _ClassVar[ErrorReason]
+    ERROR_REASON_UNAUTHENTICATED: _ClassVar[ErrorReason]
+    ERROR_REASON_NOT_ALLOWED: _ClassVar[ErrorReason]
+    ERROR_REASON_OVERLOADED: _ClassVar[ErrorReason]
+    ERROR_REASON_OUT_OF_TIME: _ClassVar[ErrorReason]
+    ERROR_REASON_DEPENDENCY_AWAY: _ClassVar[ErrorReason]
+    ERROR_REASON_INTERNAL_FAULT: _ClassVar[ErrorReason]
+    ERROR_REASON_MALFORMED_MESSAGE: _ClassVar[ErrorReason]
+    ERROR_REASON_UNKNOWN_ORCHESTRATOR: _ClassVar[ErrorReason]
+    ERROR_REASON_UNKNOWN_DISPATCH: _ClassVar[ErrorReason]
+    ERROR_REASON_UNKNOWN_CALL: _ClassVar[ErrorReason]
+    ERROR_REASON_UNKNOWN_CHILD: _ClassVar[ErrorReason]
+    ERROR_REASON_BINDING_DIGEST_MISMATCH: _ClassVar[ErrorReason]
+    ERROR_REASON_SURFACE_TOKEN_EXPIRED: _ClassVar[ErrorReason]
+    ERROR_REASON_TURN_ENDED: _ClassVar[ErrorReason]
+    ERROR_REASON_TOO_MANY_DISPATCHES: _ClassVar[ErrorReason]
+    ERROR_REASON_PRIOR_CONTEXT_MISSING: _ClassVar[ErrorReason]
+    ERROR_REASON_CHILD_CLOSED: _ClassVar[ErrorReason]
+    ERROR_REASON_DEFINITION_NOT_HELD: _ClassVar[ErrorReason]
+    ERROR_REASON_DISPATCH_ID_REUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_TURN_ID_REUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_BOOT_SECRET_WRONG: _ClassVar[ErrorReason]
+    ERROR_REASON_SURFACE_TOKEN_INVALID: _ClassVar[ErrorReason]
+    ERROR_REASON_GRANT_INVALID: _ClassVar[ErrorReason]
+    ERROR_REASON_CALLER_NOT_ALLOWED: _ClassVar[ErrorReason]
+    ERROR_REASON_WRONG_LISTENER: _ClassVar[ErrorReason]
+    ERROR_REASON_TOOL_NOT_ALLOWED: _ClassVar[ErrorReason]
+    ERROR_REASON_GRANT_SPENT: _ClassVar[ErrorReason]
+    ERROR_REASON_ADMISSION_REFUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_MESSAGE_TOO_LARGE: _ClassVar[ErrorReason]
+    ERROR_REASON_TOOL_BUDGET_EXHAUSTED: _ClassVar[ErrorReason]
+    ERROR_REASON_DEADLINE_TOO_SHORT: _ClassVar[ErrorReason]
+    ERROR_REASON_DRAINING: _ClassVar[ErrorReason]
+    ERROR_REASON_STORE_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_DEFINITIONS_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_ATTEMPT_TIMEOUT: _ClassVar[ErrorReason]
+    ERROR_REASON_JOIN_DEADLINE: _ClassVar[ErrorReason]
+    ERROR_REASON_RUNNER_IDLE: _ClassVar[ErrorReason]
+    ERROR_REASON_RUNNER_FAILED: _ClassVar[ErrorReason]
+    ERROR_REASON_RUNNER_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_RUNNER_BREAKER_OPEN: _ClassVar[ErrorReason]
+    ERROR_REASON_RESULT_INVALID: _ClassVar[ErrorReason]
+    ERROR_REASON_RESULT_TOO_LARGE: _ClassVar[ErrorReason]
+    ERROR_REASON_RECORD_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_CALL_CANCELLED: _ClassVar[ErrorReason]
+    ERROR_REASON_TURN_OVER: _ClassVar[ErrorReason]
+    ERROR_REASON_INTERNAL: _ClassVar[ErrorReason]
+    ERROR_REASON_SIDECAR_UNREACHABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_DATA_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_BUDGET_EXHAUSTED: _ClassVar[ErrorReason]
+    ERROR_REASON_OVER_CAP: _ClassVar[ErrorReason]
+    ERROR_REASON_UNKNOWN_TOOL: _ClassVar[ErrorReason]
+    ERROR_REASON_ARGUMENTS_INVALID: _ClassVar[ErrorReason]
+    ERROR_REASON_NOT_STARTED: _ClassVar[ErrorReason]
+
+class FailureAxis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FAILURE_AXIS_UNSPECIFIED: _ClassVar[FailureAxis]
+    FAILURE_AXIS_EXECUTION: _ClassVar[FailureAxis]
+    FAILURE_AXIS_DATA: _ClassVar[FailureAxis]
+ERROR_REASON_UNSPECIFIED: ErrorReason
+ERROR_REASON_INVALID_REQUEST: ErrorReason
+ERROR_REASON_NOT_KNOWN: ErrorReason
+ERROR_REASON_REFUSED: ErrorReason
+ERROR_REASON_CONFLICT: ErrorReason
+ERROR_REASON_ALREADY_EXISTS: ErrorReason
+ERROR_REASON_UNAUTHENTICATED: ErrorReason
+ERROR_REASON_NOT_ALLOWED: ErrorReason
+ERROR_REASON_OVERLOADED: ErrorReason
+ERROR_REASON_OUT_OF_TIME: ErrorReason
+ERROR_REASON_DEPENDENCY_AWAY: ErrorReason
+ERROR_REASON_INTERNAL_FAULT: ErrorReason
+ERROR_REASON_MALFORMED_MESSAGE: ErrorReason
+ERROR_REASON_UNKNOWN_ORCHESTRATOR: ErrorReason
+ERROR_REASON_UNKNOWN_DISPATCH: ErrorReason
+ERROR_REASON_UNKNOWN_CALL: ErrorReason
+ERROR_REASON_UNKNOWN_CHILD: ErrorReason
+ERROR_REASON_BINDING_DIGEST_MISMATCH: ErrorReason
+ERROR_REASON_SURFACE_TOKEN_EXPIRED: ErrorReason
+ERROR_REASON_TURN_ENDED: ErrorReason
+ERROR_REASON_TOO_MANY_DISPATCHES: ErrorReason
+ERROR_REASON_PRIOR_CONTEXT_MISSING: ErrorReason
+ERROR_REASON_CHILD_CLOSED: ErrorReason
+ERROR_REASON_DEFINITION_NOT_HELD: ErrorReason
+ERROR_REASON_DISPATCH_ID_REUSED: ErrorReason
+ERROR_REASON_TURN_ID_REUSED: ErrorReason
+ERROR_REASON_BOOT_SECRET_WRONG: ErrorReason
+ERROR_REASON_SURFACE_TOKEN_INVALID: ErrorReason
+ERROR_REASON_GRANT_INVALID: ErrorReason
+ERROR_REASON_CALLER_NOT_ALLOWED: ErrorReason
+ERROR_REASON_WRONG_LISTENER: ErrorReason
+ERROR_REASON_TOOL_NOT_ALLOWED: ErrorReason
+ERROR_REASON_GRANT_SPENT: ErrorReason
+ERROR_REASON_ADMISSION_REFUSED: ErrorReason
+ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason
+ERROR_REASON_TOOL_BUDGET_EXHAUSTED: ErrorReason
+ERROR_REASON_DEADLINE_TOO_SHORT: ErrorReason
+ERROR_REASON_DRAINING: ErrorReason
+ERROR_REASON_STORE_UNAVAILABLE: ErrorReason
+ERROR_REASON_DEFINITIONS_UNAVAILABLE: ErrorReason
+ERROR_REASON_ATTEMPT_TIMEOUT: ErrorReason
+ERROR_REASON_JOIN_DEADLINE: ErrorReason
+ERROR_REASON_RUNNER_IDLE: ErrorReason
+ERROR_REASON_RUNNER_FAILED: ErrorReason
+ERROR_REASON_RUNNER_UNAVAILABLE: ErrorReason
+ERROR_REASON_RUNNER_BREAKER_OPEN: ErrorReason
+ERROR_REASON_RESULT_INVALID: ErrorReason
+ERROR_REASON_RESULT_TOO_LARGE: ErrorReason
+ERROR_REASON_RECORD_UNAVAILABLE: ErrorReason
+ERROR_REASON_CALL_CANCELLED: ErrorReason
+ERROR_REASON_TURN_OVER: ErrorReason
+ERROR_REASON_INTERNAL: ErrorReason
+ERROR_REASON_SIDECAR_UNREACHABLE: ErrorReason
+ERROR_REASON_DATA_UNAVAILABLE: ErrorReason
+ERROR_REASON_BUDGET_EXHAUSTED: ErrorReason
+ERROR_REASON_OVER_CAP: ErrorReason
+ERROR_REASON_UNKNOWN_TOOL: ErrorReason
+ERROR_REASON_ARGUMENTS_INVALID: ErrorReason
+ERROR_REASON_NOT_STARTED: ErrorReason
+FAILURE_AXIS_UNSPECIFIED: FailureAxis
+FAILURE_AXIS_EXECUTION: FailureAxis
+FAILURE_AXIS_DATA: FailureAxis
+
+class CallStatus(_message.Message):
+    __slots__ = ("reason", "axis", "message")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    reason: ErrorReason
+    axis: FailureAxis
+    message: str
+    def __init__(self, reason: _Optional[_Union[ErrorReason, str]] = ..., axis: _Optional[_Union[FailureAxis, str]] = ..., message: _Optional[str] = ...) -> None: ...
