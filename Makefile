@@ -1,0 +1,85 @@
+# Everything a person or a pipeline does here. `make` alone explains.
+
+PYTHON ?= python3
+VENV   := .venv
+DEMO   := .demo-venv
+BIN    := $(VENV)/bin
+OWN    := . proto/python clients/python
+OWN_TEST := $(OWN) plugins/conformance
+PROJECTS := pyproject.toml $(wildcard proto/python/pyproject.toml clients/python/pyproject.toml plugins/*/pyproject.toml)
+TYPED  := sidecar proto/python/subagents_errors clients/python/subagents_client plugins/conformance/sidecar_conformance examples scripts tests/support
+LINTED := .
+PYTEST ?= $(BIN)/python -m pytest
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.PHONY: help demo test check lint types protos bench torture proto lock clean
+
+help: ## what can be asked for
+	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
+	@printf '\nStart with `make demo`. Before a commit: `make check`; what the pipeline runs: `make test`.\n'
+	@printf 'Another interpreter: make PYTHON=python3.12 ...   Some tests only: make test ARGS="-k cap"\n\n'
+
+# -- the two virtual environments; rebuilt only when a lock or a pyproject has changed -------------------------------
+
+define install
+	@printf '== %s: installing %s (once; again only when the lock changes)\n' "$(1)" "$(2)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: 3.11 or newer, or make PYTHON=..."; exit 1; }
+	@rm -rf $(1)
+	@$(PYTHON) -m venv $(1) || { echo "no venv module: on Debian, apt-get install python3-venv"; exit 1; }
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $(2)
+	@printf '== %s: installing our own packages\n' "$(1)"
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-build-isolation --no-deps $(addprefix -e ,$(3))
+	@touch $@
+endef
+
+$(VENV)/.ready: requirements/test.txt $(PROJECTS)
+	$(call install,$(VENV),requirements/test.txt,$(OWN_TEST))
+
+$(DEMO)/.ready: requirements/demo.txt $(PROJECTS)
+	$(call install,$(DEMO),requirements/demo.txt,$(OWN))
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+demo: $(DEMO)/.ready ## watch a conversation: one sidecar, three verticals, several things going wrong
+	@$(DEMO)/bin/python -m examples.demo $(ARGS)
+
+check: lint types protos ## the quick part of the tests (90 seconds at most)
+	@echo '== tests, without real processes and long simulations'
+	@$(PYTEST) -q -m 'not system' $(ARGS)
+
+test: lint types protos ## everything the pipeline runs (ten minutes at most on two cores)
+	@echo '== all tests'
+	@$(PYTEST) -q --durations=15 $(ARGS)
+
+bench: $(VENV)/.ready ## compare with a bare gRPC stream on this machine
+	@$(BIN)/python -m scripts.bench $(ARGS)
+
+torture: $(VENV)/.ready ## five times as many simulated schedules, all of them fresh
+	@$(BIN)/python -m scripts.torture $(ARGS)
+
+# -- the parts of `check` -------------------------------------------------------------------------------------------
+
+lint: $(VENV)/.ready ## style only
+	@echo '== lint'
+	@$(BIN)/ruff check $(LINTED)
+	@$(BIN)/ruff format --check --quiet $(LINTED) || { echo 'not formatted: run $(BIN)/ruff format .'; exit 1; }
+
+types: $(VENV)/.ready ## types only
+	@echo '== types'
+	@$(BIN)/mypy --no-error-summary $(TYPED)
+
+protos: $(VENV)/.ready ## proto style, compatibility with the last release, generated code is current
+	@echo '== protos'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m scripts.check_protos
+
+# -- for who changes things -----------------------------------------------------------------------------------------
+
+proto: $(VENV)/.ready ## generate the Python code of the protos again
+	@$(BIN)/python -m scripts.generate_protos
+
+lock: ## resolve the locks again (needs uv)
+	@$(PYTHON) -m scripts.lock_requirements
+
+clean: ## remove the virtual environments and caches
+	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis

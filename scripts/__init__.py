@@ -1,0 +1,1 @@
+"""What the Makefile calls: each module is one task."""

@@ -1,0 +1,70 @@
+"""The guards of the protos: style, compatibility with the last release, committed code equals generated code.
+
+    python -m scripts.check_protos            check
+    python -m scripts.check_protos --release  write the image of the last release anew (part of releasing)
+
+`proto/released.binpb` is the descriptor image of the last release. A change that a released client could not read
+fails against it.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from scripts.generate_protos import COMMITTED, PROTO_ROOT, generate, generated_files
+
+RELEASED: Final = PROTO_ROOT / "released.binpb"
+
+
+def buf(*arguments: str, root: Path = PROTO_ROOT) -> subprocess.CompletedProcess[str]:
+    """Run buf on the protos below `root`, without network. What it finds is in `stdout`."""
+    program = shutil.which("buf", path=str(Path(sys.executable).parent)) or "buf"
+    return subprocess.run([program, *arguments], cwd=root, capture_output=True, text=True, check=False)
+
+
+def problems_of_style(root: Path = PROTO_ROOT) -> str:
+    """Return what `buf lint` finds; empty if nothing."""
+    found = buf("lint", root=root)
+    return found.stdout + found.stderr if found.returncode else ""
+
+
+def problems_with_release(root: Path = PROTO_ROOT, released: Path = RELEASED) -> str:
+    """Return which changes a client of the last release could not read; empty if none."""
+    found = buf("breaking", "--against", str(released), root=root)
+    return found.stdout + found.stderr if found.returncode else ""
+
+
+def outdated_files(committed: Path = COMMITTED) -> list[Path]:
+    """Return which generated files differ from what the protos give now, or are missing, or are left over."""
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder))
+        fresh = generated_files(Path(folder))
+    present = generated_files(committed)
+    return sorted(path for path in fresh.keys() | present.keys() if fresh.get(path) != present.get(path))
+
+
+def main() -> int:
+    """Check, and say what to do about each finding."""
+    parser = argparse.ArgumentParser(description="Check the protos.")
+    parser.add_argument("--release", action="store_true", help="write proto/released.binpb anew")
+    if parser.parse_args().release:
+        built = buf("build", "-o", str(RELEASED))
+        print(built.stderr, end="")
+        return built.returncode
+    findings = {
+        "style (buf lint)": problems_of_style(),
+        "a released client could not read this (buf breaking)": problems_with_release(),
+        "generated code is not current; run `make proto`": "\n".join(map(str, outdated_files())),
+    }
+    for what, found in findings.items():
+        if found:
+            print(f"{what}:\n{found}")
+    return int(any(findings.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Resolve the locks: every version and hash, no address of a package registry. Needs `uv`.
+
+`requirements/demo.txt` holds what the sidecar and the demo need, `requirements/test.txt` everything. Both are
+universal (Linux and macOS, Python 3.11 and newer) and come from the pyproject files alone.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+OURS: Final = ("dispatch-sidecar", "subagents-proto", "subagents-client", "sidecar-conformance")
+"""Our own packages: installed from the tree, so not in a lock."""
+LOCKS: Final[dict[str, Sequence[str]]] = {
+    "demo": ("pyproject.toml", "proto/python/pyproject.toml", "clients/python/pyproject.toml"),
+    "test": (
+        "pyproject.toml",
+        "proto/python/pyproject.toml",
+        "clients/python/pyproject.toml",
+        "plugins/conformance/pyproject.toml",
+    ),
+}
+HEADER: Final = "# Made by `make lock` from the pyproject files; do not edit. Versions and hashes only, no addresses.\n"
+
+
+def lock(name: str, projects: Sequence[str], uv: str, options: Sequence[str]) -> None:
+    """Write `requirements/<name>.txt`.
+
+    Args:
+        name: of the lock, and of the dependency group in the root's pyproject.
+        projects: pyproject files whose dependencies it holds.
+        uv: path of the program.
+        options: passed on to `uv pip compile`, e.g. `--upgrade`.
+    """
+    target = REPOSITORY / "requirements" / f"{name}.txt"
+    command = [
+        *(uv, "pip", "compile", *projects, "--group", f"pyproject.toml:{name}"),
+        *("--universal", "--python-version", "3.11", "--generate-hashes", "--only-binary", ":all:"),
+        *("--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no-header"),
+        *(part for ours in OURS for part in ("--no-emit-package", ours)),
+        *("--output-file", str(target), "--quiet", *options),
+    ]
+    subprocess.run(command, cwd=REPOSITORY, check=True)
+    target.write_text(HEADER + target.read_text(encoding="utf-8").removeprefix(HEADER), encoding="utf-8")
+    print(f"{target.relative_to(REPOSITORY)}: {target.read_text(encoding='utf-8').count('==')} packages")
+
+
+def main() -> int:
+    """Resolve every lock; further arguments go to uv."""
+    uv = shutil.which("uv")
+    if uv is None:
+        print("make lock needs uv (https://docs.astral.sh/uv); nothing else here does", file=sys.stderr)
+        return 1
+    for name, projects in LOCKS.items():
+        lock(name, projects, uv, sys.argv[1:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What tests are made of: marks, guards and fakes. No logic of the sidecar."""
