@@ -1,0 +1,41 @@
+"""What a data service answered: released to the sub-agent, or withheld.
+
+`judging.judge` is the only way from the bytes of an answer to a payload (TN-33).
+"""
+
+from sidecar.core.envelopes.judging import expectation_of, judge
+from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.envelopes.typing_registry import (
+    PayloadSchema,
+    RegistryProblem,
+    TypingKey,
+    TypingRegistry,
+    build_typing_registry,
+)
+from sidecar.core.envelopes.verdicts import (
+    EnvelopeStatus,
+    Expectation,
+    Judgement,
+    Released,
+    SignatureCheck,
+    Withheld,
+    WithholdReason,
+)
+
+__all__ = [
+    "EnvelopeLimits",
+    "EnvelopeStatus",
+    "Expectation",
+    "Judgement",
+    "PayloadSchema",
+    "RegistryProblem",
+    "Released",
+    "SignatureCheck",
+    "TypingKey",
+    "TypingRegistry",
+    "Withheld",
+    "WithholdReason",
+    "build_typing_registry",
+    "expectation_of",
+    "judge",
+]

@@ -1,0 +1,18 @@
+"""How large an answer of a data service may be."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeLimits:
+    """Bounds on one envelope.
+
+    Attributes:
+        max_bytes: of the whole body.
+        max_depth: arrays and objects within one another, counted from the payload's own.
+        max_cache_meta_bytes: `cache_meta` goes to traces only; a longer one is left out.
+    """
+
+    max_bytes: int = 1024 * 1024
+    max_depth: int = 32
+    max_cache_meta_bytes: int = 4096

@@ -1,0 +1,153 @@
+"""Which JSON schema a payload of `(domain_type, enricher_id)` has. Source: PC2-D-23, PC2-T-4.
+
+Built from the tool registry of one catalogue. Schemas are compiled once; a rebuild after a configuration change takes
+over the validators whose schema text is unchanged.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jsonschema_rs
+import msgspec
+
+from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.envelopes.versions import major_of
+from sidecar.core.identifiers import ToolId
+
+
+class TypingKey(NamedTuple):
+    """What identifies a payload's type."""
+
+    domain_type: str
+    enricher_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadSchema:
+    """One compiled schema.
+
+    Attributes:
+        text: the schema as canonical JSON; equal texts mean equal schemas.
+        declared_by: the first tool that declared it.
+    """
+
+    key: TypingKey
+    text: str
+    version: str
+    declared_by: ToolId
+    validator: jsonschema_rs.Validator = field(repr=False, compare=False)
+
+    def accepts(self, payload: object) -> bool:
+        """Return whether `payload`, made of plain JSON values, fits the schema."""
+        return self.validator.is_valid(payload)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryProblem:
+    """Why one tool's key cannot be used. Its calls are withheld until the configuration is right.
+
+    Attributes:
+        message: what is wrong and what to do; names tools and keys, holds no text of another error.
+    """
+
+    tool_id: ToolId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypingRegistry:
+    """Immutable. An unknown key has no schema, so nothing of its type is released."""
+
+    schemas: Mapping[TypingKey, PayloadSchema] = field(default_factory=dict)
+
+    def schema_of(self, domain_type: str | None, enricher_id: str | None) -> PayloadSchema | None:
+        """Return the schema of a key, or None if the key is unknown."""
+        if domain_type is None or enricher_id is None:
+            return None
+        return self.schemas.get(TypingKey(domain_type, enricher_id))
+
+
+def build_typing_registry(
+    tools: Iterable[ToolEntry], previous: TypingRegistry | None = None
+) -> tuple[TypingRegistry, tuple[RegistryProblem, ...]]:
+    """Build the registry of all data-backed `tools`.
+
+    Args:
+        tools: in registry order, which decides who is named first in a problem.
+        previous: registry to take unchanged validators from.
+
+    Returns:
+        The registry and what is wrong. A key with a problem is left out: nothing of its type is released.
+    """
+    compiled = {schema.text: schema.validator for schema in (previous or TypingRegistry()).schemas.values()}
+    schemas: dict[TypingKey, PayloadSchema] = {}
+    refused: set[TypingKey] = set()
+    problems: list[RegistryProblem] = []
+    for tool in tools:
+        if tool.domain_type is None or tool.enricher_id is None:
+            continue
+        key = TypingKey(tool.domain_type, tool.enricher_id)
+        made = _schema_of_tool(tool, key, compiled)
+        known = schemas.get(key)
+        if isinstance(made, PayloadSchema) and known is not None:
+            made = _agreement(known, made)
+        if isinstance(made, RegistryProblem):
+            problems.append(made)
+            refused.add(key)
+        else:
+            schemas[key] = made
+    kept = {key: schema for key, schema in schemas.items() if key not in refused}
+    return TypingRegistry(kept), tuple(problems)
+
+
+def _schema_of_tool(
+    tool: ToolEntry, key: TypingKey, compiled: dict[str, jsonschema_rs.Validator]
+) -> PayloadSchema | RegistryProblem:
+    if not tool.payload_schema:
+        return RegistryProblem(tool.id, f"Tool {tool.id!r} is data-backed but has no payload_schema; declare one.")
+    if major_of(tool.version) is None:
+        return RegistryProblem(tool.id, f"Tool {tool.id!r}: version {tool.version!r} is not semver, e.g. 1.0.0.")
+    try:
+        text = _canonical(tool.payload_schema)
+        if text not in compiled:
+            compiled[text] = _compile(text)
+    except (ValueError, TypeError, RecursionError):
+        return RegistryProblem(
+            tool.id,
+            f"Tool {tool.id!r}: payload_schema is not a JSON schema that can be compiled offline; "
+            "check keywords, patterns (no look-around) and $ref (only within the schema).",
+        )
+    return PayloadSchema(key, text, tool.version, tool.id, compiled[text])
+
+
+def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | RegistryProblem:
+    """Return `known` if both tools mean the same type, else the problem."""
+    where = f"({known.key.domain_type}, {known.key.enricher_id})"
+    if known.text != other.text:
+        message = f"Tools {known.declared_by!r} and {other.declared_by!r} declare different payload_schema for {where}."
+        return RegistryProblem(other.declared_by, message)
+    if major_of(known.version) != major_of(other.version):
+        message = f"Tools {known.declared_by!r} and {other.declared_by!r} expect different major versions of {where}."
+        return RegistryProblem(other.declared_by, message)
+    return known
+
+
+def _canonical(schema: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(_plain(schema), order="sorted").decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` with plain dicts and lists: definitions hold read-only mappings and tuples."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _compile(text: str) -> jsonschema_rs.Validator:
+    """Compile a schema that can neither fetch anything nor run a pattern in more than linear time."""
+    return jsonschema_rs.validator_for(
+        msgspec.json.decode(text), offline=True, pattern_options=jsonschema_rs.RegexOptions()
+    )

@@ -1,0 +1,113 @@
+"""What is expected of an envelope, and the two ways it can end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from typing import Final
+
+from sidecar.core.envelopes.typing_registry import PayloadSchema
+from sidecar.core.identifiers import Principal
+
+SignatureCheck = Callable[[bytes, str | None], bool]
+"""Takes the body and its `signature` member; says whether it is genuine. The place for PS6 v2. Source: PC2-D-35."""
+
+
+@unique
+class EnvelopeStatus(StrEnum):
+    """`status` of an envelope whose payload goes on. Source: PC2-FR-10b, PC2-FR-10c."""
+
+    OK = "ok"
+    PARTIAL = "partial"
+
+
+@unique
+class WithholdReason(StrEnum):
+    """Why there is no payload. For operators and counters; a sub-agent only learns "data unavailable"."""
+
+    PRINCIPAL_MISMATCH = "principal_mismatch"
+    """The envelope does not say, once and byte for byte, that it is for the invoking user. Source: PC2-FR-12."""
+    NONCE_MISMATCH = "nonce_mismatch"
+    """The service echoes nonces, and this one is not the request's: the right user, but another request's answer."""
+    SIGNATURE_INVALID = "signature_invalid"
+    """A key is configured and the signature does not fit. Source: PC2-D-35."""
+    VERSION_MISMATCH = "version_mismatch"
+    """Another major version, or none that can be read. Source: PC2-D-26, TN-29."""
+    STATUS_ERROR = "status_error"
+    """The service says `error`. Source: PC2-FR-10d."""
+    UNKNOWN_KEY = "unknown_key"
+    """`(domain_type, enricher_id)` is not what was asked for, or has no schema. Source: PC2-D-23."""
+    PAYLOAD_INVALID = "payload_invalid"
+    """The payload is missing, ambiguous, too deep, or breaks its schema."""
+    MALFORMED = "malformed"
+    """Not one unambiguous JSON object with a known `status`."""
+    TOO_LARGE = "too_large"
+    """The body is over the limit."""
+    MISSING_PRINCIPAL = "missing_principal"
+    """The service answered 400 missing_principal. Source: PC2-D-32."""
+    PRINCIPAL_REFUSED = "principal_refused"
+    """The service answered 403 principal_mismatch. Source: PC2-D-33."""
+    UNAVAILABLE = "unavailable"
+    """The service could not be reached, or answered with neither an envelope nor a refusal it may give."""
+    TIMEOUT = "timeout"
+    """The exchange did not end in time."""
+
+
+SECURITY_REASONS: Final = frozenset(
+    {
+        WithholdReason.PRINCIPAL_MISMATCH,
+        WithholdReason.NONCE_MISMATCH,
+        WithholdReason.SIGNATURE_INVALID,
+        WithholdReason.PRINCIPAL_REFUSED,
+    }
+)
+"""Reasons that mean somebody's data may be on the wrong way: an incident, never retried. Source: PC2-FR-12c."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the envelope must say before its payload may be released.
+
+    Attributes:
+        principal: on whose behalf the request was made; an empty one matches nothing.
+        nonce: the one sent; None where the service does not echo it.
+        version: semver that this side was written for.
+        schema: of `(domain_type, enricher_id)`; None: the typing registry does not know the key.
+        signature: None while no key is configured.
+    """
+
+    principal: Principal
+    domain_type: str
+    enricher_id: str
+    version: str
+    schema: PayloadSchema | None
+    nonce: str | None = None
+    signature: SignatureCheck | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The checks have passed; the payload may go to the sub-agent that asked. Its `repr` shows nothing of it.
+
+    Attributes:
+        status: a `partial` payload goes on like an `ok` one; the narration may say that something is missing.
+        cache_meta_json: for traces, never for a decision (PC2-D-28, PC2-D-29); `{}` if there is none to pass on.
+    """
+
+    payload_json: str = field(repr=False)
+    status: EnvelopeStatus
+    cache_meta_json: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """No payload. Holds the reason and nothing that came from the service."""
+
+    reason: WithholdReason
+
+    @property
+    def security(self) -> bool:
+        """Whether this is a security incident, to be alerted and recorded as such."""
+        return self.reason in SECURITY_REASONS
+
+
+Judgement = Released | Withheld
