@@ -13,6 +13,8 @@ from typing import Any, Final
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+NO_SLOT: Final = Slot("")
+NO_VERTICAL: Final = Vertical("")
 
 
 @unique
@@ -98,14 +100,19 @@ class AgentDefinition:
     tuning: Tuning = Tuning()
     enabled_via_flag: str | None = None
     deprecated: bool = False
-    slot: Slot = Slot("")
-    vertical: Vertical = Vertical("")
+    slot: Slot = NO_SLOT
+    vertical: Vertical = NO_VERTICAL
     runner: RunnerRef = RunnerRef()
     arguments: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_ARGUMENTS)
     ownership: tuple[str, ...] = ()
     limits: Limits = Limits()
     components: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: NOTHING)
     success_criteria: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Fill in the slot, by default the id, and the vertical, by default the slot."""
+        object.__setattr__(self, "slot", self.slot or Slot(self.id))
+        object.__setattr__(self, "vertical", self.vertical or Vertical(self.slot))
 
     @property
     def is_orchestrator(self) -> bool:
@@ -159,7 +166,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool of the orchestrator's own.
+    """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool an agent runs itself.
 
     Attributes:
         description: shown to the model that may call the tool.

@@ -1,0 +1,82 @@
+"""What is wrong with a configuration, said so that its author can mend it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum, unique
+from typing import Final
+
+QUOTED_AT_MOST: Final = 80
+"""Characters of the author's text that a message repeats."""
+COMPARED_AT_MOST: Final = 200
+"""Names a wrong key is compared with; beyond that the search would cost more than the hint is worth."""
+
+
+@unique
+class Severity(StrEnum):
+    """Whether a problem keeps the configuration from loading."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong at one place.
+
+    Attributes:
+        file: relative to the configuration root; empty: the configuration as a whole.
+        line: counted from 1; None: the whole file.
+        field: path inside the file, entries by id, e.g. `agents.shop.prompt_blocks[1]`; empty: the whole file.
+        text: what is wrong and, where it is not plain, what to do.
+        severity: an error keeps the whole configuration from loading.
+        key: the wrong name itself, where a name is wrong.
+        suggestion: the known name nearest to `key`; None: nothing is near.
+    """
+
+    file: str
+    line: int | None
+    field: str
+    text: str
+    severity: Severity = Severity.ERROR
+    key: str | None = None
+    suggestion: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it keeps the configuration from loading."""
+        return self.severity is Severity.ERROR
+
+    def render(self) -> str:
+        """Return `file:line: field: text; did you mean "x"?`, one line, safe to print."""
+        place = printable(self.file) if self.line is None else f"{printable(self.file)}:{self.line}"
+        parts = [place] if place else []
+        if not self.is_error:
+            parts.append("warning")
+        if self.field:
+            parts.append(printable(self.field))
+        hint = "" if self.suggestion is None else f'; did you mean "{printable(self.suggestion)}"?'
+        return ": ".join([*parts, self.text + hint])
+
+
+def printable(text: str) -> str:
+    """Return `text` with everything escaped that could move a cursor or start a new line."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def quoted(text: str) -> str:
+    """Return the author's own text for a message: in quotes, printable, cut to `QUOTED_AT_MOST` characters."""
+    shown = text if len(text) <= QUOTED_AT_MOST else text[:QUOTED_AT_MOST] + "…"
+    return f'"{printable(shown)}"'
+
+
+def nearest(key: str, choices: Iterable[str]) -> str | None:
+    """Return the choice most like `key`, or None if none is alike."""
+    some = [choice for choice, _ in zip(choices, range(COMPARED_AT_MOST), strict=False)]
+    matches = get_close_matches(key[:QUOTED_AT_MOST], some, n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems as a reader meets them: by file, line, field; duplicates once."""
+    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line or 0, one.field, one.text)))
