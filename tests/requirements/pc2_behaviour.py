@@ -116,7 +116,7 @@ ROWS: Final = (
     Row("PC2-AC-4b", "The surplus call never starts, and a trace event tells of it.", "PC2 AC-4"),
     Row(
         "PC2-AC-5a",
-        "CCS `status=\"error\"` reads as data unavailable in the result and in the answer's own words.",
+        'CCS `status="error"` reads as data unavailable in the result, and plainly so in the answer.',
         "PC2 AC-5",
     ),
     Row("PC2-AC-5b", "Users see no error code, stack trace or `partial[]`.", "PC2 AC-5"),

@@ -1,0 +1,140 @@
+"""Rows of the catalogue that no test proves, each with the reason.
+
+A reason begins in one of four ways:
+
+- `later: <title>`: an open issue will bring the behaviour and its test; the title is one of `OPEN_ISSUES`.
+- `needs eval sets: <what for>`: only labelled conversations and judges can settle it.
+- `document row: <where or why>`: a commitment about people, order of work or reference figures, not behaviour.
+- `owned elsewhere: <who>`: the row itself gives the matter to another project.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+WHOLE_TURN: Final = "The whole turn: LangChain, prompts, telemetry"
+RECORD: Final = "Every child on the record"
+ROLLOUT: Final = "Rollout of sub-agents: promote, ramp, roll back, kill, decommission"
+
+OPEN_ISSUES: Final = frozenset({WHOLE_TURN, RECORD, ROLLOUT})
+"""Titles that `later:` may name; a title leaves this set when its issue is done."""
+
+EVALS: Final = "needs eval sets: labelled conversations and judge configurations, which the verticals bring"
+
+
+def expand(group: str) -> Iterator[str]:
+    """The ids of one compact group: a prefix, a colon, then endings and ranges of numbers.
+
+    `"PC1-T: 6..8 10a"` gives PC1-T-6, PC1-T-7, PC1-T-8 and PC1-T-10a.
+
+    Raises:
+        ValueError: the group has no colon, or a range does not rise.
+    """
+    prefix, colon, endings = group.partition(":")
+    if not colon:
+        raise ValueError(f"unproven.py: no colon in {group!r}; write `PREFIX: endings`")
+    for ending in endings.split():
+        first, dots, last = ending.partition("..")
+        if not dots:
+            yield f"{prefix}-{ending}"
+            continue
+        if int(last) <= int(first):
+            raise ValueError(f"unproven.py: {ending} in {group!r} does not rise; put the smaller number first")
+        yield from (f"{prefix}-{number}" for number in range(int(first), int(last) + 1))
+
+
+def reasons(entries: Iterable[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]:
+    """Each id of the groups with its reason, in the order written.
+
+    Raises:
+        ValueError: an id stands under two reasons, or twice under one.
+    """
+    found: dict[str, str] = {}
+    for reason, groups in entries:
+        for one in (one for group in groups for one in expand(group)):
+            if one in found:
+                raise ValueError(f"unproven.py: {one} is there twice; leave one reason for it")
+            found[one] = reason
+    return MappingProxyType(found)
+
+
+UNPROVEN: Final = reasons(
+    (
+        (
+            f"later: {WHOLE_TURN}",
+            (
+                "PC1-FR: 3d 5b 5c 7a 7b 8a 8b 8c 9b 10a 10e 10f 10g 11a 11b 11c",
+                "PC1-NFR: 3a 4a 4b 4c 5 7a 7b 7c 7d",
+                "PC1-AC: 2 3 4",
+                "PC1-D: 2 3 13 14 21 24 26 27 29 31 32 34 37 38 41 42 43 44 45 48 49 51 61 62",
+                "PC1-T: 6..10 16 18 20 21",
+                "PC1-OBS: 2 3 6",
+                "PC2-FR: 3 4a 4c 7b 8b 8c 12c 14a 14b 15f",
+                "PC2-NFR: 1a 4b 5",
+                "PC2-AC: 2a 2b 3 5a 5b 6b 8 9 10",
+                "PC2-D: 9 13 18 22 29 35 49 52 53 55",
+                "PC2-T: 8..11 14 23 24 25 27 28",
+                "PC2-OBS: 2..9",
+            ),
+        ),
+        (
+            f"later: {RECORD}",
+            (
+                "PC1-FR: 9a 10b 10c 10d",
+                "PC1-D: 12 25 28 30 50 60 63",
+                "PC2-D: 46",
+                "SX: 4 15..17 35..37 39 40 44 49",
+            ),
+        ),
+        (
+            f"later: {ROLLOUT}",
+            (
+                "PC1-D: 47",
+                "PC1-T: 17",
+                "PC2-D: 65",
+                "PF1-FR: 1a 1b 1c 2a 2c 2d 3a 3b 3c 3d 4a 4b 4c 5a 5b 6a 6b 6c 6d 6e 6f 7a 7b 8a 8c 9a 9d",
+                "PF1-FR: 10a 10b 10c 11a 11b 12a 12b 12c 12d 12e",
+                "PF1-NFR: 1 2a 2b 3 4a 5a 5b",
+                "PF1-AC: 2a 2b 3a 3b 4b 5a 5b 6 7a 7b 8 9a 9b 10",
+                "PF1-D: 1..17 19..33 35 36 40..60 62..67 69 73 76 77",
+                "PF1-T: 1..3 6..9 10a 10b 11 13..17 18a 18b 20a 20b 20c 21 22",
+                "PF1-OBS: 1..5",
+            ),
+        ),
+        (
+            EVALS,
+            (
+                "PC1-NFR: 2a 2b 2c",
+                "PC1-D: 52 53",
+                "PC1-T: 11..14",
+                "PC1-OBS: 1 4 5 7",
+                "PC2-NFR: 3a 3b 3c 6",
+                "PC2-D: 43 57 58",
+                "PC2-T: 15..19",
+                "PC2-OBS: 1",
+                "PF1-T: 12",
+            ),
+        ),
+        ("owned elsewhere: PC3 (client error telemetry, status vocabulary, rendering, wire form)", ("PC1-FR: 5d 13d",)),
+        ("owned elsewhere: PC3 (vocabulary, wire form, interleaving and error frames)", ("PC2-FR: 13c",)),
+        ("owned elsewhere: PC3 (SSE shape, client telemetry, interleaving, `is_final`)", ("PC2-D: 42 50 54 66",)),
+        ("owned elsewhere: PC5 (gate definitions and what counts as major in numbers)", ("PF1-D: 61 68",)),
+        ("owned elsewhere: PLT-609, whose Phase C report gives the latency to stay below", ("PC2-NFR: 1b",)),
+        ("owned elsewhere: the teams that run the network and IAM borders of CCS", ("PC2-D: 36",)),
+        ("owned elsewhere: the tracing infrastructure; what we emit is PC2-FR-15a to 15e", ("PC2-D: 56",)),
+        (
+            "document row: latencies of the replaced variant, kept as reference only (TN-52)",
+            ("PC1-NFR: 1a 1b 1c 1d", "PC1-D: 59"),
+        ),
+        ("document row: names the one home of these rules; PC2-FR-6a to 8a prove them", ("PC1-FR: 4b",)),
+        ("document row: an operating decision on the cost that PC1-NFR-7d follows", ("PC1-NFR: 7e",)),
+        ("document row: settled by a newcomer who tries it with docs/, not by a program", ("PC1-AC: 1",)),
+        ("document row: change control of blocks is git and review, outside the program", ("PC1-D: 36",)),
+        ("document row: order of work, tickets and migrations", ("PC1-D: 56 57", "PC2-D: 59", "PF1-D: 70")),
+        ("document row: a zero observed in production; PC2-FR-12d proves that it is counted", ("PC2-NFR: 4a",)),
+        ("document row: the gap is written down with the cap setting; a third vertical closes it", ("PC2-NFR: 7",)),
+        ("document row: how people mend weak routing, by reviewed change of text", ("PC2-D: 44 45",)),
+        ("document row: a statement of scope", ("PC2-D: 62", "PF1-D: 71 72 78")),
+    )
+)
+"""Id -> reason. An id that has a test must not stand here."""
