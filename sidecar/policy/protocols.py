@@ -8,9 +8,10 @@ In-process plugins are inside the trust zone; these contracts protect against mi
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum, StrEnum, unique
+from enum import StrEnum, unique
 from typing import Protocol
 
+from sidecar.core.binding.flags import FlagReport, FlagValue
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
 
@@ -219,28 +220,6 @@ class Connector(Protocol):
 
 
 # --- Flag backend -----------------------------------------------------------------------------------------------------
-
-
-@unique
-class FlagValue(Enum):
-    """What a flag read gives. Unreachable is a value of its own, never taken for off. Source: PF1-T-19, TN-57."""
-
-    ON = "on"
-    OFF = "off"
-    UNREACHABLE = "unreachable"
-
-
-@dataclass(frozen=True, slots=True)
-class FlagReport:
-    """What a backend knew at its last confirmed contact.
-
-    Attributes:
-        on: names of the flags that are on for everybody the flag's own targeting admits.
-        revision: changes whenever the content does; for cohorts and logs.
-    """
-
-    on: frozenset[str]
-    revision: str
 
 
 class FlagBackend(Protocol):

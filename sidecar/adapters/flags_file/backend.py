@@ -1,0 +1,88 @@
+"""Flags from one file, known by its content and not by its time stamp."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import stat
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.flags_file.parsing import FlagFileProblem, flags_in_json, flags_in_toml
+from sidecar.policy.protocols import FlagReport
+
+LARGEST_FILE: Final = 1024 * 1024
+"""Bytes; some 20,000 flags."""
+
+
+class FileFlags:
+    """A flag backend that reads a file.
+
+    A rename over the file, a write in place, a swapped symbolic link and an older copy put back are all seen, because
+    the content's hash is the revision. A missing, half-written, oversize or invalid file raises: the last report ages.
+
+    Args:
+        path: ends in `.json` or `.toml`.
+        poll_interval: seconds between two looks while waiting for a change.
+    """
+
+    def __init__(self, path: Path, poll_interval: float) -> None:
+        self._path = path
+        self._poll_interval = poll_interval
+        self._fetched = ""
+        self._reader: Future[bytes] | None = None
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flags-file")
+
+    async def fetch(self) -> FlagReport:
+        """Read the file. Raises `FlagFileProblem` or `OSError`."""
+        content = await self._content()
+        parse = flags_in_toml if self._path.suffix == ".toml" else flags_in_json
+        try:
+            on = parse(content.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise FlagFileProblem(f"{self._path} is not UTF-8") from error
+        except FlagFileProblem as problem:
+            raise FlagFileProblem(f"{self._path} {problem}") from problem
+        self._fetched = _revision(content)
+        return FlagReport(on, self._fetched)
+
+    async def changed(self) -> None:
+        """Return once the file's content differs from what was fetched last; an unreadable file is no change."""
+        while True:
+            try:
+                if _revision(await self._content()) != self._fetched:
+                    return
+            except (OSError, FlagFileProblem):
+                pass  # `fetch`, which the timer calls too, reports it
+            await asyncio.sleep(self._poll_interval)
+
+    async def close(self) -> None:
+        """Stop reading; a read that hangs in the kernel is left behind."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _content(self) -> bytes:
+        """Read in a thread, since a dead network drive must not stop the loop.
+
+        One read at a time, so that threads never pile up; a read begun before this call may be too old to count.
+        """
+        while self._reader is not None and not self._reader.done():
+            with contextlib.suppress(OSError, FlagFileProblem):
+                await asyncio.shield(asyncio.wrap_future(self._reader))
+        self._reader = self._threads.submit(_read, self._path)
+        return await asyncio.shield(asyncio.wrap_future(self._reader))
+
+
+def _read(path: Path) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe would block an ordinary open
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise FlagFileProblem(f"{path} is not a regular file")
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise FlagFileProblem(f"{path} is larger than {LARGEST_FILE} bytes")
+    return content
+
+
+def _revision(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -1,0 +1,60 @@
+"""Reads the text of a flag file: all of it or nothing.
+
+A half-written file must never read as "the rest is off", since an observed on-to-off edge takes a sub-agent away for
+good. JSON cut anywhere does not parse. TOML cut between two lines does, so a TOML file has to end with `END_LINE`.
+"""
+
+import json
+import tomllib
+from typing import Any, Final
+
+END_LINE: Final = "# end of flags"
+LONGEST_NAME: Final = 200
+
+
+class FlagFileProblem(Exception):
+    """The file cannot be read as flags; what was read before still holds until it is too old."""
+
+
+def flags_in_json(text: str) -> frozenset[str]:
+    """Return the names that are on in `{"flags": {"name": true, ...}}`. Raises `FlagFileProblem`."""
+    try:
+        document = json.loads(text, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise FlagFileProblem(f"is not whole JSON: {error}") from error
+    return _names_on(document)
+
+
+def flags_in_toml(text: str) -> frozenset[str]:
+    """Return the names that are on in a TOML file with a `[flags]` table. Raises `FlagFileProblem`."""
+    if text.rstrip().rpartition("\n")[2] != END_LINE:
+        raise FlagFileProblem(f"does not end with the line `{END_LINE}`, so it may be half-written")
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FlagFileProblem(f"is not whole TOML: {error}") from error
+    return _names_on(document)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FlagFileProblem(f"has the key {twice!r} twice")
+    return found
+
+
+def _names_on(document: Any) -> frozenset[str]:
+    if not isinstance(document, dict) or not isinstance(document.get("flags"), dict):
+        raise FlagFileProblem("has no table `flags`")
+    unknown = sorted(set(document) - {"flags"})
+    if unknown:
+        raise FlagFileProblem(f"has the unknown key {unknown[0]!r}; only `flags` is known")
+    flags: dict[str, Any] = document["flags"]
+    for name, state in flags.items():
+        if not isinstance(state, bool):
+            raise FlagFileProblem(f"flag {name!r} is neither true nor false")
+        if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+            raise FlagFileProblem(f"flag {name[:LONGEST_NAME]!r}: a name is 1 to {LONGEST_NAME} printable characters")
+    return frozenset(name for name, state in flags.items() if state)

@@ -1,0 +1,67 @@
+"""What `sidecar plugins list [--json]` prints."""
+
+import json
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Final
+
+from sidecar.policy.entry_points import Offer, PluginSelection
+from sidecar.policy.loading import InventoryRow, PluginState, survey_plugins
+from sidecar.policy.problems import PluginProblem
+from sidecar.policy.selection import PolicySettings, resolve_policy
+from sidecar.policy.specs import PluginKind
+
+COLUMNS: Final = ("NAME", "KIND", "CONTRACT", "FROM", "STATE", "SUMMARY")
+
+
+def plugin_rows(
+    built_ins: Sequence[object],
+    selection: PluginSelection,
+    policy: PolicySettings,
+    offers: Sequence[Offer] | None = None,
+) -> tuple[InventoryRow, ...]:
+    """List every plugin; a broken one is a row, not a failure.
+
+    Args:
+        built_ins: as the composition root gives them to `load_plugins`.
+        selection: `plugins.enabled`.
+        policy: the `[policy]` section, which decides what is active. If it names something that is not there, nothing
+            is shown as active.
+        offers: what is installed; None: ask the metadata.
+
+    Raises:
+        PluginProblem: `plugins.enabled` names something that is not installed.
+    """
+    host = survey_plugins(built_ins, selection, offers)
+    chosen: Collection[tuple[PluginKind, str]] = ()
+    with suppress(PluginProblem):  # the list is there to find out why
+        chosen = resolve_policy(policy, host).chosen
+    return host.inventory(chosen)
+
+
+def as_table(rows: Sequence[InventoryRow]) -> str:
+    """Return the rows as aligned text; each problem stands under its row."""
+    cells = [COLUMNS, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    printed = [lines[0]]
+    for row, line in zip(rows, lines[1:], strict=True):
+        printed.append(line)
+        printed.extend(f"    {part}" for part in row.error.splitlines())
+    return "\n".join(printed) + "\n"
+
+
+def as_json(rows: Sequence[InventoryRow]) -> str:
+    """Return the rows as one JSON array of objects with the fields of `InventoryRow`."""
+    return json.dumps([asdict(row) for row in rows], indent=2) + "\n"
+
+
+def exit_code_of(rows: Sequence[InventoryRow]) -> int:
+    """Return 1 if an enabled plugin would stop the start, else 0."""
+    return int(any(row.state in {PluginState.BROKEN, PluginState.INCOMPATIBLE} for row in rows))
+
+
+def _cells(row: InventoryRow) -> tuple[str, ...]:
+    origin = f"{row.distribution} {row.version}".rstrip()
+    return (row.name, row.kind or "-", row.contract or "-", origin, row.state, row.summary)

@@ -1,0 +1,1 @@
+"""Flags and cohort decide the surface of a turn."""

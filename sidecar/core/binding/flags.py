@@ -1,0 +1,134 @@
+"""Flag states as one frozen snapshot, merged from every flag backend in use.
+
+A decision reads a snapshot and nothing else: no await, no clock, no I/O (PF1-NFR-4b, TN-8). Who fetches and swaps
+snapshots is `operations/flag_snapshot.py`. Times here are monotonic seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from types import MappingProxyType
+
+from sidecar.core.identifiers import Vertical
+
+
+@unique
+class FlagValue(Enum):
+    """What a flag read gives. Unreachable is a value of its own, never taken for off. Source: PF1-T-19, TN-57."""
+
+    ON = "on"
+    OFF = "off"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class FlagReport:
+    """What a backend knew at its last confirmed contact.
+
+    Attributes:
+        on: names of the flags that are on for everybody the flag's own targeting admits.
+        revision: changes whenever the content does; for cohorts and logs.
+    """
+
+    on: frozenset[str]
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackendContact:
+    """The last confirmed contact with one backend.
+
+    Attributes:
+        confirmed_at: monotonic seconds at which the fetch that brought `report` was *begun*, since what it brought may
+            be that old.
+    """
+
+    report: FlagReport
+    confirmed_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRoutes:
+    """Which backend answers for which vertical. Source: DESIGN section 9.
+
+    Attributes:
+        default: name of the platform's backend, for verticals without an entry and for flags of no vertical.
+        by_vertical: names of the other verticals' backends.
+    """
+
+    default: str
+    by_vertical: Mapping[Vertical, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def backend_of(self, vertical: Vertical | None) -> str:
+        """Return the name of the backend that answers for `vertical`."""
+        return self.default if vertical is None else self.by_vertical.get(vertical, self.default)
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """Names of all backends in use: the default first, then by name."""
+        return (self.default, *sorted(set(self.by_vertical.values()) - {self.default}))
+
+
+@dataclass(frozen=True, slots=True)
+class FlagSnapshot:
+    """All flag states at one moment. Made by `flag_snapshot_of`.
+
+    Attributes:
+        fresh: the reports that may be used, by backend; a backend that is stale or was never reached has no entry.
+        fresh_until: monotonic seconds at which the first of `fresh` becomes stale; infinity if there is none.
+        active: the names that `active_flags` returns.
+    """
+
+    routes: FlagRoutes
+    fresh: Mapping[str, FlagReport]
+    fresh_until: float
+    active: tuple[str, ...]
+
+    def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
+        """Return the state of a flag as the vertical's backend knows it.
+
+        A flag that the backend does not know is off (TN-59); a stale or never reached backend makes every flag of its
+        verticals unreachable, which is neither on nor off (TN-57).
+        """
+        report = self.fresh.get(self.routes.backend_of(vertical))
+        if report is None:
+            return FlagValue.UNREACHABLE
+        return FlagValue.ON if flag_name in report.on else FlagValue.OFF
+
+    def active_flags(self) -> tuple[str, ...]:
+        """Return the names of the flags that are on at any fresh backend, each once, in code point order.
+
+        For the cohort's `active_feature_flags` (PF1-D-37). A decision asks `value`, which knows the vertical.
+        """
+        return self.active
+
+    @property
+    def stale_backends(self) -> tuple[str, ...]:
+        """Names of the backends whose flags are unreachable, in the order of `routes.backends`."""
+        return tuple(name for name in self.routes.backends if name not in self.fresh)
+
+
+def flag_snapshot_of(
+    routes: FlagRoutes, contacts: Mapping[str, BackendContact], *, now: float, max_staleness: float
+) -> FlagSnapshot:
+    """Merge the last contacts of all backends.
+
+    Args:
+        routes: which backend answers for which vertical.
+        contacts: by backend name; one without an entry was never reached. Names that no route uses are left out.
+        now: monotonic seconds.
+        max_staleness: age in seconds from which on a contact no longer counts.
+
+    Returns:
+        The snapshot as it holds from `now` until its `fresh_until`.
+    """
+    used = {name: contacts[name] for name in routes.backends if name in contacts}
+    fresh = {name: contact for name, contact in used.items() if now < contact.confirmed_at + max_staleness}
+    ends = [contact.confirmed_at + max_staleness for contact in fresh.values()]
+    names: set[str] = set().union(*(contact.report.on for contact in fresh.values()))
+    return FlagSnapshot(
+        routes=routes,
+        fresh=MappingProxyType({name: contact.report for name, contact in fresh.items()}),
+        fresh_until=min(ends, default=float("inf")),
+        active=tuple(sorted(names)),
+    )

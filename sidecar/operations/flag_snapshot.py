@@ -1,0 +1,226 @@
+"""Keeps the flag states of every backend in one frozen snapshot that decisions read from memory.
+
+One loop per backend: fetch, then wait for the backend's own hint or for the timer. Whatever a backend does wrong
+(raises, hangs, answers with another type) is "no contact": its last report ages, and after `max_staleness` its flags
+read as unreachable. One backend never delays or spoils another. Source: PF1-NFR-4, PF1-T-19, TN-8, TN-57.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, unique
+from typing import Final
+
+from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.operations.ports import Clock
+from sidecar.policy.protocols import FlagBackend
+
+LONGEST_DETAIL: Final = 200
+"""Characters of a backend's own error text that are kept for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagTiming:
+    """How flags are kept fresh.
+
+    Attributes:
+        fetch_deadline: longest one fetch may take.
+        refresh_interval: a backend is asked this long after its last answer, if it gave no hint before.
+        quiet_time: least time between two fetches from one backend, however often it hints.
+        max_staleness: age from which on a contact no longer counts; longer than the other two together, so that one
+            lost fetch takes nothing off the surface.
+    """
+
+    fetch_deadline: timedelta = timedelta(seconds=2)
+    refresh_interval: timedelta = timedelta(seconds=2)
+    quiet_time: timedelta = timedelta(milliseconds=50)
+    max_staleness: timedelta = timedelta(seconds=10)
+
+    def __post_init__(self) -> None:
+        """Refuse timing under which fresh flags would go stale between two fetches."""
+        if min(self.fetch_deadline, self.refresh_interval, self.quiet_time) <= timedelta(0):
+            raise ValueError("fetch_deadline, refresh_interval and quiet_time must be longer than zero")
+        if self.max_staleness <= self.fetch_deadline + self.refresh_interval:
+            raise ValueError("max_staleness must be longer than fetch_deadline and refresh_interval together")
+
+
+@unique
+class ContactState(Enum):
+    """Whether a backend's flags may be used."""
+
+    FRESH = "fresh"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class FlagContactChanged:
+    """A backend became fresh or unreachable, or its content changed.
+
+    Attributes:
+        revision: of the last report; None if there never was one.
+        detail: what went wrong last, for the operator; None for a fresh backend. Never shown to a caller.
+    """
+
+    backend: str
+    state: ContactState
+    revision: str | None
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What the observer last heard about one backend, and why its last fetch failed, if it did."""
+
+    state: ContactState | None = None
+    revision: str | None = None
+    failure: str | None = None
+
+
+class FlagSnapshots:
+    """The present snapshot, and the loops that keep it so.
+
+    Args:
+        backends: by name; exactly those that `routes` uses.
+        routes: which backend answers for which vertical.
+        clock: its monotonic time must be the event loop's.
+        timing: deadlines and intervals.
+        observe: told of each change, from inside the loops; must not raise or block.
+
+    Raises:
+        ValueError: `backends` and `routes` name different backends.
+    """
+
+    def __init__(
+        self,
+        backends: Mapping[str, FlagBackend],
+        routes: FlagRoutes,
+        clock: Clock,
+        timing: FlagTiming,
+        observe: Callable[[FlagContactChanged], None],
+    ) -> None:
+        if tuple(sorted(backends)) != tuple(sorted(routes.backends)):
+            raise ValueError(f"routes use the flag backends {routes.backends}, but given are {tuple(sorted(backends))}")
+        self._backends = {name: backends[name] for name in routes.backends}
+        self._routes = routes
+        self._clock = clock
+        self._timing = timing
+        self._observe = observe
+        self._contacts: dict[str, BackendContact] = {}
+        self._standing = {name: _Standing() for name in routes.backends}
+        self._contacted = asyncio.Event()
+        self._snapshot = self._merged()
+
+    def current(self) -> FlagSnapshot:
+        """Return the snapshot as it holds now. Memory only; never waits.
+
+        It is true even if the loops are stuck or not running: staleness is judged here again once its moment has come.
+        """
+        if self._clock.monotonic() >= self._snapshot.fresh_until:
+            self._snapshot = self._merged()
+        return self._snapshot
+
+    def failures(self) -> Mapping[str, str]:
+        """Return, for each backend whose last fetch failed, why; for health and `GetStatus`."""
+        return {name: standing.failure for name, standing in self._standing.items() if standing.failure is not None}
+
+    async def run(self) -> None:
+        """Keep the snapshot fresh until cancelled. The supervisor owns this; it never ends by itself."""
+        keepers = [self._keep(name, backend) for name, backend in self._backends.items()]
+        await asyncio.gather(*keepers, self._watch_ages())
+
+    async def refresh_all(self) -> None:
+        """Fetch once from every backend, at the same time; for the start, so that the first bind finds flags."""
+        await asyncio.gather(*(self._refresh(name, backend) for name, backend in self._backends.items()))
+
+    async def _keep(self, name: str, backend: FlagBackend) -> None:
+        while True:
+            await self._refresh(name, backend)
+            await asyncio.sleep(self._timing.quiet_time.total_seconds())
+            await self._hint_or_timer(backend)
+
+    async def _refresh(self, name: str, backend: FlagBackend) -> None:
+        begun, limit = self._clock.monotonic(), self._timing.fetch_deadline.total_seconds()
+        try:
+            async with asyncio.timeout(limit) as guard:
+                report = _checked(await backend.fetch())
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  the border of a plugin: even SystemExit is its own failure only
+            _raise_if_we_are_cancelled(error)
+            late = isinstance(error, TimeoutError) and guard.expired()
+            self._standing[name].failure = f"no answer within {limit:g} s" if late else _described(error)
+        else:
+            self._contacts[name] = BackendContact(report, begun)
+            self._standing[name].failure = None
+            self._contacted.set()
+        self._publish()
+
+    async def _hint_or_timer(self, backend: FlagBackend) -> None:
+        """Return on the backend's hint, else after the interval; a broken hint means the interval."""
+        interval = self._timing.refresh_interval.total_seconds()
+        due = self._clock.monotonic() + interval
+        try:
+            async with asyncio.timeout(interval):
+                await backend.changed()
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  as in `_refresh`
+            _raise_if_we_are_cancelled(error)
+            await asyncio.sleep(max(due - self._clock.monotonic(), 0.0))
+
+    async def _watch_ages(self) -> None:
+        """Publish at the moment a contact becomes too old, also if that backend's own loop hangs."""
+        while True:
+            self._contacted.clear()
+            until = self._snapshot.fresh_until
+            if until == float("inf"):
+                await self._contacted.wait()
+            else:
+                await asyncio.sleep(max(until - self._clock.monotonic(), 0.0))
+            self._publish()
+
+    def _merged(self) -> FlagSnapshot:
+        now, staleness = self._clock.monotonic(), self._timing.max_staleness.total_seconds()
+        return flag_snapshot_of(self._routes, self._contacts, now=now, max_staleness=staleness)
+
+    def _publish(self) -> None:
+        """Swap the snapshot and tell the observer what is different."""
+        self._snapshot = self._merged()
+        for name, standing in self._standing.items():
+            report = self._snapshot.fresh.get(name)
+            state = ContactState.UNREACHABLE if report is None else ContactState.FRESH
+            revision = standing.revision if report is None else report.revision
+            not_asked_yet = report is None and standing.state is None and standing.failure is None
+            if not not_asked_yet and (state, revision) != (standing.state, standing.revision):
+                standing.state, standing.revision = state, revision
+                detail = None if report else standing.failure or "no answer for too long"
+                self._observe(FlagContactChanged(name, state, revision, detail))
+
+
+def _checked(report: object) -> FlagReport:
+    """Return `report` if it is one; a wrong type is no contact, because half an answer must not turn flags off."""
+    if not isinstance(report, FlagReport):
+        raise TypeError(f"fetch() returned {type(report).__name__}, not FlagReport")
+    on: object = report.on
+    revision: object = report.revision
+    if not isinstance(on, frozenset) or not all(isinstance(name, str) for name in on):
+        raise TypeError("FlagReport.on must be a frozenset of flag names")
+    if not isinstance(revision, str):
+        raise TypeError("FlagReport.revision must be a string")
+    return report
+
+
+def _raise_if_we_are_cancelled(error: BaseException) -> None:
+    """Let a cancellation of our own task through; a stray one from a backend is that backend's failure."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
+
+
+def _described(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:LONGEST_DETAIL]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+__all__: Sequence[str] = ("ContactState", "FlagContactChanged", "FlagSnapshots", "FlagTiming")

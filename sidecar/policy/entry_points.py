@@ -1,0 +1,97 @@
+"""Finds what installed distributions offer, from their metadata alone: no module of a plugin runs here.
+
+Source: reliability row 56: a distribution that nobody enabled must not get to run code by being installed.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from sidecar.policy.hookspecs import ENTRY_POINT_GROUP
+from sidecar.policy.problems import PluginProblem, choices_for
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSelection:
+    """Which installed plugins may run.
+
+    Attributes:
+        enabled: each an entry point's name, a distribution's name (all its entry points), or
+            `distribution:entry-point`. Empty: built-ins only.
+    """
+
+    enabled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One entry point of one distribution, not imported.
+
+    Attributes:
+        distribution: normalised name, e.g. `flags-unleash`.
+        target: the module or attribute it points to.
+    """
+
+    distribution: str
+    version: str
+    name: str
+    target: str
+    entry_point: metadata.EntryPoint = field(repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """Name it without doubt: `distribution:entry-point`."""
+        return f"{self.distribution}:{self.name}"
+
+    @property
+    def where(self) -> str:
+        """Say where it is, for messages."""
+        return f"entry point `{self.name}` = {self.target} of {self.distribution} {self.version}"
+
+
+def list_offers() -> tuple[Offer, ...]:
+    """Return every entry point of the group, by distribution and name. Reads metadata files only."""
+    offers = []
+    for found in metadata.entry_points(group=ENTRY_POINT_GROUP):
+        distribution = found.dist
+        name = _normalised(distribution.name) if distribution else "unknown"
+        version = distribution.version if distribution else "unknown"
+        offers.append(Offer(name, version, found.name, found.value, found))
+    return tuple(sorted(offers, key=lambda offer: (offer.distribution, offer.name)))
+
+
+def select_offers(offers: Sequence[Offer], selection: PluginSelection) -> tuple[Offer, ...]:
+    """Return the offers that `selection` names, each once, in the order of `offers`.
+
+    Raises:
+        PluginProblem: a name is offered by nobody, or an entry point's name by two distributions.
+    """
+    chosen = {offer.label: offer for wanted in selection.enabled for offer in _named(offers, wanted)}
+    return tuple(offer for offer in offers if offer.label in chosen)
+
+
+def _named(offers: Sequence[Offer], wanted: str) -> Sequence[Offer]:
+    by_distribution = [offer for offer in offers if offer.distribution == _normalised(wanted)]
+    by_name = [offer for offer in offers if wanted in {offer.name, offer.label}]
+    matches = by_name or by_distribution
+    if not matches:
+        known = [name for offer in offers for name in (offer.name, offer.distribution)]
+        raise PluginProblem(
+            f"the enabled plugin `{wanted}` is not installed",
+            where=f"plugins.enabled, entry point group {ENTRY_POINT_GROUP}",
+            remedy=f"install it or take it out; {choices_for(wanted, {*known})}",
+        )
+    owners = sorted({offer.distribution for offer in matches} | {offer.distribution for offer in by_distribution})
+    if len(owners) > 1:
+        raise PluginProblem(
+            f"the enabled plugin `{wanted}` may mean several distributions: {', '.join(owners)}",
+            where="plugins.enabled",
+            remedy=f"name it as `<distribution>:<entry point>`, e.g. `{matches[0].label}`",
+        )
+    return matches
+
+
+def _normalised(name: str) -> str:
+    """Write a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,77 @@
+"""The hooks a plugin implements. Each returns descriptors; none does anything else.
+
+A plugin is a module or object whose functions are marked with `hookimpl`, offered under the entry point group
+`sidecar.plugins` and switched on by name in `plugins.enabled`:
+
+    from sidecar.policy.hookspecs import hookimpl
+    from sidecar.policy.specs import FlagBackendSpec
+
+    @hookimpl
+    def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
+        return [FlagBackendSpec(name="mine", contract="flag-backend/1", summary="...", factory=MyFlags)]
+
+The order of plugins never matters. Wrappers and `firstresult` are refused: no plugin sees or changes another's answer.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pluggy
+
+from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, RunnerSpec
+
+PROJECT: Final = "sidecar"
+ENTRY_POINT_GROUP: Final = "sidecar.plugins"
+
+hookspec: Final = pluggy.HookspecMarker(PROJECT)
+hookimpl: Final = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:  # type: ignore[empty-body]  # pluggy: a spec has no body
+    """Offer flag backends by name.
+
+    Called: once, at start, before the server accepts calls.
+    Several plugins: all are asked; two specs with one name stop the start.
+    Chosen: by `policy.default.flags` and `policy.verticals.<id>.flags`; an unknown name stops the start and lists the
+        choices.
+    May block or await: no. The object that the factory makes is asked in the background, with a deadline; decisions
+        read the snapshot made of its answers and never wait (PF1-NFR-4b, TN-8).
+    """
+
+
+@hookspec
+def sidecar_runners() -> Sequence[RunnerSpec]:  # type: ignore[empty-body]  # pluggy: a spec has no body
+    """Offer runners, which execute sub-agents, by name.
+
+    Called: once, at start, before the server accepts calls.
+    Several plugins: all are asked; two specs with one name stop the start.
+    Chosen: by a definition's `runner`, else by `policy.verticals.<id>.runner`, else by `policy.default.runner`; an
+        unknown name in the settings stops the start and lists the choices.
+    May block or await: no. The object that the factory makes runs attempts, each with a deadline and behind a breaker
+        for its target; what it raises fails that attempt only.
+    """
+
+
+@hookspec
+def sidecar_connectors() -> Sequence[ConnectorSpec]:  # type: ignore[empty-body]  # pluggy: a spec has no body
+    """Offer connectors, which carry requests to data services, by name.
+
+    Called: once, at start, before the server accepts calls.
+    Several plugins: all are asked; two specs with one name stop the start.
+    Chosen: by a tool's `connector`, else by `policy.verticals.<id>.connector`, else by `policy.default.connector`; an
+        unknown name in the settings stops the start and lists the choices.
+    May block or await: no. The object that the factory makes carries one request at a time through the tool gateway,
+        which alone fills in the principal and alone opens the answer (PC2-FR-11, TN-30).
+    """
+
+
+__all__: Sequence[str] = (
+    "ENTRY_POINT_GROUP",
+    "PROJECT",
+    "hookimpl",
+    "hookspec",
+    "sidecar_connectors",
+    "sidecar_flag_backends",
+    "sidecar_runners",
+)

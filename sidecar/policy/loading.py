@@ -1,0 +1,224 @@
+"""Loads plugins: the built-ins, and of the installed ones only those the settings enable.
+
+No global: `load_plugins` returns a `PluginHost` that knows every descriptor and can list what is there. Entry points
+are imported one by one, each behind its own border. Source: DESIGN section 9, reliability rows 53 to 56.
+"""
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+import pluggy
+
+from sidecar.policy import hookspecs
+from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
+from sidecar.policy.problems import PluginProblem, choices_for
+from sidecar.policy.registering import Incompatible, guarded, register
+from sidecar.policy.specs import PluginKind, PluginSpec
+
+BUILT_IN: Final = "built in"
+
+SpecT = TypeVar("SpecT", bound=PluginSpec)
+
+
+@unique
+class PluginState(StrEnum):
+    """What a row of the inventory says."""
+
+    ACTIVE = "active"
+    """Loaded, and the settings have chosen it for something."""
+    AVAILABLE = "available"
+    """Loaded; nothing has chosen it."""
+    NOT_SELECTED = "not selected"
+    """Installed, not in `plugins.enabled`, never imported."""
+    BROKEN = "broken"
+    """Enabled, but it cannot be loaded."""
+    INCOMPATIBLE = "incompatible"
+    """Enabled, but written for a contract that this sidecar does not speak."""
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryRow:
+    """One line of `sidecar plugins list`.
+
+    Attributes:
+        name: of the descriptor; for a plugin that was not loaded, of its entry point.
+        kind, contract, summary: empty for a plugin that was not loaded.
+        distribution: `built in` for what comes with the sidecar.
+        error: why it is broken or incompatible; empty otherwise.
+    """
+
+    name: str
+    kind: str
+    contract: str
+    distribution: str
+    version: str
+    state: PluginState
+    summary: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A descriptor and who offered it."""
+
+    spec: PluginSpec
+    distribution: str
+    version: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class PluginHost:
+    """Every loaded descriptor, by kind and name, and what else is installed.
+
+    Attributes:
+        registered: by (kind, name).
+        not_selected: offers that were never imported.
+        failed: enabled offers that could not be loaded, with the reason; empty unless `survey_plugins` made this.
+    """
+
+    registered: Mapping[tuple[PluginKind, str], Registered]
+    not_selected: tuple[Offer, ...] = ()
+    failed: tuple[tuple[Offer, PluginProblem], ...] = ()
+
+    def names(self, kind: PluginKind) -> tuple[str, ...]:
+        """Return the names that may be chosen for a kind, in order."""
+        return tuple(sorted(name for of_kind, name in self.registered if of_kind is kind))
+
+    def spec(self, spec_type: type[SpecT], name: str, where: str) -> SpecT:
+        """Return the descriptor of that name.
+
+        Args:
+            spec_type: its class, which also tells the kind.
+            name: as chosen.
+            where: the setting that chose it, e.g. `policy.default.flags`.
+
+        Raises:
+            PluginProblem: no such name; lists the choices.
+        """
+        found = self.registered.get((spec_type.kind, name))
+        if found is None or not isinstance(found.spec, spec_type):
+            raise PluginProblem(
+                f"there is no {spec_type.kind} named `{name}`",
+                where=where,
+                remedy=f"{choices_for(name, self.names(spec_type.kind))}; "
+                "an installed plugin counts once `plugins.enabled` names it",
+            )
+        return found.spec
+
+    def inventory(self, chosen: Collection[tuple[PluginKind, str]] = ()) -> tuple[InventoryRow, ...]:
+        """Return a row for each descriptor, then for each plugin that failed, then for each that was not selected.
+
+        Args:
+            chosen: what the settings and definitions use, as (kind, name).
+        """
+        loaded = [
+            InventoryRow(
+                name=name,
+                kind=kind,
+                contract=one.spec.contract,
+                distribution=one.distribution,
+                version=one.version,
+                state=PluginState.ACTIVE if (kind, name) in chosen else PluginState.AVAILABLE,
+                summary=one.spec.summary,
+            )
+            for (kind, name), one in sorted(self.registered.items())
+        ]
+        failed = [_unloaded(offer, _state_after(problem), str(problem)) for offer, problem in self.failed]
+        return (*loaded, *failed, *(_unloaded(offer, PluginState.NOT_SELECTED) for offer in self.not_selected))
+
+
+def load_plugins(
+    built_ins: Sequence[object], selection: PluginSelection, offers: Sequence[Offer] | None = None
+) -> PluginHost:
+    """Load the built-ins and the selected plugins; for the start of the sidecar.
+
+    Args:
+        built_ins: modules or objects with marked hooks, from the composition root.
+        selection: what the settings enable.
+        offers: what is installed; None: ask the metadata.
+
+    Raises:
+        PluginProblem: a selected plugin is missing, broken or incompatible, or two descriptors share a name.
+    """
+    host = survey_plugins(built_ins, selection, offers)
+    for _, problem in host.failed:
+        raise problem
+    return host
+
+
+def survey_plugins(
+    built_ins: Sequence[object], selection: PluginSelection, offers: Sequence[Offer] | None = None
+) -> PluginHost:
+    """Load like `load_plugins`, but keep each broken plugin's problem in `failed`; for `sidecar plugins list`.
+
+    A failed plugin leaves nothing registered; the others are loaded.
+
+    Raises:
+        PluginProblem: a built-in is broken, or the selection names something that is not installed.
+    """
+    found = list_offers() if offers is None else tuple(offers)
+    selected = select_offers(found, selection)
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    registered: dict[tuple[PluginKind, str], Registered] = {}
+    for plugin in built_ins:
+        label = getattr(plugin, "__name__", type(plugin).__name__)
+        specs = register(manager, plugin, label, f"built-in {label}")
+        _add(registered, [Registered(spec, BUILT_IN, "", f"built-in {label}") for spec in specs])
+    failed: list[tuple[Offer, PluginProblem]] = []
+    for offer in selected:
+        try:
+            _add(registered, _load_one(manager, offer))
+        except PluginProblem as problem:
+            failed.append((offer, problem))
+    not_selected = tuple(offer for offer in found if offer not in selected)
+    return PluginHost(MappingProxyType(registered), not_selected, tuple(failed))
+
+
+def _load_one(manager: pluggy.PluginManager, offer: Offer) -> Sequence[Registered]:
+    """Import one entry point and register what it points to; take back the modules of a failed import."""
+    before = frozenset(sys.modules)
+    try:
+        plugin = guarded(
+            offer.entry_point.load,
+            doing=f"importing the plugin `{offer.name}` of {offer.distribution} {offer.version}",
+            where=offer.where,
+            remedy="repair or update that distribution, or take it out of plugins.enabled",
+        )
+    except PluginProblem:
+        package = offer.target.partition(":")[0].partition(".")[0]
+        for name in sorted(set(sys.modules) - before):
+            if name == package or name.startswith(f"{package}."):
+                del sys.modules[name]
+        raise
+    specs = register(manager, plugin, offer.label, offer.where)
+    return [Registered(spec, offer.distribution, offer.version, offer.where) for spec in specs]
+
+
+def _add(registered: dict[tuple[PluginKind, str], Registered], new: Sequence[Registered]) -> None:
+    """Add all of `new` or, if a name is taken, none."""
+    adding: dict[tuple[PluginKind, str], Registered] = {}
+    for one in new:
+        key = (one.spec.kind, one.spec.name)
+        other = registered.get(key) or adding.get(key)
+        if other is not None:
+            raise PluginProblem(
+                f"two plugins offer a {one.spec.kind} named `{one.spec.name}`",
+                where=f"{other.where}, and {one.where}",
+                remedy="enable one of them only, or rename one",
+            )
+        adding[key] = one
+    registered.update(adding)
+
+
+def _state_after(problem: PluginProblem) -> PluginState:
+    return PluginState.INCOMPATIBLE if isinstance(problem, Incompatible) else PluginState.BROKEN
+
+
+def _unloaded(offer: Offer, state: PluginState, error: str = "") -> InventoryRow:
+    return InventoryRow(offer.name, "", "", offer.distribution, offer.version, state, error=error)

@@ -1,0 +1,107 @@
+"""Makes runtime objects from chosen descriptors: settings are checked first, and the factory runs at a border."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import jsonschema_rs
+
+from sidecar.policy.problems import PluginProblem, nearest
+from sidecar.policy.protocols import Connector, FlagBackend, Runner
+from sidecar.policy.registering import guarded
+from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, PluginKind, PluginSpec, RunnerConfig, RunnerSpec
+
+SECTION: Final[Mapping[PluginKind, str]] = {
+    PluginKind.FLAG_BACKEND: "flags",
+    PluginKind.RUNNER: "runners",
+    PluginKind.CONNECTOR: "connectors",
+}
+"""The settings of the flag backend `file` stand in `[flags.file]`."""
+
+HIDDEN: Final = "the value"
+"""Stands for a setting's value in messages: it may be a secret."""
+
+
+def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> FlagBackend:
+    """Make a flag backend. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: FlagBackend = _made(spec, lambda: spec.factory(checked), ("fetch", "changed", "close"))
+    return made
+
+
+def make_runner(spec: RunnerSpec, config: RunnerConfig) -> Runner:
+    """Make a runner for one target. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = replace(config, settings=checked_settings(spec, config.settings))
+    made: Runner = _made(spec, lambda: spec.factory(checked), ("run", "close"))
+    return made
+
+
+def make_connector(spec: ConnectorSpec, settings: Mapping[str, Any]) -> Connector:
+    """Make a connector. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: Connector = _made(spec, lambda: spec.factory(checked), ("enrich", "close"))
+    return made
+
+
+def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of the settings that the plugin may keep.
+
+    Raises:
+        PluginProblem: they do not fit `spec.config_schema`; names every problem, and no value, which may be a secret.
+    """
+    section = section_of(spec)
+    plain = _plain(settings)
+    validator = jsonschema_rs.validator_for(_plain(spec.config_schema), mask=HIDDEN)
+    problems = [_sentence(section, error) for error in validator.iter_errors(plain)]
+    if problems:
+        known = sorted(_properties(spec))
+        unknown = [name for name in plain if name not in known]
+        meant = [f"`{name}` may mean `{near}`" for name in unknown if (near := nearest(name, known))]
+        raise PluginProblem(
+            f"the settings of the {spec.kind} `{spec.name}` are wrong: {'; '.join(problems)}",
+            where=f"[{section}]",
+            remedy="; ".join([*meant, f"its settings are: {', '.join(known) or 'none'}"]),
+        )
+    copied: dict[str, Any] = plain
+    return copied
+
+
+def section_of(spec: PluginSpec) -> str:
+    """Return the name of the settings section that configures this descriptor."""
+    return f"{SECTION[spec.kind]}.{spec.name}"
+
+
+def _made(spec: PluginSpec, make: Any, methods: Sequence[str]) -> Any:
+    where = f"{spec.kind} `{spec.name}`, settings in [{section_of(spec)}]"
+    made = guarded(make, doing="making it", where=where, remedy="correct its settings, or choose another by name")
+    if inspect.iscoroutine(made):
+        made.close()
+        raise PluginProblem("its factory is async", where=where, remedy="make the factory a plain `def`")
+    missing = [name for name in methods if not callable(getattr(made, name, None))]
+    if missing:
+        raise PluginProblem(
+            f"its factory made a {type(made).__name__}, which lacks {', '.join(missing)}",
+            where=where,
+            remedy=f"implement the protocol of a {spec.kind} in sidecar.policy.protocols",
+        )
+    return made
+
+
+def _sentence(section: str, error: jsonschema_rs.ValidationError) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    return f"{section}{path}: {error.message}"
+
+
+def _properties(spec: PluginSpec) -> Mapping[str, Any]:
+    properties = spec.config_schema.get("properties", {})
+    return properties if isinstance(properties, Mapping) else {}
+
+
+def _plain(value: Any) -> Any:
+    """Copy mappings and sequences into dicts and lists, so that neither side can change the other's."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

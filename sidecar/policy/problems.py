@@ -1,0 +1,50 @@
+"""What stops the start because of a plugin, and how it is said."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+EX_CONFIG: Final = 78
+"""Exit code of a process that cannot start with the settings it was given (sysexits.h)."""
+
+LONGEST_CAUSE: Final = 300
+"""Characters of a plugin's own error text that are shown."""
+
+
+class PluginProblem(Exception):
+    """A plugin, its settings or the choice of it is wrong; the sidecar does not start with it.
+
+    For the operator's terminal: `__main__` prints it and exits with `EX_CONFIG`.
+
+    Args:
+        what: went wrong.
+        where: entry point, distribution, or setting.
+        remedy: what to do about it.
+    """
+
+    def __init__(self, what: str, *, where: str, remedy: str) -> None:
+        """Keep the parts."""
+        super().__init__(f"{what}\n  where: {where}\n  what to do: {remedy}")
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that `name` was most likely meant to be, or None if none is close."""
+    close = difflib.get_close_matches(name, sorted(choices), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def choices_for(name: str, choices: Iterable[str]) -> str:
+    """Return a sentence that lists the choices and, if one is close to `name`, asks whether that was meant."""
+    known = sorted(choices)
+    meant = nearest(name, known)
+    listed = ", ".join(known) if known else "none"
+    return f"choose one of: {listed}" + (f" (did you mean `{meant}`?)" if meant else "")
+
+
+def cause_of(error: BaseException) -> str:
+    """Return an error's type and the beginning of its text, on one line."""
+    text = " ".join(str(error).split())[:LONGEST_CAUSE]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,185 @@
+"""Registers one plugin: checks its hooks, asks each of them once, and checks what it answers.
+
+Everything a plugin does here happens at its border: whatever it raises, `SystemExit` too, becomes a `PluginProblem`,
+and a plugin that fails half-way leaves nothing behind.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import jsonschema_rs
+import pluggy
+
+from sidecar.core.identifiers import DEFINITION_SIDE
+from sidecar.policy.problems import PluginProblem, cause_of, nearest
+from sidecar.policy.specs import SPEC_TYPES, SUPPORTED_MAJORS, PluginSpec
+
+CONTRACT: Final = re.compile(r"([a-z-]+)/([1-9][0-9]{0,3})\Z")
+HOOK_PREFIX: Final = "sidecar_"
+
+
+class Incompatible(PluginProblem):
+    """A plugin was written for a major version of a contract that this sidecar does not speak."""
+
+
+def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> Any:
+    """Call into a plugin and return what it returns.
+
+    Raises:
+        PluginProblem: the plugin raised anything at all, other than a person's Ctrl-C.
+    """
+    try:
+        return work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the border: a plugin's SystemExit must not end the sidecar unexplained
+        raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
+
+
+def register(manager: pluggy.PluginManager, plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
+    """Register one plugin under `label` and return the descriptors it offers.
+
+    Raises:
+        PluginProblem: it implements nothing, a misspelt or unmarked hook, a wrapper, or an answer of a wrong kind.
+            Then it is no longer registered.
+    """
+    if isinstance(plugin, type):
+        raise PluginProblem(
+            f"the plugin is the class `{plugin.__name__}`; its hooks have no object to run on",
+            where=where,
+            remedy="let the entry point name a module or an instance",
+        )
+    remedy = "correct the plugin, or take it out of plugins.enabled"
+    try:
+        guarded(lambda: manager.register(plugin, label), doing="registering the plugin", where=where, remedy=remedy)
+        _check_hook_names(manager, plugin, where)
+        return tuple(spec for name in SPEC_TYPES for spec in _answers(manager, plugin, name, where))
+    except PluginProblem:
+        if manager.is_registered(plugin):
+            manager.unregister(plugin)
+        raise
+
+
+def _check_hook_names(manager: pluggy.PluginManager, plugin: object, where: str) -> None:
+    """Refuse what pluggy lets pass: hooks nobody calls, hooks without a mark, wrappers, and plugins without a hook."""
+    callers = manager.get_hookcallers(plugin) or []
+    for caller in callers:
+        if caller.name not in SPEC_TYPES:
+            raise _no_such_hook(caller.name, where)
+        if any(impl.wrapper or impl.hookwrapper for impl in caller.get_hookimpls() if impl.plugin is plugin):
+            raise PluginProblem(
+                f"hook `{caller.name}` is a wrapper, which could replace every other plugin's answer",
+                where=where,
+                remedy="mark it with `@hookimpl` without `wrapper`",
+            )
+    marked = {caller.name for caller in callers}
+    for name in sorted(vars(plugin)) if inspect.ismodule(plugin) else sorted(dir(type(plugin))):
+        if name.startswith(HOOK_PREFIX) and name not in marked and inspect.isroutine(getattr(plugin, name, None)):
+            if name not in SPEC_TYPES:
+                raise _no_such_hook(name, where)
+            raise PluginProblem(
+                f"hook `{name}` is not marked, so nobody would call it",
+                where=where,
+                remedy="mark it with `@hookimpl` from sidecar.policy.hookspecs",
+            )
+    if not marked:
+        raise PluginProblem(
+            "the plugin implements no hook",
+            where=where,
+            remedy=f"implement one of {', '.join(SPEC_TYPES)}, marked with `@hookimpl`",
+        )
+
+
+def _no_such_hook(name: str, where: str) -> PluginProblem:
+    meant = nearest(name, SPEC_TYPES)
+    hint = f"did you mean `{meant}`?" if meant else f"hooks are: {', '.join(SPEC_TYPES)}"
+    return PluginProblem(f"there is no hook `{name}`", where=where, remedy=hint)
+
+
+def _answers(manager: pluggy.PluginManager, plugin: object, hook: str, where: str) -> Sequence[PluginSpec]:
+    """Ask one plugin one hook, past the other plugins, and return its checked answer."""
+    caller = getattr(manager.hook, hook)
+    found: list[PluginSpec] = []
+    for impl in caller.get_hookimpls():
+        if impl.plugin is plugin:
+            answer = guarded(
+                impl.function,
+                doing=f"hook `{hook}`",
+                where=where,
+                remedy="correct the plugin, or take it out of plugins.enabled",
+            )
+            found.extend(_checked_answer(hook, answer, where))
+    return found
+
+
+def _checked_answer(hook: str, answer: object, where: str) -> Sequence[PluginSpec]:
+    wanted = SPEC_TYPES[hook]
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise PluginProblem(f"hook `{hook}` is async", where=where, remedy="make it a plain `def`: it only describes")
+    if not isinstance(answer, list | tuple):
+        raise PluginProblem(
+            f"hook `{hook}` returned {type(answer).__name__}",
+            where=where,
+            remedy=f"return a list of {wanted.__name__}",
+        )
+    for spec in answer:
+        if not isinstance(spec, wanted):
+            raise PluginProblem(
+                f"hook `{hook}` returned a list that holds {type(spec).__name__}",
+                where=where,
+                remedy=f"return a list of {wanted.__name__} only",
+            )
+        _check_spec(spec, where)
+    return answer
+
+
+def _check_spec(spec: PluginSpec, where: str) -> None:
+    """Refuse a descriptor that does not say what it must."""
+    problem = _problem_with(spec)
+    if problem is not None:
+        raise PluginProblem(f"{spec.kind} {spec.name!r}: {problem}", where=where, remedy="correct the descriptor")
+    match = CONTRACT.match(spec.contract)
+    if match is None or match[1] != spec.kind:
+        raise PluginProblem(
+            f"{spec.kind} `{spec.name}` states the contract {spec.contract!r}",
+            where=where,
+            remedy=f"state `{spec.kind}/<major>`, e.g. `{spec.kind}/{SUPPORTED_MAJORS[spec.kind][-1]}`",
+        )
+    if int(match[2]) not in SUPPORTED_MAJORS[spec.kind]:
+        spoken = ", ".join(f"{spec.kind}/{major}" for major in SUPPORTED_MAJORS[spec.kind])
+        raise Incompatible(
+            f"{spec.kind} `{spec.name}` is written for {spec.contract}; this sidecar speaks {spoken}",
+            where=where,
+            remedy="install a version of the plugin for one of those, or another version of the sidecar",
+        )
+
+
+def _problem_with(spec: PluginSpec) -> str | None:
+    """Say what is wrong with a descriptor's parts; a plugin may have put anything there."""
+    parts: Mapping[str, Any] = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    if not isinstance(parts["name"], str) or not DEFINITION_SIDE.match(parts["name"]):
+        return "its name must be 1 to 60 lower-case letters, digits, `-` or `_`, not beginning with a sign"
+    if not isinstance(parts["contract"], str) or not isinstance(parts["summary"], str):
+        return "contract and summary must be strings"
+    if not callable(parts["factory"]):
+        return "its factory cannot be called"
+    return _problem_with_abilities(parts["capabilities"]) or _problem_with_schema(parts["config_schema"])
+
+
+def _problem_with_abilities(capabilities: Any) -> str | None:
+    if isinstance(capabilities, frozenset) and all(isinstance(name, str) for name in capabilities):
+        return None
+    return "capabilities must be a frozenset of strings"
+
+
+def _problem_with_schema(schema: Any) -> str | None:
+    if not isinstance(schema, Mapping):
+        return "config_schema must be a JSON schema"
+    try:
+        jsonschema_rs.validator_for(dict(schema))
+    except ValueError as error:
+        return f"config_schema is no JSON schema ({cause_of(error)})"
+    return None

@@ -1,0 +1,104 @@
+"""Descriptors: what a plugin registers, one dataclass for each kind of plugin.
+
+A spec only describes and holds a factory. Nothing is connected, read or started until the sidecar has chosen it by name
+and calls the factory.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from sidecar.policy.protocols import Connector, FlagBackend, Runner
+
+NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({"type": "object", "additionalProperties": False})
+"""JSON schema of a plugin without settings."""
+
+
+@unique
+class PluginKind(StrEnum):
+    """What a plugin can be; also the first part of its contract, as in `runner/1`."""
+
+    FLAG_BACKEND = "flag-backend"
+    RUNNER = "runner"
+    CONNECTOR = "connector"
+
+
+SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType(
+    {PluginKind.FLAG_BACKEND: (1,), PluginKind.RUNNER: (1,), PluginKind.CONNECTOR: (1,)}
+)
+"""Majors of each contract that this sidecar speaks. A new major is added beside the old one, never in its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSpec:
+    """What every descriptor has.
+
+    Attributes:
+        name: by which settings choose it; lower-case letters, digits, `-` and `_`, at most 60 characters.
+        contract: kind and major version, e.g. `flag-backend/1`.
+        summary: one line for `sidecar plugins list`.
+        config_schema: JSON schema of its settings; an object schema that refuses what it does not know.
+        capabilities: optional abilities, as its conformance suite names them.
+    """
+
+    kind: ClassVar[PluginKind]
+
+    name: str
+    contract: str
+    summary: str
+    config_schema: Mapping[str, Any] = field(default_factory=lambda: NO_SETTINGS)
+    capabilities: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagBackendSpec(PluginSpec):
+    """Describes a flag backend; the factory gets the settings, checked against `config_schema`."""
+
+    kind: ClassVar[PluginKind] = PluginKind.FLAG_BACKEND
+
+    factory: Callable[[Mapping[str, Any]], FlagBackend]
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerConfig:
+    """What a runner is made from.
+
+    Attributes:
+        settings: the runner's own, checked against `config_schema`.
+        target: what the definition gives to find the host, e.g. `unix:/run/shop.sock`; None: the runner's default.
+        gateway_address: where the sub-agent's callbacks reach the tool gateway; empty if it is in this process.
+    """
+
+    settings: Mapping[str, Any]
+    target: str | None
+    gateway_address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerSpec(PluginSpec):
+    """Describes a runner; the factory is called once for each target."""
+
+    kind: ClassVar[PluginKind] = PluginKind.RUNNER
+
+    factory: Callable[[RunnerConfig], Runner]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorSpec(PluginSpec):
+    """Describes a connector; the factory gets the settings, checked against `config_schema`."""
+
+    kind: ClassVar[PluginKind] = PluginKind.CONNECTOR
+
+    factory: Callable[[Mapping[str, Any]], Connector]
+
+
+SPEC_TYPES: Final[Mapping[str, type[PluginSpec]]] = MappingProxyType(
+    {
+        "sidecar_flag_backends": FlagBackendSpec,
+        "sidecar_runners": RunnerSpec,
+        "sidecar_connectors": ConnectorSpec,
+    }
+)
+"""What each hook of `hookspecs.py` returns a sequence of."""
