@@ -1,0 +1,146 @@
+"""Finds and reads the files of a configuration without ever leaving its root.
+
+Links are followed only where they end inside the root, which is what Kubernetes does with its `..data` link: the whole
+state is swapped by one rename. Hidden entries are skipped, and the root itself may be a link.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.definitions_directory.yaml_documents import BYTES_AT_MOST
+from sidecar.core.definitions.problems import Problem
+from sidecar.core.definitions.reading import BLOCKS_FOLDER, CONFIG_FILE
+
+FILES_AT_MOST: Final = 1_000
+TOTAL_BYTES_AT_MOST: Final = 16 * 1024 * 1024
+FOLDERS_DEEP_AT_MOST: Final = 8
+ENDINGS: Final = (".yaml", ".yml")
+
+
+@dataclass(slots=True)
+class Tree:
+    """The bytes of every file of one state.
+
+    Attributes:
+        files: content by path relative to the root, in order of path; at most one byte beyond the size limit is read.
+        unread: paths that are there but could not be read.
+        problems: why they could not.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def refuse(self, path: str, text: str) -> None:
+        """Note that a path that is there could not be read."""
+        self.unread.append(path)
+        self.problems.append(Problem(path, None, "", text))
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what differs between any two states: a digest of names, contents and what could not be read."""
+        return fingerprint_of(self.files, [f"{problem.file}\0{problem.text}" for problem in self.problems])
+
+
+def fingerprint_of(files: Mapping[str, bytes], others: list[str]) -> str:
+    """Return a digest in which no two lists of files run into each other."""
+    digest = sha256()
+    for path, content in sorted(files.items()):
+        name = os.fsencode(path)
+        digest.update(b"%d:%d:" % (len(name), len(content)) + name + content)
+    digest.update("\1".join(sorted(others)).encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def read_tree(root: Path) -> Tree:
+    """Read `agent_config.yaml` and every YAML file below `prompts/components/`. Never raises for what it finds."""
+    tree = Tree()
+    inside = os.path.realpath(root)
+    if not os.path.isdir(inside):
+        tree.refuse(CONFIG_FILE, "cannot be read: the configuration root is not a folder")
+        return tree
+    paths = [CONFIG_FILE] if os.path.lexists(os.path.join(inside, CONFIG_FILE)) else []
+    paths += sorted(_block_files(inside, tree))
+    if len(paths) > FILES_AT_MOST:
+        tree.refuse(BLOCKS_FOLDER, f"holds more than {FILES_AT_MOST} files")
+        paths = paths[:FILES_AT_MOST]
+    total = 0
+    for path in paths:
+        content = _read(inside, path, tree)
+        total += 0 if content is None else len(content)
+        if total > TOTAL_BYTES_AT_MOST:
+            tree.refuse(path, f"is where all files together pass {TOTAL_BYTES_AT_MOST // 1024 // 1024} MiB")
+            break
+        if content is not None:
+            tree.files[path] = content
+    return tree
+
+
+def _block_files(inside: str, tree: Tree) -> list[str]:
+    """Return the YAML files below `prompts/components/`; a folder that several links lead to is read once."""
+    found: list[str] = []
+    folders = [(BLOCKS_FOLDER, 0)]
+    visited: set[str] = set()
+    while folders and len(found) <= FILES_AT_MOST and len(visited) <= FILES_AT_MOST:
+        folder, depth = folders.pop(0)
+        real = os.path.realpath(os.path.join(inside, folder))
+        if real in visited:
+            continue
+        visited.add(real)
+        for name in _names_in(real, inside, folder, tree):
+            path = f"{folder}/{name}"
+            if not os.path.isdir(os.path.join(inside, path)):
+                found.extend([path] if name.endswith(ENDINGS) else [])
+            elif depth < FOLDERS_DEEP_AT_MOST:
+                folders.append((path, depth + 1))
+            else:
+                tree.refuse(path, f"is more than {FOLDERS_DEEP_AT_MOST} folders deep")
+    return found
+
+
+def _names_in(real: str, inside: str, folder: str, tree: Tree) -> list[str]:
+    """Return the visible names in a folder that really lies inside the root."""
+    if not _is_inside(real, inside):
+        tree.refuse(folder, "is a link that leads out of the configuration root")
+        return []
+    try:
+        return sorted(name for name in os.listdir(real) if not name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        tree.refuse(folder, f"cannot be read: {os.strerror(error.errno or 0)}")
+        return []
+
+
+def _read(inside: str, path: str, tree: Tree) -> bytes | None:
+    """Return the file's bytes, or None if it is no plain file inside the root or was just taken away."""
+    real = os.path.realpath(os.path.join(inside, path))
+    if not _is_inside(real, inside):
+        tree.refuse(path, "is a link that leads out of the configuration root")
+        return None
+    try:
+        # NOFOLLOW: what resolved to a file inside must not have become a link since. NONBLOCK: a pipe must not hang.
+        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        tree.refuse(path, f"cannot be read: {os.strerror(error.errno or 0)}")
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            tree.refuse(path, "is not a plain file")
+            return None
+        with os.fdopen(handle, "rb", closefd=False) as opened:
+            return opened.read(BYTES_AT_MOST + 1)
+    except OSError as error:
+        tree.refuse(path, f"cannot be read: {os.strerror(error.errno or 0)}")
+        return None
+    finally:
+        os.close(handle)
+
+
+def _is_inside(real: str, inside: str) -> bool:
+    return os.path.commonpath([real, inside]) == inside

@@ -1,0 +1,50 @@
+"""Loads one state of a configuration: find, read, parse, then all that the core does with it."""
+
+from pathlib import Path
+
+from sidecar.adapters.definitions_directory.files import Tree, read_tree
+from sidecar.adapters.definitions_directory.yaml_documents import Parsed, parse
+from sidecar.core.definitions.problems import Problem
+from sidecar.core.definitions.resolving import CommitsOf, Loaded, load_documents, nowhere_committed
+from sidecar.core.definitions.weighing import TokenCounter, estimated_tokens
+
+
+def load_directory(
+    root: Path, count: TokenCounter = estimated_tokens, commits_of: CommitsOf = nowhere_committed
+) -> Loaded:
+    """Load the configuration below `root`. Blocks; never raises for what it finds there.
+
+    Args:
+        root: the folder that holds `agent_config.yaml`.
+        count: tokens of a text, for the model; an estimate by default.
+        commits_of: where digests first appeared, e.g. `GitHistory(root).commits_of`.
+    """
+    return load_tree(read_tree(root), count, commits_of)
+
+
+def load_tree(tree: Tree, count: TokenCounter = estimated_tokens, commits_of: CommitsOf = nowhere_committed) -> Loaded:
+    """Load a state that was read already."""
+    parsed = {path: parse(content, path) for path, content in tree.files.items()}
+    return load_parsed(parsed, tree.unread, tree.problems, count, commits_of)
+
+
+def load_parsed(
+    parsed: dict[str, Parsed],
+    unread: list[str],
+    problems: list[Problem],
+    count: TokenCounter = estimated_tokens,
+    commits_of: CommitsOf = nowhere_committed,
+) -> Loaded:
+    """Load files that were parsed already.
+
+    Args:
+        parsed: by path.
+        unread: paths that are there but could not be read.
+        problems: why they could not.
+        count: tokens of a text.
+        commits_of: where digests first appeared.
+    """
+    documents = [one.document for one in parsed.values() if one.document is not None]
+    missing = [path for path, one in parsed.items() if one.document is None]
+    earlier = [*problems, *(problem for one in parsed.values() for problem in one.problems)]
+    return load_documents(documents, [*unread, *missing], earlier, count, commits_of)

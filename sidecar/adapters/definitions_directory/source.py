@@ -1,0 +1,142 @@
+"""Watches a configuration and holds the newest state that loads.
+
+Contents are compared, never times: an in-place write, a rename, a swapped link and a file with an older time all show.
+Every look reads all files; a configuration is bounded to a few MiB, usually some KiB. A state is taken only when two
+looks in a row saw the same bytes, so that a file caught half-written is not; whoever writes slower than that should
+write beside and rename.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.definitions_directory.files import Tree, read_tree
+from sidecar.adapters.definitions_directory.loading import load_tree
+from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.problems import Problem
+from sidecar.core.definitions.resolving import CommitsOf, Loaded, nowhere_committed
+from sidecar.core.definitions.weighing import TokenCounter, estimated_tokens
+from sidecar.core.identifiers import Digest
+
+LOOK_EVERY_SECONDS: Final = 0.5
+"""Two looks and a load stay within the two seconds in which a change must show."""
+LOOKS_AT_START: Final = 5
+CARDS_KEPT: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionsChange:
+    """A new state was seen.
+
+    Attributes:
+        loaded: what came of it.
+        revision: of the state now in force; None: none ever loaded.
+        in_force: whether that is this state; False: it has errors, and the last good one stays.
+    """
+
+    loaded: Loaded
+    revision: str | None
+    in_force: bool
+
+
+async def look_interval() -> None:
+    """Wait between two looks."""
+    await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+
+class DefinitionsSource:
+    """The definitions below one folder.
+
+    Args:
+        root: the folder that holds `agent_config.yaml`.
+        on_change: told of each new state, good or bad, on the event loop; must not raise or block.
+        count: tokens of a text, for the model.
+        commits_of: where digests first appeared; called in a thread.
+        pause: waits between two looks.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        on_change: Callable[[DefinitionsChange], None],
+        count: TokenCounter = estimated_tokens,
+        commits_of: CommitsOf = nowhere_committed,
+        pause: Callable[[], Awaitable[None]] = look_interval,
+    ) -> None:
+        """Nothing is read before the first `refresh`."""
+        self._root = root
+        self._on_change = on_change
+        self._count = count
+        self._commits_of = commits_of
+        self._pause = pause
+        self._looking = asyncio.Lock()
+        self._taken: str | None = None
+        self._settling: str | None = None
+        self._current: Catalogue | None = None
+        self._revision: str | None = None
+        self._problems: tuple[Problem, ...] = ()
+        self._cards: dict[Digest, Card] = {}
+
+    def current(self) -> Catalogue | None:
+        """Return the newest state that loaded, or None if none ever did."""
+        return self._current
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return the problems of the newest state, in force or not; errors among them mean an older one is in force."""
+        return self._problems
+
+    @property
+    def revision(self) -> str | None:
+        """Digest of all files of the state in force; None if there is none."""
+        return self._revision
+
+    def card_by_digest(self, digest: Digest) -> Card | None:
+        """Return a card of this or an earlier state, for turns that were bound to it, or None if it is not kept."""
+        return self._cards.get(digest)
+
+    async def run(self) -> None:
+        """Look for changes until cancelled. The owner supervises."""
+        while True:
+            await self._pause()
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Look once. The first look takes what it finds; a later one takes a new state that the look before saw too."""
+        async with self._looking:
+            tree = await asyncio.to_thread(read_tree, self._root)
+            if self._taken is None:
+                tree = await self._settled(tree)
+            elif tree.fingerprint == self._taken:
+                self._settling = None
+                return
+            elif tree.fingerprint != self._settling:
+                self._settling = tree.fingerprint
+                return
+            loaded = await asyncio.to_thread(load_tree, tree, self._count, self._commits_of)
+            self._take(tree.fingerprint, loaded)
+
+    async def _settled(self, tree: Tree) -> Tree:
+        """Look again until two looks agree, a few times at most: a start must not wait for a restless writer."""
+        for _ in range(LOOKS_AT_START):
+            again = await asyncio.to_thread(read_tree, self._root)
+            if again.fingerprint == tree.fingerprint:
+                break
+            tree = again
+        return tree
+
+    def _take(self, fingerprint: str, loaded: Loaded) -> None:
+        self._taken, self._settling, self._problems = fingerprint, None, loaded.problems
+        if loaded.catalogue is not None:
+            self._current, self._revision = loaded.catalogue, fingerprint
+            self._keep(loaded.catalogue)
+        self._on_change(DefinitionsChange(loaded, self._revision, loaded.catalogue is not None))
+
+    def _keep(self, catalogue: Catalogue) -> None:
+        """Keep every card seen, the oldest states' giving way; cards of the state in force are the newest."""
+        for card in catalogue.cards.values():
+            self._cards.pop(card.digest, None)
+            self._cards[card.digest] = card
+        while len(self._cards) > max(CARDS_KEPT, len(catalogue.cards)):
+            del self._cards[next(iter(self._cards))]
