@@ -20,15 +20,13 @@ ORDER_FREE: Final = frozenset({"sorted", "set", "frozenset", "len", "min", "max"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def set_orders(tree: ast.Module, everything: Iterable[ast.Module]) -> Iterator[ast.AST]:
+def set_orders(tree: ast.Module, attributes: frozenset[str]) -> Iterator[ast.AST]:
     """Yield each node of `tree` that takes the order of a set.
 
     Args:
         tree: the module to look at.
-        everything: all modules whose classes may be used in it; an attribute counts as a set if every class that
-            declares it declares it as one.
+        attributes: names of attributes that are sets, see `set_attributes`.
     """
-    attributes = _set_attributes(everything)
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, Function))]
     for scope in scopes:
         sets = _Sets(_set_names(scope), attributes)
@@ -130,8 +128,8 @@ def _set_names(scope: ast.AST) -> frozenset[str]:
     return frozenset(names)
 
 
-def _set_attributes(everything: Iterable[ast.Module]) -> frozenset[str]:
-    """Return the attribute names that stand for a set wherever they are declared."""
+def set_attributes(everything: Iterable[ast.Module]) -> frozenset[str]:
+    """Return the attribute names that stand for a set in every class that declares them."""
     as_set: set[str] = set()
     otherwise: set[str] = set()
     for node in (node for tree in everything for node in ast.walk(tree)):

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.architecture.reading import Module, dotted, imported_names, modules, planted
-from tests.architecture.set_order import set_orders
+from tests.architecture.set_order import set_attributes, set_orders
 
 SIMULATED: Final = ("sidecar/core", "sidecar/policy", "sidecar/operations")
 FORBIDDEN_MODULES: Final = frozenset(
@@ -32,6 +32,7 @@ WHY: Final = "use the Spawner, Clock or Randomness of sidecar/operations/ports.p
 
 def violations(found: list[Module]) -> Iterator[str]:
     """Yield each place that could go otherwise on a replay."""
+    attributes = set_attributes(one.tree for one in found)
     for module in found:
         for name, statement in imported_names(module):
             last = name.rpartition(".")[2]
@@ -40,7 +41,7 @@ def violations(found: list[Module]) -> Iterator[str]:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and _is_forbidden(dotted(node.func)):
                 yield f"{module.at(node)} calls {dotted(node.func)}; {WHY}"
-        for node in set_orders(module.tree, [one.tree for one in found]):
+        for node in set_orders(module.tree, attributes):
             yield f"{module.at(node)} depends on the order of a set; sort it, or keep a dict or tuple"
 
 

@@ -1,10 +1,10 @@
 """Which requirement rows a test proves."""
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
 import pytest
+
+from tests.requirements import CATALOGUE
 
 MOST_IDS: Final = 4
 """A test that proves more rows than this proves none of them clearly."""
@@ -26,15 +26,7 @@ def requirement(*ids: str) -> pytest.MarkDecorator:
     if len(set(ids)) < len(ids):
         msg = f"a requirement row is named twice: {', '.join(ids)}"
         raise ValueError(msg)
-    known = _known_ids()
-    unknown = [one for one in ids if known is not None and one not in known]
-    if unknown:
+    if unknown := [one for one in ids if one not in CATALOGUE]:
         msg = f"not in the catalogue of tests/requirements: {', '.join(unknown)}"
         raise ValueError(msg)
     return pytest.mark.requirement(*ids)
-
-
-def _known_ids() -> frozenset[str] | None:
-    if find_spec("tests.requirements") is None:
-        return None
-    return frozenset(import_module("tests.requirements").CATALOGUE)

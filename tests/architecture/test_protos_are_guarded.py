@@ -1,0 +1,80 @@
+"""The protos: their style, what released clients can read, and that the committed code is what they generate."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scripts.check_protos import RELEASED, buf, outdated_files, problems_of_style, problems_with_release
+from scripts.generate_protos import COMMITTED, PROTO_ROOT, protos
+
+
+def a_proto(root: Path, message: str) -> Path:
+    """Write a proto tree of one file, with our rules, and return its root."""
+    (root / "subagents/x/v1").mkdir(parents=True)
+    shutil.copy(PROTO_ROOT / "buf.yaml", root)
+    text = f'syntax = "proto3";\n\n// About x.\npackage subagents.x.v1;\n\n{message}\n'
+    (root / "subagents/x/v1/x.proto").write_text(text, encoding="utf-8")
+    return root
+
+
+def spoil(path: Path, old: str, new: str) -> None:
+    """Replace the first `old` of a file; it must be there."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def test_the_protos_keep_to_the_style() -> None:
+    """Buf STANDARD, and a comment on everything."""
+    assert protos()
+    assert problems_of_style() == ""
+
+
+def test_released_clients_can_read_the_protos() -> None:
+    """Wire and JSON, against the image of the last release."""
+    assert problems_with_release() == ""
+
+
+def test_the_committed_code_is_what_the_protos_generate() -> None:
+    """Messages, services and stubs; nothing missing, nothing left over."""
+    assert outdated_files() == []
+
+
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ("message X {}", "should have a non-empty comment"),
+        ("// A thing.\nmessage bad_name {}", "should be PascalCase"),
+        ("// A thing.\nenum State {\n  // Never sent.\n  NONE = 0;\n}", "should be prefixed"),
+    ],
+)
+def test_a_breach_of_style_is_caught(message: str, complaint: str, tmp_path: Path) -> None:
+    """No comment, a badly named message, an enum value without its prefix."""
+    assert complaint in problems_of_style(a_proto(tmp_path, message))
+
+
+def test_a_change_that_released_clients_cannot_read_is_caught(tmp_path: Path) -> None:
+    """A field that changes its type."""
+    root = a_proto(tmp_path, "// A thing.\nmessage X {\n  // Its name.\n  string a = 1;\n}")
+    image = tmp_path / "released.binpb"
+    assert buf("build", "-o", str(image), root=root).returncode == 0
+    assert (problems_of_style(root), problems_with_release(root, image)) == ("", "")
+    spoil(root / "subagents/x/v1/x.proto", "string a", "int32 a")
+    assert "changed type" in problems_with_release(root, image)
+
+
+def test_an_image_that_is_missing_is_a_problem(tmp_path: Path) -> None:
+    """The check must not pass because there is nothing to compare with."""
+    assert RELEASED.is_file()
+    assert problems_with_release(released=tmp_path / "none.binpb")
+
+
+def test_an_outdated_file_is_caught(tmp_path: Path) -> None:
+    """One file edited, one missing, one left over."""
+    shutil.copytree(COMMITTED / "subagents", tmp_path / "subagents", ignore=shutil.ignore_patterns("__pycache__"))
+    v1 = Path("subagents/dispatch/v1")
+    spoil(tmp_path / v1 / "dispatch_pb2.py", "DESCRIPTOR", "DESCRIPTION")
+    (tmp_path / v1 / "dispatch_pb2.pyi").unlink()
+    (tmp_path / v1 / "old_pb2.py").touch()
+    assert outdated_files(tmp_path) == [v1 / "dispatch_pb2.py", v1 / "dispatch_pb2.pyi", v1 / "old_pb2.py"]
