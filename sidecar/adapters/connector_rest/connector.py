@@ -1,0 +1,71 @@
+"""Connector `rest`."""
+
+import asyncio
+import ssl
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+import httpx
+
+from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint
+from sidecar.adapters.connector_rest.incoming import reply_of
+from sidecar.adapters.connector_rest.outgoing import body_of, headers_of
+from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+
+
+class RestConnector:
+    """Carries enricher calls over HTTP/1.1 with pooled connections.
+
+    One attempt for each call, no redirects, no proxies from the environment, no cookies (one user's session must not
+    meet the next user's request), no log line of its own. Where it goes is the tool's `endpoint`; arguments cannot
+    change that. Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22, reliability promise 22.
+    """
+
+    def __init__(self, settings: RestSettings) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            OSError: `ca_file` cannot be read or is not PEM.
+        """
+        self._max_body_bytes = settings.max_body_bytes
+        self._client = httpx.AsyncClient(
+            headers={"accept": "application/json", "accept-encoding": "gzip", "user-agent": "dispatch-sidecar"},
+            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+            verify=True if settings.ca_file is None else ssl.create_default_context(cafile=settings.ca_file),
+            follow_redirects=False,
+            trust_env=False,
+            timeout=httpx.Timeout(None, connect=settings.connect_seconds),
+            limits=httpx.Limits(
+                max_connections=settings.max_connections,
+                max_keepalive_connections=settings.max_idle_connections,
+                keepalive_expiry=settings.idle_seconds,
+            ),
+        )
+
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        """Send `call` once and return the envelope unopened, or why there is none.
+
+        Everything, waiting for a free connection included, happens within `call.timeout`.
+        """
+        if not call.principal:
+            return EnricherRefused(RefusalKind.MISSING_PRINCIPAL)
+        body = body_of(call)
+        if body is None:
+            return EnricherRefused(RefusalKind.MALFORMED)
+        if self._client.is_closed or problem_with_endpoint(call.endpoint) is not None:
+            return EnricherRefused(RefusalKind.UNAVAILABLE)
+        try:
+            async with asyncio.timeout(call.timeout.total_seconds()):
+                return await self._exchange(call, body)
+        except TimeoutError:
+            return EnricherRefused(RefusalKind.TIMEOUT)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError):
+            return EnricherRefused(RefusalKind.UNAVAILABLE)
+
+    async def _exchange(self, call: EnricherCall, body: bytes) -> EnricherReply:
+        async with self._client.stream("POST", call.endpoint, content=body, headers=headers_of(call)) as response:
+            return await reply_of(response, self._max_body_bytes)
+
+    async def close(self) -> None:
+        """Close all connections; calls that are still running end as `UNAVAILABLE`."""
+        await self._client.aclose()

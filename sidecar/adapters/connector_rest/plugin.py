@@ -1,0 +1,28 @@
+"""Registers connector `rest`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sidecar.adapters.connector_rest.connector import RestConnector
+from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.specs import ConnectorSpec
+
+
+def rest_connector(settings: Mapping[str, Any]) -> RestConnector:
+    """Return a connector made from the `rest` section of the settings."""
+    return RestConnector(RestSettings.model_validate(settings))
+
+
+@hookimpl
+def sidecar_connectors() -> Sequence[ConnectorSpec]:
+    """Offer `rest`."""
+    return [
+        ConnectorSpec(
+            name="rest",
+            contract="connector/1",
+            summary="POSTs EnricherRequest as JSON over HTTP to the tool's endpoint",
+            config_schema=RestSettings.model_json_schema(),
+            factory=rest_connector,
+        )
+    ]
