@@ -13,6 +13,7 @@ from typing import Any, Final
 import yaml
 
 from sidecar.core.definitions.documents import Document, Steps
+from sidecar.core.definitions.names import MODEL_KEY
 from sidecar.core.definitions.problems import Problem, printable, quoted
 
 BYTES_AT_MOST: Final = 256 * 1024
@@ -27,6 +28,7 @@ NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 TRUTHS: Final = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
 WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})\Z")
 FRACTION: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}([eE][-+]?[0-9]{1,2})?\Z")
+DATE: Final = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 AMBIGUOUS: Final = re.compile(
     r"(?i:y|n|yes|no|on|off)\Z"  # truth values of YAML 1.1
     r"|[-+]?(0[0-9_]+|0[xob][0-9a-f_]+|[0-9][0-9_]*_[0-9_]*|\.[0-9][0-9_]*|[0-9]{19,})\Z"  # octal, hex, digit groups
@@ -66,8 +68,7 @@ def parse(content: bytes, path: str) -> Parsed:
     try:
         value = builder.build(_text_of(content))
     except _Unreadable as refusal:
-        builder.problems.append(Problem(path, refusal.line, "", refusal.text))
-        return Parsed(None, builder.problems)
+        return Parsed(None, [*builder.problems, Problem(path, refusal.line, "", refusal.text)])
     return Parsed(Document(path, value, builder.lines, builder.written), builder.problems)
 
 
@@ -93,17 +94,22 @@ class _Builder:
         self.path = path
         self.lines: dict[Steps, int] = {}
         self.written: dict[Steps, str] = {}
-        self.problems: list[Problem] = []
+        self._notes: list[tuple[int, Steps, str]] = []
+        self._value_so_far: Any = None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was noted on the way, entries called by their ids."""
+        return [Problem(self.path, line, _label(steps, self._value_so_far), text) for line, steps, text in self._notes]
 
     def build(self, text: str) -> Any:
         """Return the one document in `text`; None for an empty file."""
         try:
             events = self._checked(yaml.parse(text, Loader=PARSER))
-            value = None
             for event in events:
                 if isinstance(event, yaml.NodeEvent):
-                    value = self._value(event, events, ())
-            return value
+                    self._value_so_far = self._value(event, events, ())
+            return self._value_so_far
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = None if mark is None else mark.line + 1
@@ -201,8 +207,8 @@ class _Builder:
 
     def _note(self, event: yaml.Event, steps: Steps, text: str) -> None:
         line = _line_of(event)
-        self.problems.append(Problem(self.path, line, _label(steps), text))
-        if len(self.problems) >= PROBLEMS_AT_MOST:
+        self._notes.append((line, steps, text))
+        if len(self._notes) >= PROBLEMS_AT_MOST:
             raise _Unreadable(line, f"has {PROBLEMS_AT_MOST} problems up to here; the rest was not read")
 
 
@@ -213,11 +219,22 @@ def _line_of(event: yaml.Event) -> int:
 
 def _advice(text: str) -> str:
     truth = {"y": "true", "yes": "true", "on": "true", "n": "false", "no": "false", "off": "false"}.get(text.lower())
-    return f"put it in quotes, or write {truth}" if truth else "put it in quotes, or write it as a plain number"
+    if truth is not None:
+        return f"put it in quotes, or write {truth}"
+    return "put it in quotes" if DATE.match(text) else "put it in quotes, or write a plain decimal number"
 
 
-def _label(steps: Steps) -> str:
+def _label(steps: Steps, value: Any) -> str:
+    """Return what messages call a place; an entry of a list that has an id goes by it."""
     label = ""
     for step in steps:
-        label += f"[{step}]" if isinstance(step, int) else f".{step}" if label else step
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            value = None
+        name = value.get("id") if isinstance(step, int) and isinstance(value, dict) else None
+        if isinstance(name, str) and MODEL_KEY.match(name):
+            label += f".{name}"
+        else:
+            label += f"[{step}]" if isinstance(step, int) else f".{step}" if label else step
     return label

@@ -38,7 +38,8 @@ class Fields:
         self._is_mapping = isinstance(value, dict)
         self._value: Mapping[str, Any] = value if self._is_mapping else {}
         if not self._is_mapping:
-            problems.append(place.error(f"must be a mapping of fields, not {kind_of(place)}"))
+            what = "is empty; it" if value is None else f"is {kind_of(place)}; it"
+            problems.append(place.error(f"{what} must be a mapping of fields"))
         problems.extend(
             place.at(key).error(f"unknown field {quoted(key)}", key=key, choices=known)
             for key in self._value
@@ -84,6 +85,14 @@ class Fields:
         value = self.optional_text(key)
         if value is not None and not pattern.match(value):
             self.note(key, f"{quoted(value)} {rule}")
+            return None
+        return value
+
+    def address(self, key: str, pattern: re.Pattern[str], rule: str) -> str | None:
+        """Like `matching`, for what may hold a password: a message never repeats it."""
+        value = self.optional_text(key)
+        if value is not None and not pattern.match(value):
+            self.note(key, rule)
             return None
         return value
 

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 from sidecar.core.definitions.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.documents import Document, Entry, Place
 from sidecar.core.definitions.fields import Fields, kind_of
-from sidecar.core.definitions.names import PLATFORM_BLOCKS, PLATFORM_OWNER
+from sidecar.core.definitions.names import MODEL_KEY, PLATFORM_BLOCKS, PLATFORM_OWNER
 from sidecar.core.definitions.problems import Problem, quoted
 from sidecar.core.definitions.reading_agents import read_agent
 from sidecar.core.definitions.reading_registries import read_block, read_model, read_tool
@@ -16,8 +16,6 @@ from sidecar.core.definitions.reading_registries import read_block, read_model, 
 CONFIG_FILE: Final = "agent_config.yaml"
 BLOCKS_FOLDER: Final = "prompts/components"
 SECTIONS: Final = ("agents", "models", "tools")
-LABEL_AT_MOST: Final = 60
-"""Characters of an id by which messages call an entry; one with a longer id goes by its position."""
 
 T = TypeVar("T", AgentDefinition, ModelEntry, ToolEntry, PromptBlock)
 
@@ -100,9 +98,10 @@ def _entries(
 
 
 def _called_by_id(section: Place, index: int) -> Place:
+    """Messages call an entry by its id if that has the shape of one, else by its position."""
     place = section.at(index)
     name = place.at("id").value
-    if isinstance(name, str) and name.strip() and len(name) <= LABEL_AT_MOST:
+    if isinstance(name, str) and MODEL_KEY.match(name):
         return place.called(f"{section.label}.{name}")
     return place
 

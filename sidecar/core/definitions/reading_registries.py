@@ -40,7 +40,10 @@ BLOCK_FIELDS: Final = ("type", "name", "feature_gated", "instructions", "owner")
 URL: Final = re.compile(r"https?://[^\s@/?#]+([/?#][^\s]*)?\Z")
 URL_RULE: Final = "must be an http:// or https:// address without user name or blanks"
 SEMVER: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\Z")
+ENDPOINT: Final = re.compile(r"[\x21-\x3f\x41-\x7e]{1,2000}\Z")
+ENDPOINT_RULE: Final = "must be 1 to 2000 printable ASCII characters without blanks and without a user name (@)"
 SEMVER_RULE: Final = "must be major.minor.patch, such as 1.0.0"
+PLACEHOLDER: Final = re.compile(r"\{\{?\s*(date|location|user_id|locale)\s*\}")
 CAN_AND_CANNOT: Final = re.compile(r"<can_do>.+?</can_do>.*<cannot_do>.+?</cannot_do>", re.DOTALL)
 
 
@@ -56,7 +59,7 @@ def read_model(place: Place, problems: list[Problem]) -> Entry[ModelEntry]:
         provider_model=fields.text("provider_model"),
         context_window=window or 0,
         parallel_tool_calls=fields.flag("parallel_tool_calls", True),
-        base_url=fields.matching("base_url", URL, URL_RULE),
+        base_url=fields.address("base_url", URL, URL_RULE),
         price_per_million_input=fields.price("price_per_million_input"),
         price_per_million_output=fields.price("price_per_million_output"),
     )
@@ -74,7 +77,7 @@ def read_tool(place: Place, problems: list[Problem]) -> Entry[ToolEntry]:
         description=fields.text("description"),
         arguments=read_schema(fields, "arguments", of_object=True),
         connector=fields.matching("connector", WORD, WORD_RULE),
-        endpoint=fields.optional_text("endpoint"),
+        endpoint=fields.address("endpoint", ENDPOINT, ENDPOINT_RULE),
         domain_type=optional_id(fields, "domain_type"),
         enricher_id=optional_id(fields, "enricher_id"),
         version=fields.matching("version", SEMVER, SEMVER_RULE) or "1.0.0",
@@ -119,6 +122,10 @@ def read_block(document: Document, problems: list[Problem]) -> Entry[PromptBlock
     text = block.instructions
     if text and category is BlockCategory.CAPABILITIES and not CAN_AND_CANNOT.search(text):
         fields.note("instructions", "of a capabilities block need <can_do>…</can_do>, then <cannot_do>…</cannot_do>")
+    placeholder = PLACEHOLDER.search(text)
+    if placeholder is not None:
+        note = f"{quoted(placeholder[0])} is not filled in: the {placeholder[1]} stands at the end of every prompt"
+        problems.append(Place(document).at("instructions").warning(note, key=placeholder[1]))
     return Entry(block, Place(document))
 
 

@@ -1,0 +1,185 @@
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.adapters.definitions_directory.loading import load_directory
+from sidecar.cli.validate import validate
+from tests.corpus.bad_configs.cases import BAD_CONFIGS, expected
+from tests.corpus.bad_configs.good import BLOCKS, CONFIG, BadConfig, block, write
+from tests.support.requirement import requirement
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "config"
+EXPECTED = expected()
+
+
+def printed(root: Path, *, as_json: bool = False) -> tuple[int, str]:
+    """Run the command on a folder; return its exit code and what it printed."""
+    out = io.StringIO()
+    code = validate(root, as_json, load_directory, out)
+    return code, out.getvalue()
+
+
+def agents_of(root: Path) -> dict[str, dict[str, Any]]:
+    """Return what the command says about each agent."""
+    _, text = printed(root, as_json=True)
+    return {agent["id"]: agent for agent in json.loads(text)["agents"]}
+
+
+@requirement("PC1-FR-1a", "PC1-FR-1b", "PC1-FR-1c", "PC1-FR-2e")
+@pytest.mark.parametrize("case", BAD_CONFIGS, ids=lambda case: case.name)
+def test_a_bad_configuration_is_refused_with_file_line_field_and_advice(case: BadConfig, tmp_path: Path) -> None:
+    """Each case of the corpus prints exactly the lines kept with it, and the command fails."""
+    code, text = printed(write(tmp_path, case.files, *case.edits))
+
+    assert text.splitlines() == EXPECTED[case.name]
+    assert code == 1
+
+
+def test_every_expectation_of_the_corpus_belongs_to_a_case() -> None:
+    """At least forty cases; names are unique and match the file of expectations in both directions."""
+    names = [case.name for case in BAD_CONFIGS]
+
+    assert len(names) >= 40
+    assert sorted(names) == sorted(EXPECTED)
+
+
+@requirement("PC1-FR-1e", "PC1-FR-2a", "PC1-FR-2b", "PC1-FR-2d")
+def test_every_reference_of_the_example_resolves(tmp_path: Path) -> None:
+    """The example: one orchestrator, three verticals, data-backed and local tools."""
+    code, text = printed(EXAMPLE)
+
+    assert text == "valid: 4 agents (1 orchestrator), 7 tools, 0 warnings\n"
+    assert code == 0
+    assert agents_of(EXAMPLE)["rewards"]["model"] == "gpt-5.4-mini-low"
+    assert agents_of(EXAMPLE)["concierge"]["sub_agents"] == ["shop", "rewards", "support"]
+
+
+@requirement("PC1-FR-12a", "PC1-FR-12b", "PC1-FR-12c", "PC1-FR-2c")
+def test_the_three_required_blocks_lead_every_prompt_without_being_declared() -> None:
+    """Orchestrator and verticals alike; declared blocks follow in their own order."""
+    agents = agents_of(EXAMPLE)
+
+    for agent in agents.values():
+        assert agent["prompt_blocks"][:3] == ["persona-fetch-assistant", "format-conversational", "safety-base"]
+    assert agents["rewards"]["prompt_blocks"][3:] == ["persona-rewards", "instructions-rewards", "safety-financial"]
+
+
+@requirement("PC1-FR-1g")
+def test_blocks_stand_in_the_order_in_which_they_are_listed(tmp_path: Path) -> None:
+    """A format block listed between two others is not moved to its category."""
+    files = {
+        f"{BLOCKS}/shop/format-shop.yaml": block("format-shop", "shop", "format"),
+        f"{BLOCKS}/shop/a.yaml": block("a", "shop"),
+    }
+    root = write(tmp_path, files, ("[persona-shop]", "[persona-shop, format-shop, a]"))
+
+    assert agents_of(root)["shop"]["prompt_blocks"][3:] == ["persona-shop", "format-shop", "a"]
+
+
+@requirement("PC1-T-2", "PC1-D-49")
+def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: Path) -> None:
+    """`safety-base` in a vertical's own list."""
+    root = write(tmp_path, {}, ("[persona-shop]", "[persona-shop, safety-base]"))
+
+    code, text = printed(root)
+
+    assert code == 0
+    assert text.splitlines() == [
+        f'{CONFIG}:30: warning: agents.shop.prompt_blocks[1]: "safety-base" is put at the head of every prompt anyway;'
+        " leave it out",
+        "valid: 2 agents (1 orchestrator), 2 tools, 1 warning",
+    ]
+    assert agents_of(root)["shop"]["prompt_blocks"][2:] == ["safety-base", "persona-shop"]
+
+
+@requirement("PC1-FR-1h")
+@pytest.mark.parametrize(
+    ("role", "sub_agents", "counted"),
+    [("native", "[shop]", "1 orchestrator"), ("orchestrator", "[]", "0 orchestrators")],
+)
+def test_listing_sub_agents_makes_an_orchestrator_and_the_role_does_not(
+    role: str, sub_agents: str, counted: str, tmp_path: Path
+) -> None:
+    """A native entry with sub-agents is one; an entry of role orchestrator with an empty list is none."""
+    root = write(
+        tmp_path, {}, ("role: orchestrator", f"role: {role}"), ("sub_agents: [shop]", f"sub_agents: {sub_agents}")
+    )
+
+    assert counted in printed(root)[1]
+
+
+@requirement("PC1-FR-1f", "PC1-FR-1i")
+def test_tools_are_resolved_by_id_and_tuning_takes_its_three_keys(tmp_path: Path) -> None:
+    """All three tuning keys are accepted, the tools are listed in order."""
+    tuning = "tuning: {max_output_tokens: 100, reasoning_effort: low, text_verbosity: medium}"
+    root = write(tmp_path, {}, ("[persona-shop]", f"[persona-shop]\n    {tuning}"))
+
+    assert printed(root)[0] == 0
+    assert agents_of(root)["shop"]["tools"] == ["search_offers", "render_offer_card"]
+
+
+@requirement("PC1-AC-5")
+def test_a_slot_filled_by_another_id_resolves(tmp_path: Path) -> None:
+    """`shop-2` fills the slot `shop`; the orchestrator's list stays as it is."""
+    root = write(tmp_path, {}, ("- id: shop\n", "- id: shop-2\n    slot: shop\n"))
+
+    assert printed(root)[0] == 0
+    assert agents_of(root)["shop-2"]["slot"] == "shop"
+
+
+@requirement("PC1-AC-4")
+def test_editing_one_block_changes_every_agent_that_uses_it_and_no_other(tmp_path: Path) -> None:
+    """`persona-shop` belongs to the shop alone, `safety-base` to everybody."""
+    before = agents_of(write(tmp_path))
+    write(tmp_path, {f"{BLOCKS}/shop/persona-shop.yaml": block("persona-shop", "shop") + "  More.\n"})
+    shop_only = agents_of(tmp_path)
+    write(tmp_path, {f"{BLOCKS}/platform/safety-base.yaml": block("safety-base", kind="safety") + "  More.\n"})
+    everybody = agents_of(tmp_path)
+
+    assert shop_only["shop"]["digest"] != before["shop"]["digest"]
+    assert shop_only["concierge"]["digest"] == before["concierge"]["digest"]
+    assert all(everybody[name]["digest"] != before[name]["digest"] for name in before)
+
+
+@requirement("PF1-NFR-5b", "PC1-D-47")
+def test_a_deprecated_entry_stays_and_is_marked(tmp_path: Path) -> None:
+    """`status: deprecated` says the same as `deprecated: true`."""
+    by_status = agents_of(write(tmp_path, {}, ("[persona-shop]", "[persona-shop]\n    status: deprecated")))
+    by_flag = agents_of(write(tmp_path, {}, ("[persona-shop]", "[persona-shop]\n    deprecated: true")))
+
+    assert by_status["shop"]["deprecated"] is True
+    assert by_status["shop"]["digest"] == by_flag["shop"]["digest"]
+
+
+def test_json_names_every_part_of_a_problem(tmp_path: Path) -> None:
+    """One misspelt tool: file, line, field, key and nearest match stand apart, and the line as printed."""
+    code, text = printed(write(tmp_path, {}, ("tools: [search_offers,", "tools: [search_ofers,")), as_json=True)
+
+    answer = json.loads(text)
+
+    assert code == 1
+    assert answer["valid"] is False
+    assert answer["agents"] == []
+    assert answer["problems"] == [
+        {
+            "file": CONFIG,
+            "line": 29,
+            "field": "agents.shop.tools[0]",
+            "text": 'unknown tool "search_ofers"',
+            "severity": "error",
+            "key": "search_ofers",
+            "suggestion": "search_offers",
+            "message": EXPECTED["a tool that is not registered"][0],
+        }
+    ]
+
+
+def test_a_folder_that_is_not_there_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    """The root itself is missing."""
+    code, text = printed(tmp_path / "nowhere")
+
+    assert code == 1
+    assert text.splitlines()[0] == f"{CONFIG}: cannot be read: the configuration root is not a folder"

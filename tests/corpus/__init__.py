@@ -1,0 +1,1 @@
+"""Inputs that are wrong on purpose, with what is said about them."""
