@@ -27,9 +27,9 @@ define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: 3.11 or newer, or make PYTHON=..."; exit 1; }
 	@rm -rf $(1)
 	@$(PYTHON) -m venv $(1) || { echo "no venv module: on Debian, apt-get install python3-venv"; exit 1; }
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $(2)
+	@$(1)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --only-binary :all: -r $(2)
 	@printf '== %s: installing our own packages\n' "$(1)"
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-build-isolation --no-deps $(addprefix -e ,$(3))
+	@$(1)/bin/python -m pip install -qq --disable-pip-version-check --no-index --no-build-isolation --no-deps $(addprefix -e ,$(3))
 	@touch $@
 endef
 
@@ -82,4 +82,4 @@ lock: ## resolve the locks again (needs uv)
 	@$(PYTHON) -m scripts.lock_requirements
 
 clean: ## remove the virtual environments and caches
-	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis

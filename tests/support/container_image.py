@@ -1,0 +1,151 @@
+"""Builds and runs the repository's image without a Docker engine: buildah in a chroot, on a base made by mmdebstrap.
+
+How packages are fetched is the host's business: its apt sources, its pip configuration and its certificates are handed
+in while building, and are not part of the image.
+"""
+
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.named_skips import needs_root, needs_tool
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent.parent
+KEPT: Final = REPOSITORY / ".run"
+"""Where the base is kept between runs; not in git, removed by `make clean`."""
+PACKAGES: Final = "python3,python3-venv,ca-certificates"
+LONGEST: Final = 240.0
+"""Seconds that one step of building may take."""
+APT_SOURCES: Final = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerTools:
+    """Buildah with a storage of its own, so that nothing of the host's containers is touched."""
+
+    storage: Path
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the whole command line of a buildah call."""
+        place = ["--root", str(self.storage / "root"), "--runroot", str(self.storage / "run")]
+        return ["buildah", *place, "--storage-driver", "vfs", *arguments]
+
+    def call(self, *arguments: str, seconds: float = LONGEST) -> str:
+        """Run buildah and return what it printed; fail the test with all its words if it fails."""
+        return _output(self.command(*arguments), seconds)
+
+    def image_from(self, archive: Path, name: str) -> None:
+        """Make an image of one layer from a root file system."""
+        container = self.call("from", "scratch").strip()
+        self.call("add", "-q", container, str(archive), "/")
+        self.call("commit", "-q", container, name)
+        self.call("rm", container)
+
+    def configuration(self, image: str) -> Mapping[str, Any]:
+        """Return the image's configuration as Docker names it: `Entrypoint`, `Cmd`, `User`, `Healthcheck`, ..."""
+        found: dict[str, Any] = json.loads(self.call("inspect", "--type", "image", image))["Docker"]["config"]
+        return found
+
+    def remove(self) -> None:
+        """Take the storage away again."""
+        subprocess.run(self.command("rm", "--all"), capture_output=True, check=False, timeout=LONGEST)
+        shutil.rmtree(self.storage, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container of an image; its commands share one file system and the host's network."""
+
+    tools: ContainerTools
+    id: str
+
+    def command(self, *arguments: str, mounts: Mapping[Path, str] | None = None) -> list[str]:
+        """Return the command line that runs something inside, as the image's user.
+
+        Args:
+            arguments: the command inside.
+            mounts: where host folders and files appear inside, for reading only.
+        """
+        volumes = [f"--volume={outside}:{inside}:ro" for outside, inside in (mounts or {}).items()]
+        return self.tools.command("run", "--isolation", "chroot", *volumes, self.id, "--", *arguments)
+
+    def output(self, *arguments: str) -> str:
+        """Run something inside to its end and return what it printed."""
+        return _output(self.command(*arguments), 60)
+
+
+def debian_base() -> Path:
+    """Return a root file system of the host's Debian with python, made once and kept.
+
+    The test is skipped, by name, where root, buildah, mmdebstrap or Debian itself is missing.
+    """
+    needs_root()
+    needs_tool("buildah")
+    needs_tool("mmdebstrap")
+    system = platform.freedesktop_os_release()
+    if system["ID"] != "debian":
+        pytest.skip(f"missing system: Debian (this is {system['ID']})")
+    kept = KEPT / f"base-{system['VERSION_CODENAME']}.tar"
+    if not kept.exists():
+        KEPT.mkdir(exist_ok=True)
+        fresh = kept.with_suffix(f".{uuid.uuid4().hex}.tar")
+        sources = [str(path) for path in APT_SOURCES if path.is_file()][:1]
+        options = ["--quiet", "--variant=minbase", f"--include={PACKAGES}"]
+        _output(["mmdebstrap", *options, system["VERSION_CODENAME"], str(fresh), *sources], LONGEST)
+        fresh.rename(kept)
+    return kept
+
+
+def build(tools: ContainerTools, base: str, name: str, pip_configuration: Path) -> None:
+    """Build the repository's Dockerfile on the image `base`.
+
+    Args:
+        tools: whose storage gets it.
+        base: name of an image that has python.
+        name: of the new image.
+        pip_configuration: a file to write the host's pip configuration into, for the time of building.
+    """
+    volumes = {pip_configuration: "/etc/pip.conf", **{path: str(path) for path in _host_pip(pip_configuration)}}
+    tools.call(
+        *("bud", "--isolation", "chroot", "--format", "docker", "--layers=false", "--build-arg", f"BASE={base}"),
+        *(f"--volume={outside}:{inside}:ro" for outside, inside in volumes.items()),
+        *("--tag", name, str(REPOSITORY)),
+    )
+
+
+def _host_pip(target: Path) -> list[Path]:
+    """Write the host's pip configuration as one file; return the folders that it points to."""
+    lines = _output([sys.executable, "-m", "pip", "config", "list"], 60).splitlines()
+    settings = dict(sorted(_setting(line) for line in lines))
+    target.write_text("[global]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items()), encoding="utf-8")
+    return sorted(set(_folders(settings.values())))
+
+
+def _setting(line: str) -> tuple[str, str]:
+    name, _, value = line.partition("=")
+    return name.rpartition(".")[2], value.strip("'\"")
+
+
+def _folders(values: Iterable[str]) -> Iterator[Path]:
+    """Yield the folders that pip's settings name; of a local index the one above, because its files lie beside it."""
+    for scheme, name in (found for value in values for found in re.findall(r"(?<![\w:/])(file://)?(/\S+)", value)):
+        path = Path(name)
+        if path.exists():
+            yield path if path.is_dir() and not scheme else path.parent
+
+
+def _output(command: Sequence[str], seconds: float) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    if done.returncode:
+        pytest.fail(f"{' '.join(command)}\nended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout

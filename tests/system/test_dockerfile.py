@@ -1,0 +1,62 @@
+"""The image: built from the Dockerfile as it stands, and run."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.support.container_image import Container, ContainerTools, build, debian_base
+
+BASE: Final = "localhost/sidecar-test-base"
+IMAGE: Final = "localhost/sidecar-test"
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerTools]:
+    """Buildah, with our image in its storage."""
+    base = debian_base()
+    tools = ContainerTools(tmp_path_factory.mktemp("containers"))
+    try:
+        tools.image_from(base, BASE)
+        build(tools, BASE, IMAGE, tmp_path_factory.mktemp("pip") / "pip.conf")
+        yield tools
+    finally:
+        tools.remove()
+
+
+@pytest.fixture(scope="module")
+def container(tools: ContainerTools) -> Container:
+    """A container of our image."""
+    return Container(tools, tools.call("from", IMAGE).strip())
+
+
+def test_the_image_runs_the_sidecar_as_a_plain_user(tools: ContainerTools) -> None:
+    """What `docker run` would start, and as whom."""
+    configuration = tools.configuration(IMAGE)
+    assert configuration["Entrypoint"] == ["sidecar"]
+    assert configuration["Cmd"] == ["serve", "--config", "/etc/sidecar/sidecar.toml"]
+    assert configuration["User"] == "10001:10001"
+    assert configuration["Healthcheck"]["Test"][:2] == ["CMD", "sidecar"]
+
+
+def test_commands_in_the_image_have_no_rights(container: Container) -> None:
+    """The user that runs is not root and may write its own folders only."""
+    script = (
+        "id -u; touch /run/sidecar/x /var/lib/sidecar/x && echo own; touch /opt/sidecar/x 2>/dev/null || echo refused"
+    )
+    assert container.output("sh", "-c", script).split() == ["10001", "own", "refused"]
+
+
+def test_the_image_holds_what_the_sidecar_needs_and_no_more(container: Container) -> None:
+    """No build tool, no demo service, no tests; every dependency satisfied."""
+    script = "import importlib.metadata as m; print(*sorted(d.name.lower() for d in m.distributions()))"
+    installed = container.output("/opt/sidecar/bin/python", "-c", script).split()
+    assert {"dispatch-sidecar", "subagents-proto", "grpcio"} <= set(installed)
+    assert {"hatchling", "starlette", "uvicorn", "pytest", "pip"}.isdisjoint(installed)
+
+
+def test_the_command_line_answers_in_the_image(container: Container) -> None:
+    """`sidecar --help` imports everything the command line needs."""
+    assert "serve" in container.output("sidecar", "--help")
