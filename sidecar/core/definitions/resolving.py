@@ -68,7 +68,7 @@ def load_documents(
     """
     problems = list(earlier)
     registries = read_registries(documents, unread, problems)
-    problems.extend(islice(check(registries), PROBLEMS_AT_MOST))
+    problems.extend(islice(check(registries), PROBLEMS_AT_MOST + 1))
     if len(problems) > PROBLEMS_AT_MOST:
         problems[PROBLEMS_AT_MOST:] = [
             Problem("", None, "", f"more than {PROBLEMS_AT_MOST} problems; mend these first")
