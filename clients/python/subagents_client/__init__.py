@@ -1,0 +1,94 @@
+"""Client of the dispatch sidecar: bind a turn, dispatch the model's calls, end the turn.
+
+The other half, hosting sub-agents, is in `subagents_client.runner`. Every failure of a call is a class of
+`subagents_errors`; the failure of one sub-agent is a value, `CallOutcome`.
+"""
+
+from subagents_client.client import SidecarClient
+from subagents_client.dispatching import DispatchStream
+from subagents_client.ending import ChildSummary, Integration, RoutedCall, RoutingDecision, TurnEnd, Verdict
+from subagents_client.events import (
+    CallSnapshot,
+    CallState,
+    CallStateChanged,
+    DispatchEvent,
+    Gap,
+    Snapshot,
+    StartState,
+    StatusUpdate,
+)
+from subagents_client.outcomes import (
+    CallOutcome,
+    CallStatus,
+    CapBehaviour,
+    Component,
+    DispatchResult,
+    IntentReport,
+    Outcome,
+    TokenUsage,
+    ToolCall,
+)
+from subagents_client.pacing import Limits, Surroundings
+from subagents_client.status_words import StatusRenderer
+from subagents_client.surface import (
+    Candidate,
+    CandidateVerdict,
+    Cohort,
+    OrchestratorTool,
+    PreviousSubAgents,
+    Prompt,
+    SubAgentTool,
+    Surface,
+    TurnRequest,
+    TurnSource,
+)
+from subagents_client.turn import Binding, BoundTurn, DispatchContext, OnDisconnect
+from subagents_errors import Axis, CallFailure, SubagentsError
+
+__all__ = [
+    "Axis",
+    "Binding",
+    "BoundTurn",
+    "CallFailure",
+    "CallOutcome",
+    "CallSnapshot",
+    "CallState",
+    "CallStateChanged",
+    "CallStatus",
+    "Candidate",
+    "CandidateVerdict",
+    "CapBehaviour",
+    "ChildSummary",
+    "Cohort",
+    "Component",
+    "DispatchContext",
+    "DispatchEvent",
+    "DispatchResult",
+    "DispatchStream",
+    "Gap",
+    "Integration",
+    "IntentReport",
+    "Limits",
+    "OnDisconnect",
+    "OrchestratorTool",
+    "Outcome",
+    "PreviousSubAgents",
+    "Prompt",
+    "RoutedCall",
+    "RoutingDecision",
+    "SidecarClient",
+    "Snapshot",
+    "StartState",
+    "StatusRenderer",
+    "StatusUpdate",
+    "SubAgentTool",
+    "SubagentsError",
+    "Surface",
+    "Surroundings",
+    "TokenUsage",
+    "ToolCall",
+    "TurnEnd",
+    "TurnRequest",
+    "TurnSource",
+    "Verdict",
+]

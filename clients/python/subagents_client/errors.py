@@ -1,0 +1,154 @@
+"""Failed RPCs become the shared exceptions again, and the other way round.
+
+The classes, and what each means, are in `subagents_errors`; they are exported here too. An RPC that failed with our
+`google.rpc.ErrorInfo` raises the class of its reason, with message, fields, metadata and advice when to come back. A
+reason that this version does not know raises the base class of its status; so does a failure of the transport.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, TypeVar
+
+import grpc
+from google.protobuf.any_pb2 import Any as PackedAny
+from google.protobuf.message import DecodeError, Message
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from subagents_errors import (
+    AlreadyExists,
+    Conflict,
+    DependencyAway,
+    FieldProblem,
+    InternalFault,
+    InvalidRequest,
+    NotAllowed,
+    NotKnown,
+    OutOfTime,
+    Overloaded,
+    Refused,
+    SubagentsError,
+    Unauthenticated,
+    error_of_reason,
+)
+
+DOMAIN: Final = "sidecar.subagents"
+"""`ErrorInfo.domain` of every failure of ours; details of another domain (a proxy's, say) are not looked at."""
+
+Detail = TypeVar("Detail", bound=Message)
+
+DETAILS_KEY: Final = "grpc-status-details-bin"
+
+STATUS_OF: Final[dict[type[SubagentsError], grpc.StatusCode]] = {
+    InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    NotKnown: grpc.StatusCode.NOT_FOUND,
+    Refused: grpc.StatusCode.FAILED_PRECONDITION,
+    Conflict: grpc.StatusCode.ABORTED,
+    AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    Overloaded: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    OutOfTime: grpc.StatusCode.DEADLINE_EXCEEDED,
+    DependencyAway: grpc.StatusCode.UNAVAILABLE,
+    InternalFault: grpc.StatusCode.INTERNAL,
+}
+"""Base class to status. A subclass has the status of its base."""
+
+CLASS_OF: Final = {code: cls for cls, code in STATUS_OF.items()} | {grpc.StatusCode.OUT_OF_RANGE: InvalidRequest}
+"""Status to base class; any other status is an `InternalFault`."""
+
+
+def status_of(cls: type[SubagentsError]) -> grpc.StatusCode:
+    """Return the status that a class of the tree travels as."""
+    return next((STATUS_OF[base] for base in cls.__mro__ if base in STATUS_OF), grpc.StatusCode.INTERNAL)
+
+
+def error_from(failure: grpc.aio.AioRpcError, method: str) -> SubagentsError:
+    """Return the exception that stands for a failed RPC.
+
+    Args:
+        failure: what gRPC raised.
+        method: which RPC, for the message of failures that nobody explained.
+    """
+    return error_and_origin(failure, method)[0]
+
+
+def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[SubagentsError, bool]:
+    """Return the exception, and whether the peer itself answered (False: the transport, or somebody between)."""
+    code = failure.code()
+    base = CLASS_OF.get(code, InternalFault)
+    status = _status_in(failure)
+    info = _first(status, ErrorInfo)
+    if status is None or info is None or info.domain != DOMAIN:
+        return base(f"{method} got no answer that explains itself ({code.name})", metadata={"status": code.name}), False
+    cls = error_of_reason(info.reason) or base
+    error = cls(
+        status.message or f"{method} failed ({info.reason})",
+        metadata=dict(info.metadata),
+        fields=_fields(status),
+        retry_after=_retry_after(status),
+    )
+    if cls.reason != info.reason:
+        error.metadata = {**error.metadata, "reason": info.reason}
+    return error, True
+
+
+def trailer_of(error: SubagentsError, reason: str | None = None) -> Sequence[tuple[str, bytes]]:
+    """Return the trailing metadata that carries an exception to the other side.
+
+    Args:
+        error: what to carry.
+        reason: instead of the class's own, for reasons that have no class.
+    """
+    details: list[Message] = [ErrorInfo(reason=reason or error.reason, domain=DOMAIN, metadata=dict(error.metadata))]
+    if error.fields:
+        details.append(_bad_request(error.fields))
+    if error.retry_after is not None:
+        retry = RetryInfo()
+        retry.retry_delay.FromTimedelta(error.retry_after)
+        details.append(retry)
+    code: tuple[int, str] = status_of(type(error)).value
+    status = Status(code=code[0], message=error.message, details=[_packed(one) for one in details])
+    return ((DETAILS_KEY, status.SerializeToString()),)
+
+
+def _packed(message: Message) -> PackedAny:
+    packed = PackedAny()
+    packed.Pack(message)
+    return packed
+
+
+def _bad_request(fields: Sequence[FieldProblem]) -> BadRequest:
+    violations = [BadRequest.FieldViolation(field=one.field, description=one.description) for one in fields]
+    return BadRequest(field_violations=violations)
+
+
+def _status_in(failure: grpc.aio.AioRpcError) -> Status | None:
+    for key, value in failure.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            try:
+                return Status.FromString(value)
+            except DecodeError:
+                return None
+    return None
+
+
+def _first(status: Status | None, kind: type[Detail]) -> Detail | None:
+    for packed in status.details if status else ():
+        detail = kind()
+        try:
+            if packed.Unpack(detail):
+                return detail
+        except DecodeError:
+            return None
+    return None
+
+
+def _fields(status: Status) -> Sequence[FieldProblem]:
+    found = _first(status, BadRequest)
+    return [FieldProblem(one.field, one.description) for one in found.field_violations] if found else []
+
+
+def _retry_after(status: Status) -> timedelta | None:
+    found = _first(status, RetryInfo)
+    return found.retry_delay.ToTimedelta() if found and found.HasField("retry_delay") else None

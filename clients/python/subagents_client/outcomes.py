@@ -1,0 +1,215 @@
+"""What the calls of one model response came to, as plain values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum, unique
+from typing import Final
+
+from subagents_errors import Axis, SubagentsError
+
+
+@unique
+class Outcome(StrEnum):
+    """How one call ended."""
+
+    SUCCEEDED = "succeeded"
+    """The sub-agent answered in full."""
+    DEGRADED = "degraded"
+    """It answered, but without data it needed, or with a budget that ran out."""
+    FAILED = "failed"
+    """There is no answer: error, timeout, cancelled, unreachable."""
+    DROPPED = "dropped"
+    """Not run: more calls than the cap allows."""
+    REFUSED = "refused"
+    """Not run: unknown tool or unfit arguments."""
+    NOT_STARTED = "not_started"
+    """Not run: the dispatch had to settle before its turn came."""
+
+
+@unique
+class CapBehaviour(StrEnum):
+    """Whether the calls stayed within the cap."""
+
+    UNSPECIFIED = "unspecified"
+    WITHIN = "within"
+    AT = "at"
+    OVER = "over"
+
+
+ANSWERED: Final = (Outcome.SUCCEEDED, Outcome.DEGRADED)
+"""Ends that leave something to compose an answer from."""
+
+DATA_WAS_UNAVAILABLE: Final = "Note: some of the data needed for this answer was unavailable."
+INCOMPLETE: Final = "Note: this answer may be incomplete."
+NOTHING_TO_SAY: Final = "The request was carried out; there is nothing more to say about it."
+SENTENCES: Final = {
+    Outcome.FAILED: "This part of the request could not be answered right now.",
+    Outcome.DROPPED: "This part of the request was not carried out: too much was asked at once.",
+    Outcome.REFUSED: "This part of the request was not carried out: it was not asked in a valid way.",
+    Outcome.NOT_STARTED: "This part of the request was not carried out: there was no time left for it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One tool call of a model response.
+
+    Attributes:
+        call_id: as the model named it; unique in the dispatch.
+        tool_name: `ask_<slot>`.
+        arguments_json: the arguments as the model wrote them, at most 64 KiB of JSON text.
+    """
+
+    call_id: str
+    tool_name: str
+    arguments_json: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A structured piece of the answer, made by a `render_*` tool; both payloads are JSON text."""
+
+    name: str
+    tool_input_json: str
+    component_data_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens used by one call, over all attempts."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallStatus:
+    """What is said of a call that did not fully succeed.
+
+    Attributes:
+        reason: a value of `subagents_errors.CallFailure`, or a newer one that this version does not know.
+        axis: execution, data, or none for calls that were never run.
+        message: one neutral English sentence, safe to show to a model.
+    """
+
+    reason: str
+    axis: Axis
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcome:
+    """What one call came to. There is exactly one for each call, in emission order.
+
+    Attributes:
+        call_id: as in the request.
+        tool_name: as in the request.
+        sub_agent_id: the slot that was asked; empty for an unknown tool.
+        child_id: the delegated execution; empty if nothing was started.
+        emission_index: place of the call over all dispatches of the turn, from 0.
+        outcome: how it ended.
+        narration: input for the orchestrator's composition; empty unless succeeded or degraded.
+        components: what the sub-agent's `render_*` tools made, in order.
+        data_unavailable: only then may the answer say that data was unavailable (PC2-FR-10).
+        status: why it did not fully succeed; None if it did.
+        attempts: attempts made; 0 if it was never run.
+        duration: over all attempts; None if it was never run.
+        usage: None if the runner reported none.
+    """
+
+    call_id: str
+    tool_name: str
+    sub_agent_id: str
+    child_id: str = ""
+    emission_index: int = 0
+    outcome: Outcome
+    narration: str = ""
+    components: Sequence[Component] = ()
+    data_unavailable: bool = False
+    status: CallStatus | None = None
+    attempts: int = 0
+    duration: timedelta | None = None
+    usage: TokenUsage | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is something to compose an answer from."""
+        return self.outcome in ANSWERED
+
+    def tool_message(self) -> str:
+        """Return what to answer the model's tool call with; never empty.
+
+        Holds the narration, with a caveat where one is due, or one neutral sentence: no codes, no names of systems,
+        no exception text. Component data is left out, as the user sees it by another way (PC1-FR-10).
+        """
+        if not self.answered:
+            said = self.status.message if self.status else ""
+            return said or SENTENCES[self.outcome]
+        caveat = ""
+        if self.data_unavailable:
+            caveat = DATA_WAS_UNAVAILABLE
+        elif self.outcome is Outcome.DEGRADED:
+            caveat = INCOMPLETE
+        return "\n\n".join(part for part in (self.narration, caveat) if part) or NOTHING_TO_SAY
+
+
+@dataclass(frozen=True, slots=True)
+class IntentReport:
+    """How many intents one model response had.
+
+    Attributes:
+        declared: largest count that the model declared; 0 if it declared none.
+        emitted: distinct sub-agents called, before the cap.
+        failsafe: the model declared more than it called: ask it once more for what is missing.
+        switched: a sub-agent was called that the episode's last dispatching turn did not call.
+        prior_context_missing: the intent switched, but `prior_context` was empty.
+    """
+
+    declared: int = 0
+    emitted: int = 0
+    failsafe: bool = False
+    switched: bool = False
+    prior_context_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchResult:
+    """How a dispatch ended.
+
+    Attributes:
+        dispatch_id: which dispatch.
+        outcomes: one for each call, in emission order.
+        intents: intents declared and emitted.
+        cap: whether the calls stayed within the cap.
+        overhead: time that was not spent waiting for sub-agents or data.
+        synthesised: the sidecar's own outcomes could not be had; these were made by the SDK.
+        cause: what went wrong when `synthesised`; else None.
+    """
+
+    dispatch_id: str
+    outcomes: Sequence[CallOutcome]
+    intents: IntentReport = IntentReport()
+    cap: CapBehaviour = CapBehaviour.UNSPECIFIED
+    overhead: timedelta = timedelta(0)
+    synthesised: bool = False
+    cause: SubagentsError | None = None
+
+    def missing(self) -> Sequence[CallOutcome]:
+        """Return the outcomes of the calls that brought no answer, in emission order."""
+        return [one for one in self.outcomes if not one.answered]
+
+    def outcome(self, call_id: str) -> CallOutcome:
+        """Return the outcome of one call.
+
+        Raises:
+            KeyError: the dispatch had no such call.
+        """
+        for one in self.outcomes:
+            if one.call_id == call_id:
+                return one
+        raise KeyError(call_id)
+
+    def tool_messages(self) -> Sequence[tuple[str, str]]:
+        """Return (call id, text) for every call: all that a message history needs to be complete."""
+        return [(one.call_id, one.tool_message()) for one in self.outcomes]

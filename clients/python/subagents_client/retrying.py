@@ -1,0 +1,70 @@
+"""What may be sent again, and when.
+
+Only requests that the contract calls safe to repeat come here, and only after failures that leave nothing half done:
+the transport broke (UNAVAILABLE without an explanation of the sidecar), the sidecar says that something it needs is
+away, or it is overloaded and says when to come back. Nothing else is ever repeated.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TypeVar
+
+import grpc
+
+from subagents_client.errors import error_and_origin
+from subagents_client.pacing import Chance, Deadline, Limits, Surroundings
+from subagents_errors import DependencyAway, Overloaded, SubagentsError
+
+Answer = TypeVar("Answer")
+
+
+def may_repeat(error: SubagentsError) -> bool:
+    """Whether a request that is safe to repeat may be repeated after this failure."""
+    return isinstance(error, DependencyAway) or (isinstance(error, Overloaded) and error.retry_after is not None)
+
+
+def pause_before(attempt: int, error: SubagentsError, limits: Limits, chance: Chance) -> float:
+    """Return the seconds to wait before an attempt.
+
+    Args:
+        attempt: the one about to be made; 2 or more.
+        error: how the one before it failed; its `retry_after` is waited for at least.
+        limits: bounds of the pause.
+        chance: spreads it between 0 and the bound.
+    """
+    bound = min(limits.first_backoff * 2 ** min(attempt - 2, 16), limits.longest_backoff)
+    asked = error.retry_after or timedelta(0)
+    return asked.total_seconds() + chance.uniform(0.0, bound.total_seconds())
+
+
+async def repeat_safely(
+    send: Callable[[float], Awaitable[Answer]],
+    method: str,
+    timeout: timedelta,
+    limits: Limits,
+    surroundings: Surroundings,
+) -> Answer:
+    """Send a request that is safe to repeat, again if need be, until it is answered or time or attempts are up.
+
+    Args:
+        send: sends it once, with the seconds that are left.
+        method: its name, for messages.
+        timeout: for all attempts and pauses together.
+        limits: how often and how fast.
+        surroundings: clock, sleep and chance.
+
+    Raises:
+        SubagentsError: the last failure.
+    """
+    deadline = Deadline(timeout, surroundings.now)
+    attempt = 1
+    while True:
+        try:
+            return await send(deadline.left())
+        except grpc.aio.AioRpcError as failure:
+            error = error_and_origin(failure, method)[0]
+            attempt += 1
+            pause = pause_before(attempt, error, limits, surroundings.chance)
+            if not may_repeat(error) or attempt > limits.most_attempts or pause >= deadline.left():
+                raise error from failure
+        await surroundings.sleep(pause)

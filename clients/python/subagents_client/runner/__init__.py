@@ -1,0 +1,31 @@
+"""Hosts sub-agents: decorate async functions, serve them, and the sidecar can run them.
+
+host = RunnerHost()
+
+@host.sub_agent("shop")
+async def shop(run: Run) -> str:
+await run.status("searching_offers", store="Target")
+offers = await run.call_tool("search_offers", {"query": run.request})
+...
+return "Two offers fit: ..."
+
+await host.serve("unix:/run/shop/shop.sock")
+"""
+
+from subagents_client.runner.answers import Answer, DataUnavailable, ToolData, TransientFailure
+from subagents_client.runner.cards import Card, Tool
+from subagents_client.runner.host import HostLimits, RunnerHost
+from subagents_client.runner.run import Context, Run
+
+__all__ = [
+    "Answer",
+    "Card",
+    "Context",
+    "DataUnavailable",
+    "HostLimits",
+    "Run",
+    "RunnerHost",
+    "Tool",
+    "ToolData",
+    "TransientFailure",
+]

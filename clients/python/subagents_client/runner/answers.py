@@ -1,0 +1,43 @@
+"""What passes between a sub-agent's function and its host."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a sub-agent's function returns, if not just text.
+
+    Attributes:
+        narration: the answer as text, without component JSON; joined to what `Run.narrate` sent before.
+        data_unavailable: the sub-agent had to answer without data it needed; makes the outcome degraded.
+    """
+
+    narration: str = ""
+    data_unavailable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolData:
+    """What a data-backed tool gave.
+
+    Attributes:
+        payload: the JSON value.
+        partial: some source that is not critical failed: the answer may carry a soft caveat.
+    """
+
+    payload: Any
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataUnavailable:
+    """There is no data to be had from this call. Nothing says why, on purpose (PC2-FR-12)."""
+
+
+class TransientFailure(Exception):
+    """Raised by a sub-agent's function: it failed, but another attempt may succeed.
+
+    The sidecar makes another attempt if the card's `max_retries` allows one. Any other exception fails the call for
+    good. The text goes to the host's log only.
+    """

@@ -1,0 +1,136 @@
+"""Carries out one attempt: runs the function beside the stream, and turns whatever it does into an end."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+
+from subagents.runner.v1 import runner_pb2
+from subagents_client.errors import status_of, trailer_of
+from subagents_client.runner.answers import Answer, TransientFailure
+from subagents_client.runner.run import Run
+from subagents_errors import CallFailure, DependencyAway, InternalFault, OutOfTime, SubagentsError
+
+LOG: Final = logging.getLogger("subagents_client.runner")
+
+SubAgentFunction = Callable[[Run], Awaitable[str | Answer | None]]
+"""What a vertical writes."""
+
+RunContext = grpc.aio.ServicerContext[bytes, runner_pb2.RunResponse]
+
+
+class AttemptFailed(Exception):
+    """The function did not come to its end.
+
+    Args:
+        error: what the sidecar is told.
+    """
+
+    def __init__(self, error: SubagentsError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class _Crash:
+    """What the function raised; kept as a value, since some exceptions would end the process if a task held them."""
+
+    error: BaseException
+
+
+class Lingering:
+    """Functions that were cancelled and have not ended yet. Each is held, so that it is neither lost nor silent."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[Answer | _Crash], str] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def dismiss(self, task: asyncio.Task[Answer | _Crash], sub_agent_id: str) -> None:
+        """Cancel a function and keep it until it has ended. Does not wait."""
+        if task.done():
+            return
+        task.cancel()
+        self._tasks[task] = sub_agent_id
+        task.add_done_callback(self._ended)
+
+    async def ended(self, within: float) -> None:
+        """Wait for all of them, but not for ever; what is left is logged."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=within)
+        for name in self._tasks.values():
+            LOG.warning("sub-agent %s ignores its cancellation and is abandoned", name)
+
+    def _ended(self, task: asyncio.Task[Answer | _Crash]) -> None:
+        self._tasks.pop(task, None)
+
+
+async def carry_out(run: Run, function: SubAgentFunction, context: RunContext, lingering: Lingering) -> None:
+    """Run a function, write its reports as they come, and end the stream.
+
+    Raises:
+        AttemptFailed: it raised, or its time was up. Its exception's text is in the log only.
+    """
+    work = asyncio.create_task(_guarded(function, run), name=f"sub-agent {run.sub_agent_id}")
+    try:
+        async with asyncio.timeout(run.time_left):
+            await _write_reports(run, work, context)
+            answer = _answer_of(work, run)
+            if answer.narration:
+                await context.write(runner_pb2.RunResponse(narration=answer.narration))
+            finished = runner_pb2.RunFinished(data_unavailable=answer.data_unavailable)
+            await context.write(runner_pb2.RunResponse(finished=finished))
+    except TimeoutError:
+        raise AttemptFailed(OutOfTime("the sub-agent did not end in time")) from None
+    finally:
+        lingering.dismiss(work, run.sub_agent_id)
+
+
+async def _write_reports(run: Run, work: asyncio.Task[Answer | _Crash], context: RunContext) -> None:
+    work.add_done_callback(lambda _: run.outbox.close())
+    while True:
+        report = run.outbox.take()
+        if report is not None:
+            await context.write(report)
+        elif work.done():
+            return
+        else:
+            await run.outbox.wait()
+
+
+async def _guarded(function: SubAgentFunction, run: Run) -> Answer | _Crash:
+    try:
+        given = await function(run)
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - SystemExit in a sub-agent must not end the host
+        return _Crash(error)
+    return given if isinstance(given, Answer) else Answer(given or "")
+
+
+def _answer_of(work: asyncio.Task[Answer | _Crash], run: Run) -> Answer:
+    if work.cancelled():
+        LOG.error("sub-agent %s cancelled itself", run.sub_agent_id)
+        raise AttemptFailed(InternalFault("the sub-agent failed"))
+    ended = work.result()
+    if isinstance(ended, Answer):
+        return ended
+    transient = isinstance(ended.error, TransientFailure | DependencyAway)
+    LOG.error("sub-agent %s failed in attempt %s", run.sub_agent_id, run.attempt_id, exc_info=ended.error)
+    if transient:
+        raise AttemptFailed(DependencyAway("the sub-agent failed, but may succeed if it is asked again"))
+    raise AttemptFailed(InternalFault("the sub-agent failed"))
+
+
+async def refuse(context: RunContext, error: SubagentsError, reason: str | None = None) -> None:
+    """End the RPC with the status that stands for an exception."""
+    await context.abort(status_of(type(error)), error.message, trailing_metadata=tuple(trailer_of(error, reason)))
+
+
+def reason_of(failed: AttemptFailed) -> str | None:
+    """Return the reason the sidecar is told: that of the sub-agent's failure, unless time was up."""
+    return None if isinstance(failed.error, OutOfTime) else CallFailure.RUNNER_FAILED

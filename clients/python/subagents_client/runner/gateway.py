@@ -1,0 +1,88 @@
+"""How a running sub-agent reaches data: through the sidecar's tool gateway, with the grant of its attempt."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+
+from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
+from subagents_client.channels import open_channel
+from subagents_client.errors import error_from
+from subagents_client.runner.answers import DataUnavailable, ToolData
+from subagents_client.targets import refuse_remote
+from subagents_errors import DependencyAway
+
+GRANT_KEY: Final = "x-subagents-grant"
+MOST_CHANNELS: Final = 32
+"""Channels kept open; a host serves one or a few sidecars."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """A channel, and how many calls are on it."""
+
+    channel: grpc.aio.Channel
+    calls: int = 0
+
+
+class Gateways:
+    """Connections to tool gateways, one per address.
+
+    Args:
+        allow_remote: whether a gateway may be beyond this machine, although the connection is not encrypted.
+    """
+
+    def __init__(self, *, allow_remote: bool) -> None:
+        self._allow_remote = allow_remote
+        self._lines: dict[str, _Line] = {}
+
+    async def call(
+        self, target: str, grant: str, request: tools_pb2.CallToolRequest, left: float
+    ) -> ToolData | DataUnavailable:
+        """Call one tool; as `Run.call_tool`."""
+        refuse_remote(target, allowed=self._allow_remote)
+        async with self._line(target) as channel:
+            stub = tools_pb2_grpc.ToolGatewayServiceStub(channel)
+            try:
+                answer = await stub.CallTool(request, timeout=left, metadata=((GRANT_KEY, grant),))
+            except grpc.aio.AioRpcError as failure:
+                raise error_from(failure, "CallTool") from failure
+        return _result(answer)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        lines, self._lines = list(self._lines.values()), {}
+        for line in lines:
+            await line.channel.close()
+
+    @asynccontextmanager
+    async def _line(self, target: str) -> AsyncIterator[grpc.aio.Channel]:
+        line = self._lines.get(target)
+        if line is None:
+            await self._make_room()
+            line = self._lines.setdefault(target, _Line(open_channel(target)))
+        line.calls += 1
+        try:
+            yield line.channel
+        finally:
+            line.calls -= 1
+
+    async def _make_room(self) -> None:
+        if len(self._lines) < MOST_CHANNELS:
+            return
+        idle = next((target for target, line in self._lines.items() if line.calls == 0), None)
+        if idle is None:
+            raise DependencyAway(f"more than {MOST_CHANNELS} tool gateways are in use at once")
+        await self._lines.pop(idle).channel.close()
+
+
+def _result(answer: tools_pb2.CallToolResponse) -> ToolData | DataUnavailable:
+    if answer.WhichOneof("result") != "payload_json":
+        return DataUnavailable()
+    try:
+        return ToolData(json.loads(answer.payload_json), answer.partial)
+    except ValueError:
+        return DataUnavailable()

@@ -1,0 +1,253 @@
+"""A server of sub-agents."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TypeVar, cast
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from subagents.runner.v1 import runner_pb2
+from subagents_client.runner.attempts import (
+    AttemptFailed,
+    Lingering,
+    RunContext,
+    SubAgentFunction,
+    carry_out,
+    reason_of,
+    refuse,
+)
+from subagents_client.runner.cards import Card, HeldCards, card_of
+from subagents_client.runner.gateway import Gateways
+from subagents_client.runner.listening import listening, stop_signal
+from subagents_client.runner.run import Run
+from subagents_errors import (
+    DefinitionNotHeld,
+    Draining,
+    InternalFault,
+    MalformedMessage,
+    NotKnown,
+    Overloaded,
+    SubagentsError,
+)
+
+LOG: Final = logging.getLogger("subagents_client.runner")
+SERVICE: Final = "subagents.runner.v1.SubAgentRunnerService"
+COME_BACK: Final = timedelta(milliseconds=200)
+"""What a refused sidecar is advised to wait."""
+
+Decorated = TypeVar("Decorated", bound=SubAgentFunction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLimits:
+    """How much a host does at once, and how it ends.
+
+    Attributes:
+        most_runs: attempts at a time; more are refused as `OVERLOADED`.
+        most_cards: definitions kept.
+        longest_run: for an attempt whose caller set no limit.
+        grace: how long running attempts may go on after a stop signal.
+        allow_remote: serve, and call tool gateways, beyond this machine. Nothing is encrypted or authenticated then:
+            only behind a mesh that does both.
+    """
+
+    most_runs: int = 64
+    most_cards: int = 128
+    longest_run: timedelta = timedelta(minutes=5)
+    grace: timedelta = timedelta(seconds=110)
+    allow_remote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Hosted:
+    function: SubAgentFunction
+    needs_card: bool
+
+
+class RunnerHost:
+    """Sub-agents, and the server that runs them for the sidecar.
+
+    Args:
+        software: name and version, shown to operators.
+        limits: how much at once, and how it ends.
+
+    Source: PC2-FR-5, PC2-FR-8.
+    """
+
+    def __init__(self, *, software: str = "subagents-client", limits: HostLimits | None = None) -> None:
+        self.limits = limits or HostLimits()
+        self.draining = False
+        self._software = software
+        self._hosted: dict[str, _Hosted] = {}
+        self._any: _Hosted | None = None
+        self._cards = HeldCards(self.limits.most_cards)
+        self._gateways = Gateways(allow_remote=self.limits.allow_remote)
+        self._lingering = Lingering()
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def sub_agent(self, sub_agent_id: str, *, needs_card: bool = False) -> Callable[[Decorated], Decorated]:
+        """Register an async function for a slot.
+
+        Args:
+            sub_agent_id: the slot.
+            needs_card: whether `Run.card` is used; the sidecar then sends each definition once.
+
+        Raises:
+            TypeError: not an async function.
+            ValueError: the slot has a function already.
+        """
+        if sub_agent_id in self._hosted:
+            raise ValueError(f"two functions for the slot {sub_agent_id!r}")
+
+        def register(function: Decorated) -> Decorated:
+            self._hosted[sub_agent_id] = _Hosted(_async_only(function), needs_card)
+            return function
+
+        return register
+
+    def any_sub_agent(self, *, needs_card: bool = True) -> Callable[[Decorated], Decorated]:
+        """Register an async function for every slot that has none of its own, e.g. one that runs any card."""
+
+        def register(function: Decorated) -> Decorated:
+            self._any = _Hosted(_async_only(function), needs_card)
+            return function
+
+        return register
+
+    @property
+    def running(self) -> int:
+        """Attempts that are running now."""
+        return self._running
+
+    @property
+    def abandoned(self) -> int:
+        """Functions that were cancelled and have not ended."""
+        return len(self._lingering)
+
+    async def serve(self, target: str) -> None:
+        """Serve until SIGTERM or SIGINT, then let running attempts end within the grace.
+
+        Args:
+            target: `unix:/run/shop/shop.sock` in a directory that only the sidecar can enter, or a loopback port.
+
+        Raises:
+            ValueError: `target` is beyond this machine and `HostLimits.allow_remote` is off.
+            OSError: the address cannot be served, or another process serves it.
+        """
+        async with self.serving(target), stop_signal() as stopped:
+            LOG.info("serving %s on %s", ", ".join(sorted(self._hosted)) or "any sub-agent", target)
+            await stopped.wait()
+
+    @asynccontextmanager
+    async def serving(self, target: str) -> AsyncIterator[str]:
+        """Serve inside an `async with`, e.g. beside other things; drains at its end. Gives the bound address."""
+        handlers = {
+            "Run": grpc.unary_stream_rpc_method_handler(
+                self._run, response_serializer=runner_pb2.RunResponse.SerializeToString
+            ),
+            "Describe": grpc.unary_unary_rpc_method_handler(
+                self._describe,
+                request_deserializer=runner_pb2.DescribeRequest.FromString,
+                response_serializer=runner_pb2.DescribeResponse.SerializeToString,
+            ),
+        }
+        async with listening(target, SERVICE, handlers, allow_remote=self.limits.allow_remote) as listener:
+            try:
+                yield listener.address
+            finally:
+                self.draining = True
+                await listener.refuse_new()
+                await self._drained()
+        await self._lingering.ended(within=1.0)
+        await self._gateways.close()
+
+    async def _drained(self) -> None:
+        try:
+            async with asyncio.timeout(self.limits.grace.total_seconds()):
+                await self._idle.wait()
+        except TimeoutError:
+            LOG.warning("%d attempts are still running after the grace and are cut off", self._running)
+
+    async def _describe(self, request: runner_pb2.DescribeRequest, context: object) -> runner_pb2.DescribeResponse:
+        return runner_pb2.DescribeResponse(
+            sub_agent_ids=[] if self._any else sorted(self._hosted),
+            max_concurrent_runs=self.limits.most_runs,
+            software=self._software,
+        )
+
+    async def _run(self, raw: bytes, context: RunContext) -> None:
+        """Serve one attempt: the outermost wrapper, out of which only neutral statuses come."""
+        try:
+            await self._admitted(raw, context)
+        except AttemptFailed as failed:
+            await refuse(context, failed.error, reason_of(failed))
+        except SubagentsError as error:
+            await refuse(context, error)
+        except asyncio.CancelledError:
+            if context.cancelled():
+                raise
+            # A cancellation that the caller did not ask for would leave it without a status until its deadline.
+            await refuse(context, InternalFault("the host stopped the attempt"))
+        except grpc.aio.AbortError:
+            raise
+        except Exception:
+            LOG.exception("a defect of the runner host")
+            await refuse(context, InternalFault("the host failed"))
+
+    async def _admitted(self, raw: bytes, context: RunContext) -> None:
+        if self.draining:
+            raise Draining("this host is shutting down; ask another", retry_after=COME_BACK)
+        if self._running >= self.limits.most_runs:
+            raise Overloaded(f"this host runs {self.limits.most_runs} attempts at most", retry_after=COME_BACK)
+        self._running += 1
+        self._idle.clear()
+        try:
+            await self._attempt(raw, context)
+        finally:
+            self._running -= 1
+            if self._running == 0:
+                self._idle.set()
+
+    async def _attempt(self, raw: bytes, context: RunContext) -> None:
+        try:
+            message = runner_pb2.RunRequest.FromString(raw)
+        except DecodeError:
+            raise MalformedMessage("the bytes are not a RunRequest") from None
+        hosted = self._hosted.get(message.sub_agent_id, self._any)
+        if hosted is None:
+            raise NotKnown(f"no sub-agent {message.sub_agent_id!r} here")
+        ends_at = time.monotonic() + self._seconds(message, context)
+        run = Run(message, self._card(message, hosted), self._gateways, lambda: ends_at - time.monotonic())
+        await carry_out(run, hosted.function, context, self._lingering)
+
+    def _card(self, message: runner_pb2.RunRequest, hosted: _Hosted) -> Card | None:
+        if message.HasField("card"):
+            self._cards.hold(message.digest, card_of(message.card))
+        held = self._cards.take(message.digest)
+        if held is None and hosted.needs_card:
+            raise DefinitionNotHeld("send the card of this digest", metadata={"digest": message.digest})
+        return held
+
+    def _seconds(self, message: runner_pb2.RunRequest, context: RunContext) -> float:
+        limits = [self.limits.longest_run.total_seconds()]
+        if message.HasField("timeout"):
+            limits.append(message.timeout.ToTimedelta().total_seconds())
+        left = cast("float | None", context.time_remaining())  # None without a deadline, whatever the stub says
+        return min(limits if left is None else [*limits, left])
+
+
+def _async_only(function: Decorated) -> Decorated:
+    if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is as good
+    ):
+        raise TypeError(f"{function!r} is not an async function")
+    return function

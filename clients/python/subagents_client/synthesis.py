@@ -1,0 +1,75 @@
+"""Outcomes for calls that the sidecar never answered.
+
+A message history with an unanswered tool call is refused by every model provider. So when the sidecar is gone, the
+SDK makes one outcome per call itself, the same in number, order and kind as the sidecar would have.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from subagents_client.outcomes import (
+    SENTENCES,
+    CallOutcome,
+    CallStatus,
+    CapBehaviour,
+    DispatchResult,
+    IntentReport,
+    Outcome,
+    ToolCall,
+)
+from subagents_client.surface import Surface
+from subagents_errors import Axis, CallFailure, SubagentsError
+
+UNREACHABLE: Final = CallStatus(CallFailure.SIDECAR_UNREACHABLE, Axis.EXECUTION, SENTENCES[Outcome.FAILED])
+OVER_CAP: Final = CallStatus(CallFailure.OVER_CAP, Axis.NONE, SENTENCES[Outcome.DROPPED])
+
+
+def synthesised_result(
+    dispatch_id: str,
+    calls: Sequence[ToolCall],
+    surface: Surface,
+    cause: SubagentsError | None,
+    first_index: int = 0,
+) -> DispatchResult:
+    """Return a result for calls whose outcomes cannot be had.
+
+    Args:
+        dispatch_id: which dispatch.
+        calls: in emission order.
+        surface: gives the cap: the calls within it have failed, those beyond it were dropped.
+        cause: what went wrong.
+        first_index: place of the first call over all dispatches of the turn.
+
+    Source: PC2-FR-7, PC2-FR-8, TN-18.
+    """
+    outcomes = [
+        _outcome(call, surface, first_index + place, dropped=place >= surface.fan_out_cap)
+        for place, call in enumerate(calls)
+    ]
+    emitted = len({one.sub_agent_id for one in outcomes if one.sub_agent_id})
+    return DispatchResult(
+        dispatch_id=dispatch_id,
+        outcomes=outcomes,
+        intents=IntentReport(emitted=emitted),
+        cap=_cap(len(calls), surface.fan_out_cap),
+        synthesised=True,
+        cause=cause,
+    )
+
+
+def _outcome(call: ToolCall, surface: Surface, index: int, *, dropped: bool) -> CallOutcome:
+    tool = surface.tool(call.tool_name)
+    return CallOutcome(
+        call_id=call.call_id,
+        tool_name=call.tool_name,
+        sub_agent_id=tool.sub_agent_id if tool else "",
+        emission_index=index,
+        outcome=Outcome.DROPPED if dropped else Outcome.FAILED,
+        status=OVER_CAP if dropped else UNREACHABLE,
+    )
+
+
+def _cap(emitted: int, cap: int) -> CapBehaviour:
+    if emitted > cap:
+        return CapBehaviour.OVER
+    return CapBehaviour.AT if emitted == cap else CapBehaviour.WITHIN

@@ -1,0 +1,278 @@
+"""Between the messages of the wire and the values of the SDK. No protobuf type leaves the SDK."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, routing_pb2, surface_pb2
+from subagents.errors.v1 import error_reason_pb2
+from subagents_client.ending import ChildSummary, RoutedCall, RoutingDecision, TurnEnd
+from subagents_client.events import (
+    CallSnapshot,
+    CallState,
+    CallStateChanged,
+    DispatchEvent,
+    Gap,
+    Snapshot,
+    StartState,
+    StatusUpdate,
+)
+from subagents_client.outcomes import (
+    CallOutcome,
+    CallStatus,
+    CapBehaviour,
+    Component,
+    DispatchResult,
+    IntentReport,
+    Outcome,
+    TokenUsage,
+)
+from subagents_client.surface import (
+    Candidate,
+    CandidateVerdict,
+    Cohort,
+    OrchestratorTool,
+    PreviousSubAgents,
+    Prompt,
+    SubAgentTool,
+    Surface,
+)
+from subagents_errors import Axis
+
+Member = TypeVar("Member", bound=StrEnum)
+
+
+class NamedNumbers(Protocol):
+    """An enum of the generated code."""
+
+    def items(self) -> Sequence[tuple[str, int]]:
+        """Return every name with its number."""
+
+
+def _table(kind: type[Member], names: NamedNumbers, prefix: str) -> Mapping[int, Member]:
+    ours = {f"{prefix}_{one.name}": one for one in kind}
+    return {number: ours[name] for name, number in names.items() if name in ours}
+
+
+VERDICTS: Final = _table(CandidateVerdict, surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT")
+START_STATES: Final = _table(StartState, dispatch_pb2.StartState, "START_STATE")
+CALL_STATES: Final = _table(CallState, dispatch_pb2.CallState, "CALL_STATE")
+OUTCOMES: Final = _table(Outcome, outcome_pb2.Outcome, "OUTCOME")
+CAPS: Final = _table(CapBehaviour, outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR")
+REASONS: Final = {number: name.removeprefix("ERROR_REASON_") for name, number in error_reason_pb2.ErrorReason.items()}
+"""Numbers of the wire to our members. A number newer than this version is in none of them."""
+
+
+def moment(stamp: Timestamp) -> datetime:
+    """Return the time of a stamp, in UTC."""
+    return stamp.ToDatetime(tzinfo=UTC)
+
+
+def surface(message: surface_pb2.Surface) -> Surface:
+    """Return a surface."""
+    return Surface(
+        sub_agent_tools=[_sub_agent_tool(one) for one in message.sub_agent_tools],
+        orchestrator_tools=[
+            OrchestratorTool(one.name, one.description, one.arguments_schema_json) for one in message.orchestrator_tools
+        ],
+        prompt=Prompt(message.prompt.prefix, message.prompt.suffix, message.prompt.prefix_digest),
+        cohort=cohort(message.cohort),
+        fan_out_cap=message.fan_out_cap,
+        max_dispatches_per_turn=message.max_dispatches_per_turn,
+        binding_digest=message.binding_digest,
+        previous_sub_agents=PreviousSubAgents(
+            message.previous_sub_agents.known, list(message.previous_sub_agents.sub_agent_ids)
+        ),
+        model=message.model,
+        provider_model=message.provider_model,
+        candidates=[candidate(one) for one in message.candidates],
+    )
+
+
+def _sub_agent_tool(one: surface_pb2.SubAgentTool) -> SubAgentTool:
+    return SubAgentTool(
+        one.name,
+        one.description,
+        one.arguments_schema_json,
+        one.sub_agent_id,
+        one.definition_id,
+        one.commit,
+        one.digest,
+    )
+
+
+def cohort(message: surface_pb2.Cohort) -> Cohort:
+    """Return a cohort."""
+    return Cohort(
+        message.agent_definition_version,
+        message.prompt_block_registry_version,
+        message.xml_prompt_component_registry_version,
+        list(message.active_feature_flags),
+        message.experiment_arm_assignment,
+        list(message.active_sub_agents),
+    )
+
+
+def candidate(message: surface_pb2.Candidate) -> Candidate:
+    """Return a candidate."""
+    verdict = VERDICTS.get(message.verdict, CandidateVerdict.UNSPECIFIED)
+    return Candidate(message.sub_agent_id, message.definition_id, verdict)
+
+
+def start_state(number: int) -> StartState:
+    """Return whether work was begun or found begun."""
+    return START_STATES.get(number, StartState.UNSPECIFIED)
+
+
+def snapshot(message: dispatch_pb2.DispatchSnapshot) -> Snapshot:
+    """Return where a dispatch stood when its stream began."""
+    calls = [CallSnapshot(one.call_id, one.sub_agent_id, one.child_id, _call_state(one.state)) for one in message.calls]
+    return Snapshot(message.dispatch_id, start_state(message.state), message.sequence, calls)
+
+
+def _call_state(number: int) -> CallState:
+    return CALL_STATES.get(number, CallState.UNSPECIFIED)
+
+
+def event(message: dispatch_pb2.DispatchEvent) -> DispatchEvent | None:
+    """Return an event, or None for a kind that this version does not know."""
+    at = moment(message.time)
+    match message.WhichOneof("kind"):
+        case "state_changed":
+            settled = message.state_changed.state == dispatch_pb2.CALL_STATE_SETTLED
+            ended = _outcome(message.state_changed.outcome) if settled else None
+            state = _call_state(message.state_changed.state)
+            return CallStateChanged(message.sequence, at, message.call_id, state, ended)
+        case "status":
+            said = message.status
+            return StatusUpdate(
+                message.sequence,
+                at,
+                message.call_id,
+                said.type,
+                list(said.sub_agent_ids),
+                max(said.count, 1),
+                dict(said.attributes),
+            )
+        case "gap":
+            return Gap(message.sequence, at, message.gap.from_sequence, message.gap.to_sequence)
+        case _:
+            return None
+
+
+def _outcome(number: int) -> Outcome:
+    return OUTCOMES.get(number, Outcome.FAILED)
+
+
+def result(dispatch_id: str, message: dispatch_pb2.DispatchResult) -> DispatchResult:
+    """Return how a dispatch ended."""
+    return DispatchResult(
+        dispatch_id=dispatch_id,
+        outcomes=[call_outcome(one) for one in message.outcomes],
+        intents=intent_report(message.intents),
+        cap=_cap(message.cap),
+        overhead=message.overhead.ToTimedelta(),
+    )
+
+
+def _cap(number: int) -> CapBehaviour:
+    return CAPS.get(number, CapBehaviour.UNSPECIFIED)
+
+
+def call_outcome(message: outcome_pb2.CallOutcome) -> CallOutcome:
+    """Return what one call came to."""
+    used = message.usage
+    return CallOutcome(
+        call_id=message.call_id,
+        tool_name=message.tool_name,
+        sub_agent_id=message.sub_agent_id,
+        child_id=message.child_id,
+        emission_index=message.emission_index,
+        outcome=_outcome(message.outcome),
+        narration=message.narration,
+        components=[Component(one.name, one.tool_input_json, one.component_data_json) for one in message.components],
+        data_unavailable=message.data_unavailable,
+        status=_call_status(message.status) if message.HasField("status") else None,
+        attempts=message.attempts,
+        duration=message.duration.ToTimedelta() if message.HasField("duration") else None,
+        usage=TokenUsage(used.input_tokens, used.output_tokens) if message.HasField("usage") else None,
+    )
+
+
+def reason(number: int) -> str:
+    """Return a reason's name without its prefix; `UNSPECIFIED` for none or one newer than this version."""
+    return REASONS.get(number, "UNSPECIFIED")
+
+
+def _axis(number: int) -> Axis:
+    return Axis(number) if number in tuple(Axis) else Axis.NONE
+
+
+def _call_status(message: error_reason_pb2.CallStatus) -> CallStatus:
+    return CallStatus(reason(message.reason), _axis(message.axis), message.message)
+
+
+def intent_report(message: outcome_pb2.IntentReport) -> IntentReport:
+    """Return how many intents a response had."""
+    return IntentReport(
+        message.declared, message.emitted, message.failsafe, message.switched, message.prior_context_missing
+    )
+
+
+def child_summary(message: dispatch_pb2.ChildSummary) -> ChildSummary:
+    """Return the end state of one child."""
+    return ChildSummary(
+        message.child_id, message.sub_agent_id, message.step_idx, message.final_status, message.close_reason
+    )
+
+
+def turn_end(message: dispatch_pb2.EndTurnResponse) -> TurnEnd:
+    """Return how a turn ended."""
+    return TurnEnd(
+        start_state(message.state),
+        [child_summary(one) for one in message.children],
+        message.gate_passed,
+        _routing_decision(message.routing_decision),
+    )
+
+
+def _routing_decision(message: routing_pb2.RoutingDecision) -> RoutingDecision:
+    return RoutingDecision(
+        turn_id=message.turn_id,
+        episode_id=message.episode_id,
+        orchestrator_id=message.orchestrator_id,
+        candidates=[candidate(one) for one in message.candidates],
+        calls=[_routed_call(one) for one in message.calls],
+        intents=[intent_report(one) for one in message.intents],
+        intent_count=message.intent_count,
+        fan_out_cap=message.fan_out_cap,
+        cap=_cap(message.cap),
+        cohort=cohort(message.cohort),
+        binding_digest=message.binding_digest,
+        bound_at=moment(message.bound_at) if message.HasField("bound_at") else None,
+        ended_at=moment(message.ended_at) if message.HasField("ended_at") else None,
+        close_reason=message.close_reason,
+        overhead=message.overhead.ToTimedelta(),
+        principal_asserted_by=message.principal_asserted_by,
+        gate_passed=message.gate_passed,
+    )
+
+
+def _routed_call(one: routing_pb2.RoutedCall) -> RoutedCall:
+    return RoutedCall(
+        call_id=one.call_id,
+        sub_agent_id=one.sub_agent_id,
+        child_id=one.child_id,
+        emission_index=one.emission_index,
+        outcome=_outcome(one.outcome),
+        reason="" if one.reason == error_reason_pb2.ERROR_REASON_UNSPECIFIED else reason(one.reason),
+        axis=_axis(one.axis),
+        started_at=moment(one.started_at) if one.HasField("started_at") else None,
+        settled_at=moment(one.settled_at) if one.HasField("settled_at") else None,
+        attempts=one.attempts,
+        status_events=one.status_events,
+        dispatch_id=one.dispatch_id,
+    )

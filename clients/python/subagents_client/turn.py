@@ -1,0 +1,253 @@
+"""One bound turn: dispatch what the model calls, then end it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum, unique
+
+from subagents.dispatch.v1 import dispatch_pb2
+from subagents_client import translate
+from subagents_client.dispatching import Assignment, DispatchStream
+from subagents_client.ending import ChildSummary, Integration, TurnEnd, Verdict
+from subagents_client.events import StartState
+from subagents_client.outcomes import DispatchResult, ToolCall
+from subagents_client.surface import Surface
+from subagents_client.synthesis import synthesised_result
+from subagents_client.wire import Wire
+from subagents_errors import SubagentsError
+
+
+@unique
+class OnDisconnect(StrEnum):
+    """What becomes of running calls when the client goes away."""
+
+    CANCEL = "cancel"
+    CONTINUE = "continue"
+    """Let them run; `BoundTurn.resume` brings the outcomes."""
+    CONTINUE_UNTIL = "continue_until"
+    """Let them run for at most `continue_for`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchContext:
+    """What the sub-agents of one dispatch inherit, and what happens if the client leaves.
+
+    Attributes:
+        prior_context: summary for sub-agents that the last dispatching turn did not call; at most 16 KiB.
+        task_prompt: the user's message of this turn; at most 64 KiB; may be empty.
+        declared_intent_count: intents the model said the message has; 0: it did not say.
+        on_disconnect: what becomes of running calls when the client goes away.
+        continue_for: with `CONTINUE_UNTIL`: how long they may go on; more than 0.
+    """
+
+    prior_context: str = ""
+    task_prompt: str = ""
+    declared_intent_count: int = 0
+    on_disconnect: OnDisconnect = OnDisconnect.CANCEL
+    continue_for: timedelta = timedelta(0)
+
+
+NO_CONTEXT = DispatchContext()
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What binding a turn gave.
+
+    Attributes:
+        turn_id: the turn.
+        surface: what may be called; frozen for the turn.
+        surface_token: the same, signed; opaque.
+        expires_at: when the turn ends if nobody ends it before.
+        state: whether this request bound the turn or repeated an earlier one.
+    """
+
+    turn_id: str
+    surface: Surface
+    surface_token: str
+    expires_at: datetime
+    state: StartState
+
+
+class BoundTurn:
+    """A turn whose surface is frozen. Made by `SidecarClient.bind_turn`.
+
+    Attributes:
+        binding: what binding gave; `surface` and `turn_id` are short ways into it.
+    """
+
+    def __init__(self, wire: Wire, binding: Binding) -> None:
+        self.binding = binding
+        self._wire = wire
+        self._started: dict[str, Assignment] = {}
+        self._emitted = 0
+
+    @property
+    def turn_id(self) -> str:
+        """The turn's id."""
+        return self.binding.turn_id
+
+    @property
+    def surface(self) -> Surface:
+        """What may be called in this turn, and how to prompt."""
+        return self.binding.surface
+
+    def dispatch(
+        self,
+        calls: Sequence[ToolCall],
+        context: DispatchContext = NO_CONTEXT,
+        *,
+        dispatch_id: str = "",
+        timeout: timedelta | None = None,
+    ) -> DispatchStream:
+        """Run the sub-agent calls of one model response.
+
+        Args:
+            calls: in the order the model emitted them; 1 to 64.
+            context: what the sub-agents inherit.
+            dispatch_id: idempotency key; empty: a new one. The same id with the same calls attaches to it.
+            timeout: until the outcomes must be there; None: `Limits.dispatch`.
+
+        Raises:
+            ValueError: no calls.
+
+        Source: PC2-FR-7.
+        """
+        if not calls:
+            raise ValueError("a dispatch needs at least one call; end the turn if the model made none")
+        name = dispatch_id or self._wire.surroundings.new_id()
+        known = self._started.get(name)
+        assignment = Assignment(
+            dispatch_id=name,
+            surface_token=self.binding.surface_token,
+            surface=self.surface,
+            calls=tuple(calls),
+            first_index=known.first_index if known else self._emitted,
+            request=self._request(name, calls, context),
+        )
+        if known is None:
+            self._started[name] = assignment
+            self._emitted += len(calls)
+        return DispatchStream(self._wire, assignment, timeout or self._wire.limits.dispatch)
+
+    async def dispatch_and_wait(
+        self,
+        calls: Sequence[ToolCall],
+        context: DispatchContext = NO_CONTEXT,
+        *,
+        dispatch_id: str = "",
+        timeout: timedelta | None = None,
+    ) -> DispatchResult:
+        """Run the calls and return one outcome for each; as `dispatch`, for callers who want no events."""
+        async with self.dispatch(calls, context, dispatch_id=dispatch_id, timeout=timeout) as stream:
+            return await stream.result()
+
+    def resume(
+        self,
+        dispatch_id: str,
+        *,
+        calls: Sequence[ToolCall] = (),
+        after_sequence: int = 0,
+        timeout: timedelta | None = None,
+    ) -> DispatchStream:
+        """Listen to a dispatch again, running or settled, e.g. after the process that started it went away.
+
+        Args:
+            dispatch_id: which.
+            calls: what it runs; not needed if this object started it. Without them nothing can be synthesised, and
+                an unreachable sidecar is an exception.
+            after_sequence: newest event already seen; 0: everything that is kept.
+            timeout: until the outcomes must be there; None: `Limits.dispatch`.
+        """
+        known = self._started.get(dispatch_id)
+        assignment = Assignment(
+            dispatch_id=dispatch_id,
+            surface_token=self.binding.surface_token,
+            surface=self.surface,
+            calls=tuple(calls) or (known.calls if known else ()),
+            first_index=known.first_index if known else 0,
+            request=None,
+            after_sequence=after_sequence,
+        )
+        return DispatchStream(self._wire, assignment, timeout or self._wire.limits.dispatch)
+
+    def unanswered(self, calls: Sequence[ToolCall], cause: SubagentsError | None = None) -> DispatchResult:
+        """Return a failed outcome for each call, to complete a message history after `dispatch` raised."""
+        return synthesised_result("", calls, self.surface, cause)
+
+    async def cancel_call(self, dispatch_id: str, call_id: str, *, timeout: timedelta | None = None) -> bool:
+        """Cancel one call; its siblings go on. Returns False if it had settled before. Safe to repeat."""
+        request = dispatch_pb2.CancelCallRequest(
+            surface_token=self.binding.surface_token, dispatch_id=dispatch_id, call_id=call_id
+        )
+        answer = await self._wire.ask(self._wire.stub.CancelCall, request, "CancelCall", self._unary(timeout))
+        return answer.cancelled
+
+    async def close_child(self, integration: Integration, *, timeout: timedelta | None = None) -> ChildSummary:
+        """Give the verdict on one child and close it before the turn ends. Safe to repeat with the same verdict."""
+        request = dispatch_pb2.CloseChildRequest(
+            surface_token=self.binding.surface_token,
+            child_id=integration.child_id,
+            verdict=_verdict(integration.verdict),
+            reason=integration.reason,
+        )
+        answer = await self._wire.ask(self._wire.stub.CloseChild, request, "CloseChild", self._unary(timeout))
+        return translate.child_summary(answer.child)
+
+    async def end(
+        self,
+        narration: str = "",
+        integrations: Sequence[Integration] = (),
+        *,
+        declared_intent_count: int = 0,
+        timeout: timedelta | None = None,
+    ) -> TurnEnd:
+        """End the turn; do so for turns without a dispatch too. Safe to repeat with the same contents.
+
+        Args:
+            narration: the answer the user saw, without component JSON; at most 256 KiB.
+            integrations: verdicts; children that are not named are accepted if they answered.
+            declared_intent_count: intents the model declared in a response without sub-agent calls.
+            timeout: None: `Limits.unary`.
+
+        Source: PC2-FR-15.
+        """
+        request = dispatch_pb2.EndTurnRequest(
+            surface_token=self.binding.surface_token,
+            integrations=[
+                dispatch_pb2.Integration(child_id=one.child_id, verdict=_verdict(one.verdict), reason=one.reason)
+                for one in integrations
+            ],
+            narration=narration,
+            declared_intent_count=declared_intent_count,
+        )
+        return translate.turn_end(
+            await self._wire.ask(self._wire.stub.EndTurn, request, "EndTurn", self._unary(timeout))
+        )
+
+    def _unary(self, timeout: timedelta | None) -> timedelta:
+        return timeout or self._wire.limits.unary
+
+    def _request(
+        self, dispatch_id: str, calls: Sequence[ToolCall], context: DispatchContext
+    ) -> dispatch_pb2.DispatchRequest:
+        request = dispatch_pb2.DispatchRequest(
+            surface_token=self.binding.surface_token,
+            binding_digest=self.surface.binding_digest,
+            dispatch_id=dispatch_id,
+            calls=[
+                dispatch_pb2.ToolCall(call_id=one.call_id, tool_name=one.tool_name, arguments_json=one.arguments_json)
+                for one in calls
+            ],
+            declared_intent_count=context.declared_intent_count,
+            prior_context=context.prior_context,
+            task_prompt=context.task_prompt,
+            on_disconnect=f"ON_DISCONNECT_{context.on_disconnect.name}",
+        )
+        if context.on_disconnect is OnDisconnect.CONTINUE_UNTIL:
+            request.continue_for.FromTimedelta(context.continue_for)
+        return request
+
+
+def _verdict(verdict: Verdict) -> str:
+    return f"VERDICT_{verdict.name}"

@@ -1,0 +1,76 @@
+"""One connection to one sidecar: metadata, deadlines, and what may be sent again."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+import grpc
+
+from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
+from subagents_client.pacing import Limits, Surroundings
+from subagents_client.retrying import repeat_safely
+
+BOOT_SECRET_KEY = "x-subagents-boot-secret"  # noqa: S105 - the name of the header, not a secret
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Frames = (
+    grpc.aio.UnaryStreamCall[dispatch_pb2.DispatchRequest, dispatch_pb2.DispatchResponse]
+    | grpc.aio.UnaryStreamCall[dispatch_pb2.ResumeDispatchRequest, dispatch_pb2.ResumeDispatchResponse]
+)
+
+
+class Wire:
+    """What client, turn and dispatch share.
+
+    Args:
+        channel: the connection; owned by whoever made it.
+        boot_secret: sent with every call; empty: none.
+        limits: how long things may take.
+        surroundings: clock, chance and ids.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, boot_secret: str, limits: Limits, surroundings: Surroundings) -> None:
+        self._channel = channel
+        self._metadata: Sequence[tuple[str, str]] = ((BOOT_SECRET_KEY, boot_secret),) if boot_secret else ()
+        self.stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
+        self.limits = limits
+        self.surroundings = surroundings
+
+    async def ask(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Answer],
+        request: Request,
+        name: str,
+        timeout: timedelta,
+    ) -> Answer:
+        """Send a request that is safe to repeat and return its answer.
+
+        Raises:
+            SubagentsError: the last failure, once time or attempts are used up.
+        """
+
+        async def send(left: float) -> Answer:
+            return await method(request, timeout=left, metadata=self._metadata)
+
+        return await repeat_safely(send, name, timeout, self.limits, self.surroundings)
+
+    def dispatch(self, request: dispatch_pb2.DispatchRequest, left: float) -> Frames:
+        """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`."""
+        return self.stub.Dispatch(request, timeout=left, metadata=self._metadata)
+
+    def resume(self, request: dispatch_pb2.ResumeDispatchRequest, left: float) -> Frames:
+        """Listen to a dispatch again. The stream must be cancelled by whoever holds it, in a `finally`."""
+        return self.stub.ResumeDispatch(request, timeout=left, metadata=self._metadata)
+
+    async def connected(self, limit: float) -> bool:
+        """Wait for the connection for at most `limit` seconds, and say whether it stands."""
+        if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
+            return True
+        try:
+            async with asyncio.timeout(limit):
+                await self._channel.channel_ready()
+        except TimeoutError:
+            return False
+        return True
