@@ -80,9 +80,14 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class FaultBoard:
-    """The switches that are set. The first that fits a request decides."""
+    """The switches that are set. The first that fits a request decides.
+
+    Attributes:
+        delaying: set as soon as a slow answer waits, so that a test knows when the call is under way.
+    """
 
     def __init__(self) -> None:
+        self.delaying = asyncio.Event()
         self._set: list[Fault] = []
         self._seen: list[int] = []
         self._cleared = asyncio.Event()
@@ -112,6 +117,7 @@ class FaultBoard:
 
     async def delay(self, fault: Fault) -> None:
         """Wait as a slow answer does."""
+        self.delaying.set()
         try:
             async with asyncio.timeout(fault.delay_seconds):
                 await self._cleared.wait()
