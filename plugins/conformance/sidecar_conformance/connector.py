@@ -1,0 +1,253 @@
+"""Cases for connectors, contract `connector/1`."""
+# ruff: noqa: S101  the cases are tests
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, ClassVar, Final
+
+from sidecar.core.identifiers import Principal, ToolId
+from sidecar.policy.protocols import (
+    Connector,
+    EnricherAnswer,
+    EnricherCall,
+    EnricherRefused,
+    EnricherReply,
+    RefusalKind,
+)
+from sidecar_conformance.connector_bench import ConnectorBench, SeenCall, ServiceScript
+from sidecar_conformance.suite import SOON, Suite, beats, case, ends_soon, lively_loop
+
+PRINCIPAL: Final = "user-7/é \"quoted\" 'ünïcode'"
+"""Not plain on purpose: it has to arrive byte for byte."""
+LARGEST: Final = 4096
+CANARY: Final = "canary-5c1d"
+
+
+class ConnectorSuite(Suite):
+    """Subclass it with a fixture `bench` that returns a `ConnectorBench`."""
+
+    abilities: ClassVar = {"truncate": "the bench can break a connection off in the middle of an answer"}
+
+    @case()
+    async def test_the_answer_comes_back_unopened(self, bench: ConnectorBench) -> None:
+        """Whatever it is: nobody may look inside before the gateway has checked the principal."""
+        async with made(bench) as connector:
+            for body in (b'{"principal": "somebody else", "a": 1, "a": 2}', b'{"cut', b"\x00\xff not text", b" {} \n"):
+                bench.body = body
+                assert await enriched(connector, bench) == EnricherAnswer(body)
+
+    @case()
+    async def test_the_principal_arrives_unchanged(self, bench: ConnectorBench) -> None:
+        """No trimming, no case folding, no Unicode normalisation."""
+        async with made(bench) as connector:
+            for principal in (PRINCIPAL, "e\u0301", "\u00e9", "User-7", "0007"):
+                await enriched(connector, bench, principal=Principal(principal))
+                assert bench.seen[-1].principal == principal
+
+    @case()
+    async def test_arguments_cannot_choose_the_principal(self, bench: ConnectorBench) -> None:
+        """They come from a sub-agent; neither a member of that name nor a broken quote gets out of its place."""
+        async with made(bench) as connector:
+            for arguments in (
+                '{"principal": "other"}',
+                '{}, "principal": "other"',
+                '{"a": "\\", \\"principal\\": \\""}',
+            ):
+                await enriched(connector, bench, arguments_json=arguments)
+            assert {call.principal for call in bench.seen} <= {PRINCIPAL}
+
+    @case()
+    async def test_the_request_arrives_unchanged(self, bench: ConnectorBench) -> None:
+        """Key, arguments, nonce and trace."""
+        async with made(bench) as connector:
+            trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+            await enriched(
+                connector,
+                bench,
+                arguments_json='{"limit": 3, "text": "ä\\n\\"x\\"", "deep": [{"n": null}]}',
+                nonce="nonce-1",
+                trace_headers={"traceparent": trace},
+            )
+            assert list(bench.seen) == [
+                SeenCall(
+                    principal=PRINCIPAL,
+                    domain_type="orders",
+                    enricher_id="recent_orders",
+                    arguments={"limit": 3, "text": 'ä\n"x"', "deep": [{"n": None}]},
+                    nonce="nonce-1",
+                    traceparent=trace,
+                )
+            ]
+
+    @case()
+    async def test_without_a_nonce_none_is_sent(self, bench: ConnectorBench) -> None:
+        """A service that does not know nonces may refuse what it does not know."""
+        async with made(bench) as connector:
+            await enriched(connector, bench)
+            assert bench.seen[0].nonce is None
+
+    @case()
+    async def test_a_missing_principal_is_told_as_such(self, bench: ConnectorBench) -> None:
+        """Source: PC2-D-32."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.MISSING_PRINCIPAL
+            assert await enriched(connector, bench) == EnricherRefused(RefusalKind.MISSING_PRINCIPAL)
+
+    @case()
+    async def test_a_principal_mismatch_is_told_as_such(self, bench: ConnectorBench) -> None:
+        """Source: PC2-D-33."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.PRINCIPAL_MISMATCH
+            assert await enriched(connector, bench) == EnricherRefused(RefusalKind.PRINCIPAL_MISMATCH)
+
+    @case()
+    async def test_a_failing_service_is_unavailable(self, bench: ConnectorBench) -> None:
+        """It answered, with an error of its own."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.FAIL
+            assert await enriched(connector, bench) == EnricherRefused(RefusalKind.UNAVAILABLE)
+
+    @case()
+    async def test_a_service_that_is_away_is_unavailable(self, bench: ConnectorBench) -> None:
+        """Nobody listens there."""
+        async with made(bench) as connector:
+            reply = await enriched(connector, bench, endpoint=bench.endpoint_of_nobody)
+            assert reply == EnricherRefused(RefusalKind.UNAVAILABLE)
+
+    @case()
+    async def test_a_service_that_never_answers_ends_with_the_calls_timeout(self, bench: ConnectorBench) -> None:
+        """As a value, like everything that goes wrong."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.HANG
+            reply = await enriched(connector, bench, timeout=timedelta(milliseconds=200))
+            assert reply == EnricherRefused(RefusalKind.TIMEOUT)
+
+    @case()
+    async def test_an_answer_over_the_limit_is_too_large(self, bench: ConnectorBench) -> None:
+        """One of exactly the limit is not."""
+        async with made(bench) as connector:
+            bench.body = b"x" * LARGEST
+            assert await enriched(connector, bench) == EnricherAnswer(bench.body)
+            bench.body = b"x" * (LARGEST + 1)
+            assert await enriched(connector, bench) == EnricherRefused(RefusalKind.TOO_LARGE)
+
+    @case(needs="truncate")
+    async def test_half_an_answer_is_no_answer(self, bench: ConnectorBench) -> None:
+        """The connection breaks off in the middle."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.TRUNCATE
+            reply = await enriched(connector, bench)
+            assert isinstance(reply, EnricherRefused)
+            assert reply.kind in {RefusalKind.UNAVAILABLE, RefusalKind.MALFORMED}
+
+    @case()
+    async def test_nothing_is_ever_sent_twice(self, bench: ConnectorBench) -> None:
+        """Retrying is decided above, and for a principal mismatch never."""
+        async with made(bench) as connector:
+            for times, script in enumerate(ServiceScript, start=1):
+                if script is ServiceScript.TRUNCATE and "truncate" in self.closed:
+                    continue
+                bench.script = script
+                before = len(bench.seen)
+                await enriched(connector, bench, timeout=timedelta(milliseconds=300))
+                assert len(bench.seen) == before + 1, f"{script} (script {times}) was sent again"
+
+    @case()
+    async def test_a_cancelled_call_ends_and_the_next_one_works(self, bench: ConnectorBench) -> None:
+        """The child that asked was cancelled."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.HANG
+            hung = asyncio.ensure_future(connector.enrich(call_to(bench)))
+            await asyncio.wait_for(bench.asked(1), SOON)
+            hung.cancel()
+            await ends_soon(hung, "a cancelled call")
+            bench.script = ServiceScript.ANSWER
+            assert await enriched(connector, bench) == EnricherAnswer(bench.body)
+
+    @case()
+    async def test_calls_at_once_neither_wait_for_each_other_nor_mix(self, bench: ConnectorBench) -> None:
+        """One hangs for one user while another is answered for another."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.HANG
+            hung = asyncio.ensure_future(connector.enrich(call_to(bench, principal=Principal("one"))))
+            await asyncio.wait_for(bench.asked(1), SOON)
+            bench.script = ServiceScript.ANSWER
+            reply = await enriched(connector, bench, principal=Principal("two"))
+            assert reply == EnricherAnswer(bench.body)
+            assert not hung.done()
+            assert [call.principal for call in bench.seen] == ["one", "two"]
+            hung.cancel()
+            await ends_soon(hung, "a cancelled call")
+
+    @case()
+    async def test_a_hanging_service_does_not_hold_up_the_event_loop(self, bench: ConnectorBench) -> None:
+        """Everything else goes on meanwhile."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.HANG
+            async with lively_loop():
+                hung = asyncio.ensure_future(connector.enrich(call_to(bench)))
+                await beats()
+            hung.cancel()
+            await ends_soon(hung, "a cancelled call")
+
+    @case()
+    async def test_close_ends_while_a_call_hangs(self, bench: ConnectorBench) -> None:
+        """A shutdown waits for nobody; the call ends in some way too."""
+        async with made(bench) as connector:
+            bench.script = ServiceScript.HANG
+            hung = asyncio.ensure_future(connector.enrich(call_to(bench, timeout=timedelta(seconds=1))))
+            await asyncio.wait_for(bench.asked(1), SOON)
+            await asyncio.wait_for(connector.close(), SOON)
+            await ends_soon(hung, "a call whose connector was closed")
+
+    @case()
+    async def test_close_may_be_called_twice_and_a_later_call_is_refused(self, bench: ConnectorBench) -> None:
+        """With a value, not an exception."""
+        async with made(bench) as connector:
+            await asyncio.wait_for(connector.close(), SOON)
+            await asyncio.wait_for(connector.close(), SOON)
+            assert isinstance(await enriched(connector, bench), EnricherRefused)
+
+    @case()
+    async def test_no_text_shows_what_was_carried(self, bench: ConnectorBench) -> None:
+        """Neither answer nor connector tell the payload or the user when printed."""
+        async with made(bench) as connector:
+            bench.body = CANARY.encode()
+            reply = await enriched(connector, bench, principal=Principal(CANARY))
+            assert CANARY not in f"{reply!r} {reply} {connector!r} {connector}"
+
+
+@asynccontextmanager
+async def made(bench: ConnectorBench) -> AsyncIterator[Connector]:
+    """Have the service, and a connector that accepts answers of up to `LARGEST` bytes."""
+    async with bench.running():
+        connector = bench.make(LARGEST)
+        try:
+            yield connector
+        finally:
+            await asyncio.wait_for(connector.close(), SOON)
+
+
+def call_to(bench: ConnectorBench, **changes: Any) -> EnricherCall:
+    """Return a call to the bench's service."""
+    plain: dict[str, Any] = {
+        "tool_id": ToolId("recent_orders"),
+        "endpoint": bench.endpoint,
+        "domain_type": "orders",
+        "enricher_id": "recent_orders",
+        "principal": Principal(PRINCIPAL),
+        "arguments_json": "{}",
+        "nonce": None,
+        "timeout": timedelta(seconds=SOON),
+    }
+    return EnricherCall(**{**plain, **changes})
+
+
+async def enriched(connector: Connector, bench: ConnectorBench, **changes: Any) -> EnricherReply:
+    """Call with a bound."""
+    return await asyncio.wait_for(connector.enrich(call_to(bench, **changes)), 2 * SOON)
+
+
+__all__ = ["ConnectorBench", "ConnectorSuite", "SeenCall", "ServiceScript"]
