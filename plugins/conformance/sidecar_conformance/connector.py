@@ -240,7 +240,7 @@ def call_to(bench: ConnectorBench, **changes: Any) -> EnricherCall:
         "principal": Principal(PRINCIPAL),
         "arguments_json": "{}",
         "nonce": None,
-        "timeout": timedelta(seconds=SOON),
+        "timeout": timedelta(minutes=1),
     }
     return EnricherCall(**{**plain, **changes})
 
