@@ -54,6 +54,8 @@ def _reads_path(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value="PATH"), *_]):
             yield owner
+        case _:
+            return
 
 
 def test_every_setting_is_documented() -> None:
