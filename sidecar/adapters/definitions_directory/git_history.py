@@ -98,13 +98,16 @@ class GitHistory:
 
     def _git(self, until: float, *arguments: str, given: bytes = b"") -> bytes:
         """Run git in the root; `SubprocessError` if it fails or is too slow."""
+        left = until - time.monotonic()
+        if left <= 0:
+            raise subprocess.TimeoutExpired(arguments, self._seconds)
         done = subprocess.run(  # noqa: S603  a fixed command; the root is the operator's setting
             [*GIT, *arguments],
             cwd=self._root,
             input=given,
             capture_output=True,
             check=True,
-            timeout=max(until - time.monotonic(), 0.01),
+            timeout=left,
             env={"PATH": os.environ.get("PATH", os.defpath), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
         )
         return done.stdout

@@ -69,12 +69,8 @@ def load_documents(
     problems = list(earlier)
     registries = read_registries(documents, unread, problems)
     problems.extend(islice(check(registries), PROBLEMS_AT_MOST + 1))
-    if len(problems) > PROBLEMS_AT_MOST:
-        problems[PROBLEMS_AT_MOST:] = [
-            Problem("", None, "", f"more than {PROBLEMS_AT_MOST} problems; mend these first")
-        ]
     if any(problem.is_error for problem in problems):
-        return Loaded(None, in_order(problems), {})
+        return Loaded(None, _bounded(problems), {})
     cards = {card.definition.id: card for card in _cards(registries)}
     slots = slots_of(registries)
     tokens: dict[DefinitionId, int] = {}

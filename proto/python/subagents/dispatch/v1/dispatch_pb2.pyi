@@ -110,7 +110,7 @@ class ToolCall(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
 class DispatchRequest(_message.Message):
-    __slots__ = ("surface_token", "binding_digest", "dispatch_id", "calls", "declared_intent_count", "prior_context", "task_prompt", "on_disconnect", "continue_for")
+    __slots__ = ("surface_token", "binding_digest", "dispatch_id", "calls", "declared_intent_count", "prior_context", "task_prompt", "on_disconnect", "continue_for", "join")
     SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     BINDING_DIGEST_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_ID_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +120,7 @@ class DispatchRequest(_message.Message):
     TASK_PROMPT_FIELD_NUMBER: _ClassVar[int]
     ON_DISCONNECT_FIELD_NUMBER: _ClassVar[int]
     CONTINUE_FOR_FIELD_NUMBER: _ClassVar[int]
+    JOIN_FIELD_NUMBER: _ClassVar[int]
     surface_token: str
     binding_digest: str
     dispatch_id: str
@@ -129,7 +130,18 @@ class DispatchRequest(_message.Message):
     task_prompt: str
     on_disconnect: OnDisconnect
     continue_for: _duration_pb2.Duration
-    def __init__(self, surface_token: _Optional[str] = ..., binding_digest: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., declared_intent_count: _Optional[int] = ..., prior_context: _Optional[str] = ..., task_prompt: _Optional[str] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., continue_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    join: JoinPolicy
+    def __init__(self, surface_token: _Optional[str] = ..., binding_digest: _Optional[str] = ..., dispatch_id: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., declared_intent_count: _Optional[int] = ..., prior_context: _Optional[str] = ..., task_prompt: _Optional[str] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., continue_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., join: _Optional[_Union[JoinPolicy, _Mapping]] = ...) -> None: ...
+
+class JoinPolicy(_message.Message):
+    __slots__ = ("min_success", "max_parallel", "timeout")
+    MIN_SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    min_success: int
+    max_parallel: int
+    timeout: _duration_pb2.Duration
+    def __init__(self, min_success: _Optional[int] = ..., max_parallel: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class DispatchResponse(_message.Message):
     __slots__ = ("frame",)

@@ -1,0 +1,180 @@
+"""Decides what a turn may call, from values that are in memory already.
+
+Source: PC2-FR-1, PC2-FR-2, PC1-D-10, TN-51, DESIGN section 8 (first bullet).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
+
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.flags import FlagValue
+from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface, SurfaceTool
+from sidecar.core.definitions.card import AgentDefinition, Card, Catalogue
+from sidecar.core.definitions.prompt import prefix_of
+from sidecar.core.errors import FieldProblem, InvalidRequest, UnknownOrchestrator
+from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical, tool_name_of
+from sidecar.core.json_schemas import canonical_text
+
+
+class Flags(Protocol):
+    """What binding needs of the flag snapshot: a read from memory."""
+
+    def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
+        """Return the state of a flag."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BindingRules:
+    """What the operator decided about every turn. The cap has no default anywhere (TN-19)."""
+
+    fan_out_cap: int
+    max_dispatches: int
+
+
+def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
+    """Return the orchestrator's card.
+
+    Args:
+        wanted: definition id; empty means the only one there is.
+
+    Raises:
+        UnknownOrchestrator: no such definition, or it has no sub-agents.
+        InvalidRequest: `wanted` is empty and there are several.
+    """
+    orchestrators = [card for card in catalogue.cards.values() if card.definition.is_orchestrator]
+    names = ", ".join(sorted(card.definition.id for card in orchestrators)) or "none"
+    if wanted:
+        card = catalogue.cards.get(DefinitionId(wanted))
+        if card is not None and card.definition.is_orchestrator:
+            return card
+        raise UnknownOrchestrator(
+            f"no orchestrator is called {wanted[:64]!r}; the configuration has: {names}", metadata={"known": names}
+        )
+    if len(orchestrators) == 1:
+        return orchestrators[0]
+    if not orchestrators:
+        raise UnknownOrchestrator("the configuration has no orchestrator: no definition lists sub_agents")
+    problem = FieldProblem("orchestrator_id", f"is empty, and there are several orchestrators: {names}")
+    raise InvalidRequest("say which orchestrator the turn is for", fields=[problem])
+
+
+def bind(catalogue: Catalogue, orchestrator: Card, flags: Flags, arm: str, rules: BindingRules) -> Surface:
+    """Decide the surface for everybody in one cohort. Pure: reads nothing but its arguments."""
+    judged = [_judge_slot(slot, catalogue, flags) for slot in orchestrator.definition.sub_agents]
+    chosen = [(slot, card) for slot, card, _ in judged if card is not None]
+    tools = tuple(surface_tool(slot, card) for slot, card in chosen)
+    on = active_flags(catalogue, orchestrator, flags)
+    cohort = Cohort(
+        agent_definition_version=catalogue.agent_definition_version,
+        prompt_block_registry_version=catalogue.prompt_block_registry_version,
+        xml_prompt_component_registry_version=catalogue.xml_prompt_component_registry_version,
+        active_feature_flags=on,
+        experiment_arm_assignment=arm,
+        active_sub_agents=tuple(slot for slot, _ in chosen),
+    )
+    candidates = tuple(candidate for _, _, verdicts in judged for candidate in verdicts)
+    return surface_of(orchestrator, tools, candidates, cohort, rules)
+
+
+def surface_of(
+    orchestrator: Card,
+    tools: tuple[SurfaceTool, ...],
+    candidates: tuple[Candidate, ...],
+    cohort: Cohort,
+    rules: BindingRules,
+) -> Surface:
+    """Join the parts; used when binding and when a surface token is honoured by another process."""
+    flags_on = frozenset(cohort.active_feature_flags)
+    prefix = prefix_of(orchestrator.blocks, flags_on)
+    return Surface(
+        orchestrator=orchestrator,
+        tools=tools,
+        candidates=candidates,
+        cohort=cohort,
+        flags_on=flags_on,
+        prompt_prefix=prefix,
+        prefix_digest=_digest(prefix),
+        fan_out_cap=rules.fan_out_cap,
+        max_dispatches=rules.max_dispatches,
+        binding_digest=binding_digest(tools),
+    )
+
+
+def surface_tool(slot: Slot, card: Card) -> SurfaceTool:
+    """Return the tool that asks `card` in `slot`."""
+    schema = canonical_text(card.definition.arguments)
+    return SurfaceTool(slot, tool_name_of(slot), card.definition.description, schema, card)
+
+
+def binding_digest(tools: Iterable[SurfaceTool]) -> Digest:
+    """Return the digest a client echoes: over id, commit, name, description, schema and contract defaults, in order."""
+    rows = [
+        [
+            tool.card.definition.id,
+            tool.card.commit,
+            tool.card.digest,
+            tool.name,
+            tool.description,
+            tool.arguments_schema_json,
+            repr(tool.card.definition.limits),
+        ]
+        for tool in tools
+    ]
+    return _digest(canonical_text(rows))
+
+
+def active_flags(catalogue: Catalogue, orchestrator: Card, flags: Flags) -> tuple[str, ...]:
+    """Return the flags that are on, of those that the orchestrator, its sub-agents and all their blocks mention."""
+    mentioned: dict[str, Vertical] = {}
+    for card in _reached(catalogue, orchestrator):
+        definition = card.definition
+        for name in (definition.enabled_via_flag, definition.cohort_flag, *(b.feature_gated for b in card.blocks)):
+            if name is not None:
+                mentioned.setdefault(name, definition.vertical)
+    return tuple(sorted(name for name, vertical in mentioned.items() if flags.value(name, vertical) is FlagValue.ON))
+
+
+def _reached(catalogue: Catalogue, orchestrator: Card) -> Iterable[Card]:
+    yield orchestrator
+    for slot in orchestrator.definition.sub_agents:
+        for definition_id in catalogue.slots.get(slot, ()):
+            yield catalogue.cards[definition_id]
+
+
+def _judge_slot(slot: Slot, catalogue: Catalogue, flags: Flags) -> tuple[Slot, Card | None, list[Candidate]]:
+    """Return which card serves the slot, if any, and a verdict for each definition that could."""
+    fillers = [catalogue.cards[definition_id] for definition_id in catalogue.slots.get(slot, ())]
+    if not fillers:
+        return slot, None, [Candidate(slot, None, CandidateVerdict.NOT_LISTED)]
+    serving: Card | None = None
+    candidates = []
+    for card in fillers:
+        verdict = _judge(card.definition, flags, alone=len(fillers) == 1)
+        if verdict is CandidateVerdict.CHOSEN and serving is not None:
+            verdict = CandidateVerdict.STATE  # at most one definition is active in a slot (TN-62)
+        if verdict is CandidateVerdict.CHOSEN:
+            serving = card
+        candidates.append(Candidate(slot, card.definition.id, verdict))
+    return slot, serving, candidates
+
+
+def _judge(definition: AgentDefinition, flags: Flags, *, alone: bool) -> CandidateVerdict:
+    """Return the verdict on one definition. Until rollout is built, a flagged entry follows its two flags."""
+    if definition.deprecated:
+        return CandidateVerdict.DEPRECATED
+    kill, cohort = definition.enabled_via_flag, definition.cohort_flag
+    if kill is None or cohort is None:
+        return CandidateVerdict.CHOSEN if alone else CandidateVerdict.STATE
+    values = (flags.value(kill, definition.vertical), flags.value(cohort, definition.vertical))
+    if FlagValue.UNREACHABLE in values:
+        return CandidateVerdict.FLAG_STALE
+    if values[0] is not FlagValue.ON:
+        return CandidateVerdict.FLAG_OFF
+    return CandidateVerdict.CHOSEN if values[1] is FlagValue.ON else CandidateVerdict.COHORT
+
+
+def _digest(text: str) -> Digest:
+    return Digest(f"sha256:{sha256(text.encode()).hexdigest()}")

@@ -1,0 +1,22 @@
+"""The six-field tuple that distinguishes the users who see the same surface."""
+
+from dataclasses import dataclass
+
+from sidecar.core.identifiers import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Six fields, in the order of PF1 §5.5. Source: TN-49, REQUIREMENTS 6.11.
+
+    Attributes:
+        active_feature_flags: sorted; only flags that the orchestrator's configuration mentions.
+        experiment_arm_assignment: as the caller gave it; empty if none.
+    """
+
+    agent_definition_version: str
+    prompt_block_registry_version: str
+    xml_prompt_component_registry_version: str
+    active_feature_flags: tuple[str, ...]
+    experiment_arm_assignment: str
+    active_sub_agents: tuple[Slot, ...]

@@ -1,0 +1,75 @@
+"""What one turn may call: values that a turn keeps from its bind to its end, whatever happens meanwhile."""
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.definitions.card import Card
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
+
+
+@unique
+class CandidateVerdict(StrEnum):
+    """Why a listed sub-agent is, or is not, on the surface. Source: DESIGN section 11."""
+
+    CHOSEN = "chosen"
+    FLAG_OFF = "flag_off"
+    FLAG_STALE = "flag_stale"
+    COHORT = "cohort"
+    RAMP = "ramp"
+    STATE = "state"
+    DEPRECATED = "deprecated"
+    NOT_LISTED = "not_listed"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One listed slot and the definition that was looked at; None if nothing fills the slot."""
+
+    slot: Slot
+    definition_id: DefinitionId | None
+    verdict: CandidateVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceTool:
+    """One sub-agent as a tool.
+
+    Attributes:
+        description: the definition's, character for character (PC2-FR-2b).
+        arguments_schema_json: canonical JSON text.
+    """
+
+    slot: Slot
+    name: str
+    description: str
+    arguments_schema_json: str
+    card: Card
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The part of a turn's surface that is the same for everybody in its cohort.
+
+    Attributes:
+        tools: in the order of `sub_agents`.
+        candidates: every listed slot, in order.
+        flags_on: names of the flags that decide gated prompt blocks.
+        prompt_prefix: the orchestrator's.
+        binding_digest: over everything here that a call depends on.
+    """
+
+    orchestrator: Card
+    tools: tuple[SurfaceTool, ...]
+    candidates: tuple[Candidate, ...]
+    cohort: Cohort
+    flags_on: frozenset[str]
+    prompt_prefix: str
+    prefix_digest: Digest
+    fan_out_cap: int
+    max_dispatches: int
+    binding_digest: Digest
+
+    def tool_named(self, name: str) -> SurfaceTool | None:
+        """Return the sub-agent tool with exactly that name, if it is on the surface."""
+        return next((tool for tool in self.tools if tool.name == name), None)

@@ -1,0 +1,129 @@
+"""The surface in signed form, so that any process with the same key and definitions can honour it.
+
+Layout: `v1.<key id>.<base64url of the claims as JSON>.<base64url of HMAC-SHA256 over everything before it>`.
+Opaque to clients: signed, not secret.
+"""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from sidecar.core.errors import SurfaceTokenInvalid
+from sidecar.core.identifiers import DefinitionId, Digest, EpisodeId, Principal, Slot, TurnId
+
+VERSION: Final = "v1"
+SHORTEST_KEY: Final = 32
+"""Bytes."""
+PARTS: Final = 4
+LONGEST: Final = 64 * 1024
+"""Characters; more is refused unread."""
+
+
+class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything of a turn that cannot be rebuilt from the definitions.
+
+    Attributes:
+        tools: (slot, digest of the card that serves it), in order.
+        candidates: (slot, definition id or None, verdict).
+        previous: slots of the episode's last dispatching turn; None if unknown.
+        arm, flags, versions: what the cohort is made of.
+    """
+
+    turn_id: TurnId
+    episode_id: EpisodeId
+    principal: Principal
+    source: str
+    locale: str | None
+    location: str | None
+    date: str
+    orchestrator_digest: Digest
+    tools: tuple[tuple[Slot, Digest], ...]
+    candidates: tuple[tuple[Slot, DefinitionId | None, str], ...]
+    versions: tuple[str, str, str]
+    flags: tuple[str, ...]
+    arm: str
+    previous: tuple[Slot, ...] | None
+    fan_out_cap: int
+    max_dispatches: int
+    bound_at: datetime
+    expires_at: datetime
+
+
+class SigningKeys:
+    """The keys of a deployment: one signs, all verify.
+
+    Args:
+        keys: secret bytes by key id; at least 32 bytes each.
+        signing: id of the key that signs.
+
+    Raises:
+        ValueError: a key is too short, or `signing` is not among them.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes], signing: str) -> None:
+        """Keep the keys."""
+        if signing not in keys:
+            raise ValueError(f"the signing key {signing!r} is not among the keys")
+        short = [key_id for key_id, secret in keys.items() if len(secret) < SHORTEST_KEY]
+        if short:
+            raise ValueError(f"keys need 32 bytes or more; too short: {', '.join(sorted(short))}")
+        self._keys = dict(keys)
+        self._signing = signing
+
+    def sign(self, purpose: str, body: bytes) -> str:
+        """Return `<version>.<key id>.<body>.<mac>`; `purpose` keeps one kind of token from passing as another."""
+        head = f"{VERSION}.{self._signing}.{_encode(body)}"
+        return f"{head}.{_encode(self._mac(self._signing, purpose, head))}"
+
+    def open(self, purpose: str, token: str) -> bytes | None:
+        """Return the signed body, or None if the token is not one of ours."""
+        parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
+        if len(parts) != PARTS or parts[0] != VERSION or parts[1] not in self._keys:
+            return None
+        head = token[: -len(parts[3]) - 1]
+        mac, body = _decode(parts[3]), _decode(parts[2])
+        if mac is None or body is None or not hmac.compare_digest(mac, self._mac(parts[1], purpose, head)):
+            return None
+        return body
+
+    def _mac(self, key_id: str, purpose: str, head: str) -> bytes:
+        return hmac.digest(self._keys[key_id], f"{purpose}\x1f{head}".encode(), sha256)
+
+
+def seal(claims: SurfaceClaims, keys: SigningKeys) -> str:
+    """Return the surface token for `claims`."""
+    return keys.sign("surface", msgspec.json.encode(claims))
+
+
+def unseal(token: str, keys: SigningKeys) -> SurfaceClaims:
+    """Return the claims of a token. Does not look at its expiry.
+
+    Raises:
+        SurfaceTokenInvalid: not signed with one of `keys`, altered, or no surface token at all.
+    """
+    body = keys.open("surface", token)
+    if body is None:
+        raise SurfaceTokenInvalid("the surface token is not one of this deployment; send the one BindTurn returned")
+    try:
+        return msgspec.json.decode(body, type=SurfaceClaims)
+    except msgspec.DecodeError:
+        raise SurfaceTokenInvalid("the surface token is of another version; bind the turn again") from None
+
+
+def _encode(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes | None:
+    """Return the bytes, or None unless `text` is exactly what `_encode` makes (no second spelling of a token)."""
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if _encode(raw) == text else None

@@ -1,0 +1,141 @@
+"""What a listener of a dispatch is told, and the log it is told from.
+
+Only coalesced frames travel: whatever happened while the last frame was on its way goes into the next one.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum, unique
+
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
+
+
+@unique
+class CallState(StrEnum):
+    """What a call is doing."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class CallStateChanged:
+    """A call began to wait, to run, or settled. `outcome` only when settled."""
+
+    call_id: CallId
+    state: CallState
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusUpdate:
+    """Progress that the policy lets through; the client makes the words.
+
+    Attributes:
+        call_id: None if several calls share it.
+        slots: who reported it, in emission order.
+        count: reports folded into this one.
+    """
+
+    call_id: CallId | None
+    type: str
+    slots: tuple[Slot, ...]
+    count: int
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Events from `first` to `last` can no longer be delivered."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchEvent:
+    """One thing that happened, with its place in the dispatch's order."""
+
+    sequence: int
+    time: datetime
+    what: CallStateChanged | StatusUpdate | Gap
+
+
+@dataclass(frozen=True, slots=True)
+class CallSnapshot:
+    """Where one call stands."""
+
+    call_id: CallId
+    slot: Slot | None
+    child_id: ChildId | None
+    state: CallState
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where a dispatch stands when a listener arrives.
+
+    Attributes:
+        sequence: of the newest event before the listener's first.
+    """
+
+    dispatch_id: DispatchId
+    attached: bool
+    sequence: int
+    calls: tuple[CallSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchResult:
+    """How a dispatch ended: one outcome per call, in emission order."""
+
+    outcomes: tuple[CallOutcome, ...]
+    intents: IntentReport
+    cap: CapBehaviour
+    overhead: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message to a listener: snapshot in the first only, result in the last only."""
+
+    snapshot: Snapshot | None = None
+    events: Sequence[DispatchEvent] = ()
+    result: DispatchResult | None = None
+
+
+class EventLog:
+    """The newest events of one dispatch, in a bounded ring.
+
+    Args:
+        kept: most events kept; older ones become a `Gap` for whoever asks for them.
+    """
+
+    def __init__(self, kept: int) -> None:
+        """Begin empty."""
+        self._kept: deque[DispatchEvent] = deque(maxlen=kept)
+        self.newest = 0
+
+    def add(self, at: datetime, what: CallStateChanged | StatusUpdate) -> None:
+        """Append with the next sequence."""
+        self.newest += 1
+        self._kept.append(DispatchEvent(self.newest, at, what))
+
+    def after(self, sequence: int, at: datetime) -> list[DispatchEvent]:
+        """Return every event after `sequence`, preceded by a gap if some are no longer kept.
+
+        Args:
+            sequence: newest the listener has seen, 0 for none. More than there is counts as all seen.
+            at: time for a gap.
+        """
+        oldest = self._kept[0].sequence if self._kept else self.newest + 1
+        events = [event for event in self._kept if event.sequence > sequence]
+        if sequence + 1 < oldest <= self.newest + 1 and sequence < self.newest:
+            return [DispatchEvent(oldest - 1, at, Gap(sequence + 1, oldest - 1)), *events]
+        return events

@@ -1,0 +1,124 @@
+"""What became of one call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum, unique
+from types import MappingProxyType
+from typing import Final
+
+from sidecar.core.identifiers import CallId, ChildId, Slot
+from subagents_errors import Axis, CallFailure
+
+
+@unique
+class Outcome(StrEnum):
+    """How one call ended. Source: DESIGN section 3."""
+
+    SUCCEEDED = "succeeded"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    DROPPED = "dropped"
+    REFUSED = "refused"
+    NOT_STARTED = "not_started"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A structured piece of an answer, made by a `render_*` tool."""
+
+    name: str
+    tool_input_json: str
+    component_data_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, over all attempts."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a sub-agent's attempt brought, once it passed the checks."""
+
+    narration: str = ""
+    components: tuple[Component, ...] = ()
+    data_unavailable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """The one outcome of one call.
+
+    Attributes:
+        sub_agent_id: None for an unknown tool.
+        child_id: None if nothing was started.
+        emission_index: over all dispatches of the turn, from 0.
+        reason: None only if it succeeded.
+        duration: None if it was never run.
+    """
+
+    call_id: CallId
+    tool_name: str
+    sub_agent_id: Slot | None
+    child_id: ChildId | None
+    emission_index: int
+    outcome: Outcome
+    reason: CallFailure | None = None
+    answer: Answer = Answer()
+    attempts: int = 0
+    duration: timedelta | None = None
+    usage: Usage | None = None
+
+    @property
+    def axis(self) -> Axis:
+        """Which kind of failure it is. Source: TN-27."""
+        return axis_of(self.outcome)
+
+    @property
+    def message(self) -> str:
+        """What a model may be told about it; empty if it succeeded."""
+        return "" if self.reason is None else MESSAGE_OF[self.reason]
+
+
+def axis_of(outcome: Outcome) -> Axis:
+    """Return the failure axis of an outcome: data if it was degraded, execution if it failed."""
+    if outcome is Outcome.DEGRADED:
+        return Axis.DATA
+    return Axis.EXECUTION if outcome is Outcome.FAILED else Axis.NONE
+
+
+_NO_ANSWER = "The assistant could not answer this time."
+
+MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
+    {
+        CallFailure.ATTEMPT_TIMEOUT: "The assistant took too long and gave no answer.",
+        CallFailure.JOIN_DEADLINE: "The assistant took too long and gave no answer.",
+        CallFailure.RUNNER_IDLE: "The assistant took too long and gave no answer.",
+        CallFailure.RUNNER_FAILED: _NO_ANSWER,
+        CallFailure.RUNNER_UNAVAILABLE: "The assistant cannot be reached at the moment.",
+        CallFailure.RUNNER_BREAKER_OPEN: "The assistant cannot be reached at the moment.",
+        CallFailure.RESULT_INVALID: _NO_ANSWER,
+        CallFailure.RESULT_TOO_LARGE: _NO_ANSWER,
+        CallFailure.RECORD_UNAVAILABLE: _NO_ANSWER,
+        CallFailure.CALL_CANCELLED: "The request was cancelled before there was an answer.",
+        CallFailure.TURN_OVER: "The turn ended before there was an answer.",
+        CallFailure.INTERNAL: _NO_ANSWER,
+        CallFailure.SIDECAR_UNREACHABLE: "The assistant cannot be reached at the moment.",
+        CallFailure.DATA_UNAVAILABLE: "Some of the data that the answer needs is not available at the moment.",
+        CallFailure.BUDGET_EXHAUSTED: "The assistant ran out of its budget; the answer may be incomplete.",
+        CallFailure.OVER_CAP: "Not asked: too many assistants were called at once. Ask again if it is still needed.",
+        CallFailure.UNKNOWN_TOOL: "Not asked: there is no such assistant in this conversation turn.",
+        CallFailure.ARGUMENTS_INVALID: "Not asked: the arguments do not fit the tool's schema.",
+        CallFailure.NOT_STARTED: "Not asked: time ran out before its turn came.",
+    }
+)
+"""Neutral sentences for a model: no exception text, no codes, no names of systems (PC2-FR-14b, TN-31)."""

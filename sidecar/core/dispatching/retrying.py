@@ -1,0 +1,116 @@
+"""When a failed attempt may be repeated: the contract's attempts, a budget for all, a breaker per target.
+
+Retries are for transient axis-1 failures only; never for a principal mismatch, a refusal or axis 2 (TN-24, PC2-D-39).
+Times are monotonic seconds.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+
+from sidecar.core.executing.contract import Execution
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRules:
+    """Backoff and the shared budget.
+
+    Attributes:
+        first_backoff, longest_backoff: seconds before the second attempt, and at most.
+        share: retries allowed as a share of the calls in `window`.
+        floor: retries always allowed per window.
+        window: seconds that the budget looks back.
+    """
+
+    first_backoff: float = 0.1
+    longest_backoff: float = 2.0
+    share: float = 0.1
+    floor: int = 3
+    window: float = 10.0
+
+
+def backoff_ceiling(attempt: int, rules: RetryRules) -> float:
+    """Return the longest wait after `attempt` (1 for the first); the wait itself is drawn from 0 to this."""
+    return min(rules.longest_backoff, rules.first_backoff * 2.0 ** (attempt - 1))
+
+
+def attempts_allowed(execution: Execution) -> int:
+    """Return 1 + `max_retries`. Source: SX-28."""
+    return 1 + max(0, execution.max_retries)
+
+
+class RetryBudget:
+    """Keeps retries from becoming a storm: at most a share of the recent calls, plus a floor."""
+
+    def __init__(self, rules: RetryRules) -> None:
+        """Begin with no history."""
+        self._rules = rules
+        self._calls: deque[float] = deque()
+        self._retries: deque[float] = deque()
+
+    def called(self, now: float) -> None:
+        """Note a first attempt."""
+        self._forget(now)
+        self._calls.append(now)
+
+    def allow(self, now: float) -> bool:
+        """Spend one retry if there is one left."""
+        self._forget(now)
+        if len(self._retries) >= self._rules.floor + self._rules.share * len(self._calls):
+            return False
+        self._retries.append(now)
+        return True
+
+    def _forget(self, now: float) -> None:
+        for times in (self._calls, self._retries):
+            while times and times[0] <= now - self._rules.window:
+                times.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRules:
+    """A breaker opens after `failures` in a row and tries again after `open_for` seconds."""
+
+    failures: int = 5
+    open_for: float = 5.0
+
+
+@unique
+class BreakerState(StrEnum):
+    """Half open lets one attempt through to see."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Makes calls to a runner that keeps failing fail at once. Never changes a surface."""
+
+    rules: BreakerRules = field(default_factory=BreakerRules)
+    state: BreakerState = BreakerState.CLOSED
+    _failures: int = 0
+    _opened_at: float = 0.0
+
+    def admit(self, now: float) -> bool:
+        """Say whether an attempt may go out."""
+        if self.state is BreakerState.OPEN and now >= self._opened_at + self.rules.open_for:
+            self.state = BreakerState.HALF_OPEN
+            return True
+        return self.state is BreakerState.CLOSED
+
+    def succeeded(self) -> None:
+        """The target answered."""
+        self.state, self._failures = BreakerState.CLOSED, 0
+
+    def failed(self, now: float) -> None:
+        """The target failed in a way that says something about the target."""
+        self._failures += 1
+        if self.state is BreakerState.HALF_OPEN or self._failures >= self.rules.failures:
+            self.state, self._opened_at, self._failures = BreakerState.OPEN, now, 0
+
+    def abandoned(self, now: float) -> None:
+        """An admitted attempt ended without saying anything about the target, e.g. it was cancelled."""
+        if self.state is BreakerState.HALF_OPEN:
+            self.state, self._opened_at = BreakerState.OPEN, now - self.rules.open_for

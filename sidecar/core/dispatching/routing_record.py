@@ -1,0 +1,76 @@
+"""The routing decision of one turn: what could have been called, what was, and what came of it.
+
+Holds nothing that a user or a sub-agent wrote. Source: PC2-FR-15, REQUIREMENTS 6.8, DESIGN section 11.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface import Candidate
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.identifiers import CallId, ChildId, DefinitionId, DispatchId, EpisodeId, Slot, TurnId
+from subagents_errors import Axis, CallFailure
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedCall:
+    """One call of the turn. `started_at` is None if it was never run."""
+
+    dispatch_id: DispatchId
+    call_id: CallId
+    sub_agent_id: Slot | None
+    child_id: ChildId | None
+    emission_index: int
+    outcome: Outcome
+    reason: CallFailure | None
+    axis: Axis
+    started_at: datetime | None
+    settled_at: datetime
+    attempts: int
+    status_events: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingRecord:
+    """One per turn, also for a turn without any call (TN-35)."""
+
+    turn_id: TurnId
+    episode_id: EpisodeId
+    orchestrator_id: DefinitionId
+    candidates: tuple[Candidate, ...]
+    calls: tuple[RoutedCall, ...]
+    intents: tuple[IntentReport, ...]
+    fan_out_cap: int
+    cap: CapBehaviour
+    cohort: Cohort
+    binding_digest: str
+    bound_at: datetime
+    ended_at: datetime
+    close_reason: str
+    overhead: timedelta
+    principal_asserted_by: str
+    gate_passed: bool
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps it."""
+        return f"{self.turn_id}/routing"
+
+    @property
+    def called(self) -> tuple[Slot, ...]:
+        """Slots that were called, each once, in emission order, before the cap."""
+        return distinct([call.sub_agent_id for call in self.calls if call.sub_agent_id is not None])
+
+    @property
+    def intent_count(self) -> int:
+        """Distinct sub-agents called in the turn. Source: PC2-D-64, TN-17."""
+        return len(self.called)
+
+
+def distinct(slots: Sequence[Slot]) -> tuple[Slot, ...]:
+    """Return each slot once, in order of first appearance."""
+    return tuple(dict.fromkeys(slots))

@@ -1,0 +1,1 @@
+"""One delegated execution: its contract, its states, the order of its events (SX)."""

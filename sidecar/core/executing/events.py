@@ -1,0 +1,144 @@
+"""The append-only log of one child: which events there are, and in which order they may come.
+
+Source: SX-38 .. SX-47, TN-98, TN-99.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.core.errors import ChildClosed
+from sidecar.core.executing.states import ExecutionState, moved
+from sidecar.core.identifiers import AttemptId, ChildId, Slot, TurnId
+
+CREATED: Final = "agent.subagent_created"
+STARTED: Final = "agent.subagent_started"
+ATTEMPT: Final = "agent.subagent_attempt"
+WAITING_FOR_MERGE: Final = "agent.subagent_waiting_for_merge"
+FAILED: Final = "agent.subagent_failed"
+INTEGRATION_FAILED: Final = "agent.integration_failed"
+CLOSED: Final = "agent.subagent_closed"
+TOOL_REFUSED: Final = "agent.tool_refused"
+DATA_WITHHELD: Final = "agent.data_withheld"
+BUDGET_STOPPED: Final = "agent.budget_stopped"
+
+COMPLETED_STATUS: Final = "completed"
+FAILED_STATUS: Final = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEvent:
+    """One thing that happened to one child.
+
+    Attributes:
+        event_id: unique; appending it twice changes nothing.
+        sequence: from 1, without gaps, per child.
+        summary: one line for a condensed timeline.
+        details_json: everything else, for expansion; an object.
+    """
+
+    event_id: str
+    child_id: ChildId
+    run_id: TurnId
+    sequence: int
+    name: str
+    time: datetime
+    summary: str
+    details_json: str
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps it."""
+        return self.event_id
+
+    def details(self) -> dict[str, Any]:
+        """Return the details as an object."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.details_json)
+        return decoded
+
+
+class ChildLog:
+    """Makes the events of one child in an order that is always legal; knows its present state.
+
+    Events are made here and made durable by whoever calls; nothing is remembered but state and sequence.
+    """
+
+    def __init__(self, child_id: ChildId, run_id: TurnId, slot: Slot, step_idx: int) -> None:
+        """Begin before the first event."""
+        self.child_id = child_id
+        self.run_id = run_id
+        self.slot = slot
+        self.step_idx = step_idx
+        self.state = ExecutionState.CREATED
+        self._sequence = 0
+
+    def created(self, at: datetime, digest: str) -> ChildEvent:
+        """Row and contract are stored. Source: SX-19."""
+        if self._sequence:
+            raise ChildClosed("a child is created once")
+        return self._event(at, CREATED, f"{self.slot} created", sub_agent_id=self.slot, digest=digest)
+
+    def started(self, at: datetime) -> ChildEvent:
+        """The worker may begin. Source: SX-20."""
+        self.state = moved(self.state, ExecutionState.RUNNING)
+        return self._event(at, STARTED, f"{self.slot} started")
+
+    def attempt(self, at: datetime, number: int, attempt_id: AttemptId) -> ChildEvent:
+        """An attempt begins. Source: SX-42."""
+        return self.noted(at, ATTEMPT, f"attempt {number}", number=number, attempt_id=attempt_id)
+
+    def noted(self, at: datetime, name: str, summary: str, **details: Any) -> ChildEvent:
+        """Something worth keeping while it runs. Allowed between `started` and the end of the work."""
+        if self.state is not ExecutionState.RUNNING:
+            raise ChildClosed(f"{name} is not possible for a child that is {self.state}")
+        return self._event(at, name, summary, **details)
+
+    def waiting_for_merge(self, at: datetime, outcome: str, **details: Any) -> ChildEvent:
+        """The worker has produced output that the parent has yet to take. Source: SX-21, SX-51."""
+        self.state = moved(self.state, ExecutionState.WAITING_FOR_MERGE)
+        return self._event(at, WAITING_FOR_MERGE, f"{outcome}, waits for the parent", outcome=outcome, **details)
+
+    def failed(self, at: datetime, cause: str, summary: str, **details: Any) -> ChildEvent:
+        """The work itself failed. Source: SX-23."""
+        self.state = moved(self.state, ExecutionState.FAILED)
+        return self._event(at, FAILED, summary, cause=cause, **details)
+
+    def integrated(self) -> None:
+        """The parent took the output: a stored state, shown by `final_status` on close. Source: SX-22, TN-99."""
+        self.state = moved(self.state, ExecutionState.COMPLETED)
+
+    def integration_failed(self, at: datetime, reason: str) -> ChildEvent:
+        """The parent could not use the output, which is a failure of the child. Source: SX-34, SX-52, TN-98."""
+        if self.state is not ExecutionState.WAITING_FOR_MERGE:
+            raise ChildClosed(f"integration is not possible for a child that is {self.state}")
+        self.state = moved(self.state, ExecutionState.FAILED)
+        return self._event(at, INTEGRATION_FAILED, "the parent could not use the result", reason=reason)
+
+    def closed(self, at: datetime, close_reason: str) -> ChildEvent:
+        """The end; nothing comes after. Source: SX-24, SX-45 .. SX-47."""
+        final_status = COMPLETED_STATUS if self.state is ExecutionState.COMPLETED else FAILED_STATUS
+        self.state = moved(self.state, ExecutionState.CLOSED)
+        return self._event(
+            at,
+            CLOSED,
+            f"closed: {final_status}",
+            sub_agent_id=self.slot,
+            step_idx=self.step_idx,
+            final_status=final_status,
+            close_reason=close_reason,
+        )
+
+    def _event(self, at: datetime, name: str, summary: str, **details: Any) -> ChildEvent:
+        self._sequence += 1
+        return ChildEvent(
+            event_id=f"{self.child_id}/{self._sequence}",
+            child_id=self.child_id,
+            run_id=self.run_id,
+            sequence=self._sequence,
+            name=name,
+            time=at,
+            summary=summary,
+            details_json=msgspec.json.encode(details).decode(),
+        )

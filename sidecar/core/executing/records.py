@@ -1,0 +1,61 @@
+"""What a store is asked to keep: one type per kind of row."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Slot, TurnId
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOpened:
+    """A child exists from here on. Stored before its worker starts. Source: SX-3, SX-4, SX-19."""
+
+    child_id: ChildId
+    turn_id: TurnId
+    episode_id: EpisodeId
+    dispatch_id: DispatchId
+    call_id: CallId
+    slot: Slot
+    step_idx: int
+    context_json: str
+    opened_at: datetime
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps it."""
+        return self.child_id
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettled:
+    """The outcome of one call. Stored before anybody is told."""
+
+    dispatch_id: DispatchId
+    outcome: CallOutcome
+    settled_at: datetime
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps it."""
+        return f"{self.dispatch_id}/{self.outcome.call_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnNarrated:
+    """What the user saw at the end of the turn."""
+
+    turn_id: TurnId
+    episode_id: EpisodeId
+    narration: str
+    ended_at: datetime
+
+    @property
+    def record_id(self) -> str:
+        """The id under which a store keeps it."""
+        return f"{self.turn_id}/narration"
+
+
+Record = ChildOpened | ChildEvent | CallSettled | TurnNarrated | RoutingRecord

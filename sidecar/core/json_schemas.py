@@ -1,0 +1,37 @@
+"""JSON schemas of the configuration as text and as compiled validators.
+
+A schema is compiled once per distinct text and kept; the configuration bounds how many there are.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+import jsonschema_rs
+import msgspec
+
+
+class Validator(Protocol):
+    """A compiled schema."""
+
+    def is_valid(self, instance: Any) -> bool:
+        """Say whether a decoded JSON value fits."""
+        ...
+
+
+def canonical_text(value: Any) -> str:
+    """Return canonical JSON: sorted keys, no spaces. Nested read-only mappings and tuples are allowed."""
+    return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=2048)
+def validator_of(schema_text: str) -> Validator:
+    """Return the compiled form of a schema's canonical text."""
+    return cast(Validator, jsonschema_rs.validator_for(msgspec.json.decode(schema_text)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

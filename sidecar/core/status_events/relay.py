@@ -1,0 +1,112 @@
+"""Applies the policy to the reports of one dispatch: rate limit per child, batches across siblings.
+
+Time comes in as monotonic seconds; whoever owns a relay asks `next_due` when to call `flush`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sidecar.core.dispatching.frames import StatusUpdate
+from sidecar.core.identifiers import CallId, Slot
+from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary, bounded_attributes
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """Allows `burst` at once and `per_second` in the long run."""
+
+    per_second: float
+    burst: float
+    level: float = -1.0
+    filled_at: float = 0.0
+
+    def take(self, now: float) -> bool:
+        """Take one token, if there is one."""
+        if self.level < 0:
+            self.level, self.filled_at = self.burst, now
+        self.level = min(self.burst, self.level + max(0.0, now - self.filled_at) * self.per_second)
+        self.filled_at = now
+        if self.level < 1:
+            return False
+        self.level -= 1
+        return True
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Reports of one type, gathered until `due`."""
+
+    due: float
+    reports: list[tuple[int, CallId, Slot]] = field(default_factory=list)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who reports: a call of the dispatch and its place in it."""
+
+    index: int
+    call_id: CallId
+    slot: Slot
+
+
+class StatusRelay:
+    """The policy at work for one dispatch."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Begin with empty batches and full buckets."""
+        self._vocabulary = vocabulary
+        self._buckets: dict[int, TokenBucket] = {}
+        self._batches: dict[str, _Batch] = {}
+
+    def offer(
+        self, reporter: Reporter, event_type: str, attributes: Mapping[str, str], now: float
+    ) -> tuple[str, StatusUpdate | None]:
+        """Take one report.
+
+        Returns:
+            (what was decided, what to pass on at once). The decision is a `Handling`, `unknown` or `rate_limited`.
+        """
+        rule = self._vocabulary.rule_for(event_type)
+        if rule is None:
+            return "unknown", None
+        if not self._bucket(reporter.index).take(now):
+            return "rate_limited", None
+        if rule.handling is Handling.SUPPRESS:
+            return rule.handling, None
+        bounded = bounded_attributes(attributes)
+        if rule.handling is Handling.BATCH:
+            self._gather(reporter, event_type, rule, bounded, now)
+            return rule.handling, None
+        passed_on = rule.becomes if rule.handling is Handling.TRANSFORM else event_type
+        return rule.handling, StatusUpdate(reporter.call_id, passed_on, (reporter.slot,), 1, bounded)
+
+    def next_due(self) -> float | None:
+        """Return when the first batch is due; None if nothing is gathered."""
+        return min((batch.due for batch in self._batches.values()), default=None)
+
+    def flush(self, now: float) -> Sequence[StatusUpdate]:
+        """Return the batches that are due, collapsed across siblings, the earliest first."""
+        ripe = sorted((batch.due, name) for name, batch in self._batches.items() if batch.due <= now)
+        return [_collapsed(name, self._batches.pop(name)) for _, name in ripe]
+
+    def _bucket(self, index: int) -> TokenBucket:
+        if index not in self._buckets:
+            self._buckets[index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
+        return self._buckets[index]
+
+    def _gather(
+        self, reporter: Reporter, event_type: str, rule: EventRule, attributes: Mapping[str, str], now: float
+    ) -> None:
+        batch = self._batches.setdefault(event_type, _Batch(now + rule.window.total_seconds()))
+        batch.reports.append((reporter.index, reporter.call_id, reporter.slot))
+        batch.attributes = attributes
+
+
+def _collapsed(event_type: str, batch: _Batch) -> StatusUpdate:
+    """Return one update for all reports: sub-agents once each, in emission order (PC2-D-20)."""
+    in_order = sorted(batch.reports, key=lambda report: report[0])
+    slots = tuple(dict.fromkeys(slot for _, _, slot in in_order))
+    calls = list(dict.fromkeys(call_id for _, call_id, _ in in_order))
+    shared = calls[0] if len(calls) == 1 else None
+    return StatusUpdate(shared, event_type, slots, len(batch.reports), batch.attributes)

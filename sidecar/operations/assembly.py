@@ -1,0 +1,108 @@
+"""Joins the operations to each other.
+
+The composition root and the simulation both call this, so that what is simulated is what runs.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.operations.bind_turn import BindingState, BindTurn
+from sidecar.operations.call_tool import CallTool
+from sidecar.operations.carry_out import CarryOut
+from sidecar.operations.dispatch_calls import DispatchCalls
+from sidecar.operations.end_turn import EndTurn, Reaper
+from sidecar.operations.episode_facts import EpisodeFacts
+from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.grant_table import GrantTable
+from sidecar.operations.ports import (
+    Chance,
+    Clock,
+    Connectors,
+    Definitions,
+    Ids,
+    Recorder,
+    Runners,
+    Spawner,
+    Store,
+)
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.run_child import Outside, RunChild
+from sidecar.operations.settle_child import CloseChild
+from sidecar.operations.steer_dispatch import CancelCall, ResumeDispatch
+from sidecar.operations.turns import Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the operations need from outside."""
+
+    clock: Clock
+    ids: Ids
+    chance: Chance
+    spawner: Spawner
+    store: Store
+    recorder: Recorder
+    definitions: Definitions
+    flags: FlagSnapshots
+    runners: Runners
+    connectors: Connectors
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """One object per thing a caller can ask for, and what the process itself needs to see."""
+
+    bind_turn: BindTurn
+    dispatch_calls: DispatchCalls
+    resume_dispatch: ResumeDispatch
+    cancel_call: CancelCall
+    close_child: CloseChild
+    end_turn: EndTurn
+    call_tool: CallTool
+    turns: Turns
+    grants: GrantTable
+    binding: BindingState
+    reaper: Reaper
+
+    @property
+    def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
+        """What has to run in the background as long as the process does."""
+        return (self.reaper.run,)
+
+
+def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: GrantTable | None = None) -> Operations:
+    """Build every operation.
+
+    Args:
+        grants: given where an in-process runner has to share it; else a new one.
+    """
+    grants = grants or GrantTable(keys)
+    outside = Outside(
+        clock=ports.clock,
+        ids=ports.ids,
+        chance=ports.chance,
+        spawner=ports.spawner,
+        store=ports.store,
+        recorder=ports.recorder,
+        runners=ports.runners,
+        grants=grants,
+    )
+    turns = Turns(ports.clock, ports.definitions, keys, rules.admission.turns)
+    facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
+    binding = BindingState(keys, facts)
+    end_turn = EndTurn(rules, outside, turns)
+    return Operations(
+        bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
+        dispatch_calls=DispatchCalls(rules, outside, turns, facts, CarryOut(outside, RunChild(rules, outside))),
+        resume_dispatch=ResumeDispatch(turns),
+        cancel_call=CancelCall(turns),
+        close_child=CloseChild(rules, outside, turns),
+        end_turn=end_turn,
+        call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder)),
+        turns=turns,
+        grants=grants,
+        binding=binding,
+        reaper=Reaper(outside, turns, end_turn),
+    )

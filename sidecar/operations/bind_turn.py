@@ -1,0 +1,155 @@
+"""Bind a turn: decide from memory what it may call, freeze that, and sign it.
+
+The factory invocation of TN-4. Nothing here waits for a flag backend, a file or the network; the one thing that may
+wait, what is known of the episode, has a limit of milliseconds and an answer for not knowing.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sidecar.core.binding.bind import bind, orchestrator_of
+from sidecar.core.binding.surface import Surface
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.definitions.prompt import DynamicContext, suffix_of
+from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
+from sidecar.core.identifiers import Slot
+from sidecar.operations.episode_facts import EpisodeFacts
+from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.ports import Clock, Definitions
+from sidecar.operations.requests import BindTurnRequest
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turns import Turn, Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a turn may call.
+
+    Attributes:
+        previous: slots of the episode's last dispatching turn; None if it could not be found out.
+        attached: the same request had bound the turn before.
+    """
+
+    surface: Surface
+    prompt_suffix: str
+    surface_token: str
+    expires_at: datetime
+    previous: tuple[Slot, ...] | None
+    attached: bool
+
+
+class BindTurn:
+    """The operation. Safe to repeat with the same contents."""
+
+    def __init__(
+        self,
+        rules: DispatchRules,
+        clock: Clock,
+        definitions: Definitions,
+        flags: FlagSnapshots,
+        turns: Turns,
+        binding: "BindingState",
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._clock = clock
+        self._definitions = definitions
+        self._flags = flags
+        self._turns = turns
+        self._binding = binding
+
+    async def __call__(self, request: BindTurnRequest) -> Bound:
+        """Bind the turn.
+
+        Raises:
+            Draining, AdmissionRefused, DefinitionsUnavailable, UnknownOrchestrator, TurnIdReused, InvalidRequest.
+        """
+        known = self._known(request)
+        if known is not None:
+            return known
+        if self._binding.draining:
+            raise Draining("the sidecar is shutting down and takes no new turns", retry_after=timedelta(seconds=1))
+        previous = await self._binding.facts.last_dispatched(request.episode_id)
+        # Another request for the same turn may have been quicker while this one waited.
+        return self._known(request) or self._bind(request, previous)
+
+    def _known(self, request: BindTurnRequest) -> Bound | None:
+        turn = self._turns.known(request.turn_id)
+        if turn is None:
+            return None
+        if turn.bind_request != request:
+            raise TurnIdReused(
+                "turn_id names a turn that was bound with other contents; make a new id for each turn",
+                metadata={"turn_id": request.turn_id},
+            )
+        return _bound(turn, attached=True)
+
+    def _bind(self, request: BindTurnRequest, previous: tuple[Slot, ...] | None) -> Bound:
+        catalogue = self._definitions.current()
+        if catalogue is None:
+            raise DefinitionsUnavailable(
+                "no valid definitions have been loaded; see the log, or run `sidecar validate`"
+            )
+        orchestrator = orchestrator_of(catalogue, request.orchestrator_id)
+        surface = bind(catalogue, orchestrator, self._flags.current(), request.experiment_arm, self._rules.binding)
+        now = self._clock.now()
+        claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
+        reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
+        turn = Turn(claims, seal(claims, self._binding.keys), surface, reap_at, bind_request=request)
+        self._turns.add(turn)
+        return _bound(turn, attached=False)
+
+
+@dataclass(slots=True)
+class BindingState:
+    """What binding shares with the rest of the process."""
+
+    keys: SigningKeys
+    facts: EpisodeFacts
+    draining: bool = False
+
+
+def dynamic_context_of(claims: SurfaceClaims) -> DynamicContext:
+    """Return the four dynamic values of a turn, the same for the orchestrator and its sub-agents."""
+    return DynamicContext(
+        date=datetime.fromisoformat(claims.date).date(),
+        location=claims.location,
+        user_id=claims.principal,
+        locale=claims.locale,
+    )
+
+
+def _bound(turn: Turn, *, attached: bool) -> Bound:
+    claims = turn.claims
+    suffix = suffix_of(dynamic_context_of(claims))
+    return Bound(turn.surface, suffix, turn.token, claims.expires_at, claims.previous, attached)
+
+
+def _claims(
+    request: BindTurnRequest, surface: Surface, previous: tuple[Slot, ...] | None, now: datetime, expires_at: datetime
+) -> SurfaceClaims:
+    cohort = surface.cohort
+    return SurfaceClaims(
+        turn_id=request.turn_id,
+        episode_id=request.episode_id,
+        principal=request.principal,
+        source=request.source,
+        locale=request.locale,
+        location=request.location,
+        date=(request.date or now.astimezone(UTC).date()).isoformat(),
+        orchestrator_digest=surface.orchestrator.digest,
+        tools=tuple((tool.slot, tool.card.digest) for tool in surface.tools),
+        candidates=tuple((each.slot, each.definition_id, each.verdict.value) for each in surface.candidates),
+        versions=(
+            cohort.agent_definition_version,
+            cohort.prompt_block_registry_version,
+            cohort.xml_prompt_component_registry_version,
+        ),
+        flags=cohort.active_feature_flags,
+        arm=cohort.experiment_arm_assignment,
+        previous=previous,
+        fan_out_cap=surface.fan_out_cap,
+        max_dispatches=surface.max_dispatches,
+        bound_at=now,
+        expires_at=expires_at,
+    )

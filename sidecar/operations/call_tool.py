@@ -1,0 +1,198 @@
+"""The tool gateway: the only way from a sub-agent to data (DESIGN section 6).
+
+The gateway decides on whose behalf the data service is asked, and nothing that comes back gets past here unless it is
+for that user. A sub-agent learns "data unavailable" and nothing else.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from sidecar.core.definitions.card import Card, ToolEntry
+from sidecar.core.envelopes.judging import expectation_of, judge
+from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
+from sidecar.core.envelopes.verdicts import EnvelopeStatus, Judgement, Released, Withheld, WithholdReason
+from sidecar.core.errors import (
+    FieldProblem,
+    InvalidRequest,
+    MessageTooLarge,
+    SubagentsError,
+    ToolBudgetExhausted,
+    ToolNotAllowed,
+)
+from sidecar.core.executing.events import DATA_WITHHELD, TOOL_REFUSED
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import Digest
+from sidecar.core.json_schemas import canonical_text, validator_of
+from sidecar.operations.children import Child
+from sidecar.operations.grant_table import GrantTable
+from sidecar.operations.ports import Clock, Connectors, Ids, Recorder
+from sidecar.operations.rules import DispatchRules
+from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, RefusalKind
+
+ARGUMENTS_LIMIT = 64 * 1024
+"""UTF-8 bytes."""
+
+WITHHOLD_REASON_OF = {
+    RefusalKind.MISSING_PRINCIPAL: WithholdReason.MISSING_PRINCIPAL,
+    RefusalKind.PRINCIPAL_MISMATCH: WithholdReason.PRINCIPAL_REFUSED,
+    RefusalKind.UNAVAILABLE: WithholdReason.UNAVAILABLE,
+    RefusalKind.TIMEOUT: WithholdReason.TIMEOUT,
+    RefusalKind.TOO_LARGE: WithholdReason.TOO_LARGE,
+    RefusalKind.MALFORMED: WithholdReason.MALFORMED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the sub-agent gets. `payload_json` None: data unavailable."""
+
+    payload_json: str | None
+    partial: bool = False
+
+
+class CallTool:
+    """The operation, for sub-agents in other processes and in this one alike."""
+
+    def __init__(
+        self,
+        rules: DispatchRules,
+        grants: GrantTable,
+        connectors: Connectors,
+        outside: tuple[Clock, Ids, Recorder],
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._grants = grants
+        self._connectors = connectors
+        self._clock, self._ids, self._recorder = outside
+        self._registries = TypingRegistries()
+
+    async def __call__(
+        self, grant: str, tool_id: str, arguments_json: str, time_left: timedelta | None = None
+    ) -> ToolResult:
+        """Call one data-backed tool.
+
+        Args:
+            grant: of the running attempt.
+            time_left: until the caller's deadline; None if it set none.
+
+        Raises:
+            GrantInvalid, GrantSpent, ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge.
+        """
+        child = self._grants.claim(grant).child
+        try:
+            tool = self._allowed(child, tool_id, arguments_json)
+        except SubagentsError as refused:
+            self._note(child, TOOL_REFUSED, f"refused: {refused.reason}", tool=tool_id[:64], reason=refused.reason)
+            raise
+        child.data.calls += 1
+        began = self._clock.monotonic()
+        nonce = self._ids.new("nonce") if tool.echoes_nonce else None
+        judgement = await self._ask(child, tool, arguments_json, nonce, time_left)
+        self._account(child, tool, judgement, self._clock.monotonic() - began)
+        # The attempt may have ended while the service answered: then nobody is entitled to the payload any more.
+        self._grants.claim(grant)
+        if isinstance(judgement, Withheld):
+            return ToolResult(None)
+        return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
+
+    def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
+        """Check tool, arguments and budget, in this order. Source: SX-13, TN-102."""
+        allowed = tool_id in child.contract.permissions.allowed_tools
+        tool = next((entry for entry in child.tool.card.tools if entry.id == tool_id), None)
+        if not allowed or tool is None or not tool.is_data_backed:
+            raise ToolNotAllowed("the contract does not allow this tool", metadata={"tool_id": tool_id[:64]})
+        if len(arguments_json.encode(errors="replace")) > ARGUMENTS_LIMIT:
+            raise MessageTooLarge(
+                f"arguments_json is over {ARGUMENTS_LIMIT} bytes", metadata={"limit": str(ARGUMENTS_LIMIT)}
+            )
+        self._check_arguments(tool, arguments_json)
+        budget = child.contract.budgets.tool_calls
+        if budget is not None and child.data.calls >= budget:
+            child.data.budget_hit = True
+            raise ToolBudgetExhausted(f"the child has used its {budget} tool calls", metadata={"limit": str(budget)})
+        return tool
+
+    def _check_arguments(self, tool: ToolEntry, arguments_json: str) -> None:
+        try:
+            arguments = msgspec.json.decode(arguments_json)
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+            raise _unfit("is not JSON") from None
+        if not isinstance(arguments, dict):
+            raise _unfit("is not a JSON object")
+        if tool.arguments and not validator_of(canonical_text(tool.arguments)).is_valid(arguments):
+            raise _unfit("does not fit the tool's schema")
+
+    async def _ask(
+        self, child: Child, tool: ToolEntry, arguments_json: str, nonce: str | None, time_left: timedelta | None
+    ) -> Judgement:
+        """Ask the data service once and judge its answer; never again, whatever it is. Source: PC2-FR-12e."""
+        call = EnricherCall(
+            tool_id=tool.id,
+            endpoint=tool.endpoint or "",
+            domain_type=tool.domain_type or "",
+            enricher_id=tool.enricher_id or "",
+            principal=child.principal,
+            arguments_json=arguments_json,
+            nonce=nonce,
+            timeout=tool.timeout if time_left is None else min(tool.timeout, time_left),
+        )
+        try:
+            reply: object = await self._connectors.connector_for(child.tool.card, tool.id).enrich(call)
+        except Exception as error:  # noqa: BLE001  the border to foreign code: a broken connector is an outage
+            self._recorder.anomaly("connector_broken", type(error).__name__)
+            return Withheld(WithholdReason.UNAVAILABLE)
+        if isinstance(reply, EnricherRefused):
+            return Withheld(WITHHOLD_REASON_OF[reply.kind])
+        if not isinstance(reply, EnricherAnswer):
+            self._recorder.anomaly("connector_broken", f"returned a {type(reply).__name__}")
+            return Withheld(WithholdReason.UNAVAILABLE)
+        expected = expectation_of(tool, self._registries.of_card(child.tool.card), child.principal, nonce)
+        return judge(reply.body, expected, self._rules.envelopes)
+
+    def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
+        """Count, alert and record. Nothing that the service sent is in any of it. Source: PC2-FR-12c, PC2-FR-12d."""
+        if isinstance(judgement, Released):
+            child.data.released += 1
+            self._recorder.data_call(child.slot, tool.id, "released", seconds)
+            return
+        self._recorder.data_call(child.slot, tool.id, judgement.reason, seconds)
+        if judgement.security:
+            child.data.withheld_for_principal = True
+            self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
+        if judgement.reason is WithholdReason.PRINCIPAL_MISMATCH:
+            self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
+        if judgement.reason is WithholdReason.VERSION_MISMATCH:
+            self._recorder.version_mismatch(child.slot, tool.id)
+        self._note(child, DATA_WITHHELD, f"{tool.id}: withheld", tool=tool.id, reason=judgement.reason.value)
+
+    def _note(self, child: Child, name: str, summary: str, **details: str) -> None:
+        if child.log.state is ExecutionState.RUNNING:
+            child.unsaved.append(child.log.noted(self._clock.now(), name, summary, **details))
+
+
+class TypingRegistries:
+    """The typing registry of each card's own tools: what the turn was bound to, not what is newest."""
+
+    KEPT = 1024
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_digest: OrderedDict[Digest, TypingRegistry] = OrderedDict()
+
+    def of_card(self, card: Card) -> TypingRegistry:
+        """Return the registry of a card's tools."""
+        known = self._by_digest.get(card.digest)
+        if known is None:
+            known, _ = build_typing_registry(card.tools)
+            self._by_digest[card.digest] = known
+            if len(self._by_digest) > self.KEPT:
+                self._by_digest.popitem(last=False)
+        return known
+
+
+def _unfit(what: str) -> InvalidRequest:
+    return InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", what)])

@@ -1,0 +1,101 @@
+"""Carry out an accepted dispatch: every call ends with one outcome, joined in emission order.
+
+Source: PC2-FR-6, PC2-FR-8a, TN-20.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from sidecar.core.dispatching.frames import DispatchResult
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.plan import PlannedCall, not_run
+from sidecar.core.dispatching.routing_record import RoutedCall
+from sidecar.core.identifiers import CallId
+from sidecar.operations.children import Child
+from sidecar.operations.live_dispatch import LiveDispatch
+from sidecar.operations.open_child import make_child, put_on_record
+from sidecar.operations.run_child import Outside, RunChild
+from subagents_errors import CallFailure
+
+
+class CarryOut:
+    """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch."""
+
+    def __init__(self, outside: Outside, run_child: RunChild) -> None:
+        """Join the parts."""
+        self._out = outside
+        self._run_child = run_child
+
+    async def __call__(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
+        """Run what is to run, then tell everybody.
+
+        Args:
+            begun: the children that are on record already, by call.
+        """
+        if not dispatch.plan.run:
+            self._finish(dispatch)
+        results = await asyncio.gather(
+            *(self._settle(dispatch, each, begun.get(each.call.call_id)) for each in dispatch.plan.run),
+            return_exceptions=True,
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                self._out.recorder.anomaly("call_defect", type(result).__name__)
+
+    async def _settle(self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None) -> None:
+        """Run one call in its turn; it is settled when this returns, and its lane is free."""
+        outcome = not_run(planned, Outcome.FAILED, CallFailure.INTERNAL)
+        try:
+            started = child or await self._start_in_turn(dispatch, planned)
+            if isinstance(started, Child):
+                dispatch.running(started)
+                outcome = await self._run_child(started, dispatch)
+            else:
+                outcome = started
+        finally:
+            dispatch.settled(outcome)
+            dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
+            if len(dispatch.outcomes) == len(dispatch.request.calls):
+                self._finish(dispatch)  # here, so that the last change and the result leave in one frame
+
+    async def _start_in_turn(self, dispatch: LiveDispatch, planned: PlannedCall) -> Child | CallOutcome:
+        """Wait until the call may run, and put its child on record then."""
+        call_id = planned.call.call_id
+        stopped = await dispatch.turn.lanes.turn_of(dispatch.lane_key(call_id), dispatch.stop_of(call_id))
+        if stopped is not None:
+            reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
+            return not_run(planned, Outcome.NOT_STARTED, reason)
+        child = make_child(dispatch, planned, self._out.clock, self._out.ids)
+        records = child.take_unsaved()
+        if await put_on_record(self._out.store, records, dispatch.record_by) is not None:
+            return not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
+        child.saved(records)
+        dispatch.turn.children[child.child_id] = child
+        return child
+
+    def _finish(self, dispatch: LiveDispatch) -> None:
+        """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
+        outcomes = tuple(dispatch.outcomes[place] for place in range(len(dispatch.request.calls)))
+        overhead = dispatch.overhead()
+        dispatch.turn.overhead += overhead
+        dispatch.turn.routed.extend(self._routed(dispatch, outcome) for outcome in outcomes)
+        failed = sum(1 for outcome in outcomes if outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED))
+        self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)
+        dispatch.finish(DispatchResult(outcomes, dispatch.intents, dispatch.plan.cap, overhead))
+
+    def _routed(self, dispatch: LiveDispatch, outcome: CallOutcome) -> RoutedCall:
+        child = dispatch.turn.children.get(outcome.child_id) if outcome.child_id else None
+        return RoutedCall(
+            dispatch_id=dispatch.dispatch_id,
+            call_id=outcome.call_id,
+            sub_agent_id=outcome.sub_agent_id,
+            child_id=outcome.child_id,
+            emission_index=outcome.emission_index,
+            outcome=outcome.outcome,
+            reason=outcome.reason,
+            axis=outcome.axis,
+            started_at=child.started_at if child else None,
+            settled_at=(child.settled_at if child else None) or self._out.clock.now(),
+            attempts=outcome.attempts,
+            status_events=child.status_events if child else 0,
+        )

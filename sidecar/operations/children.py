@@ -1,0 +1,74 @@
+"""A child while it is alive here: contract, log, what it used, and what is not durable yet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sidecar.core.binding.surface import SurfaceTool
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.executing.contract import Contract
+from sidecar.core.executing.events import ChildLog
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot
+from sidecar.operations.requests import Integration
+
+
+@dataclass(slots=True)
+class DataUse:
+    """What a child's calls of data services came to."""
+
+    calls: int = 0
+    released: int = 0
+    withheld_for_principal: bool = False
+    budget_hit: bool = False
+
+    @property
+    def forces_degraded(self) -> bool:
+        """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
+        return self.withheld_for_principal or (self.calls > 0 and self.released == 0)
+
+
+@dataclass(slots=True)
+class Child:
+    """One delegated execution.
+
+    Attributes:
+        unsaved: records that happened but are not durable yet; they go along with the next append.
+        outcome: None while the call runs.
+        status_events: reports made, before the policy.
+        integrated: the parent took its output.
+        verdict: what `CloseChild` closed it with; None otherwise.
+    """
+
+    child_id: ChildId
+    call_id: CallId
+    dispatch_id: DispatchId
+    step_idx: int
+    tool: SurfaceTool
+    contract: Contract
+    principal: Principal
+    log: ChildLog
+    data: DataUse = field(default_factory=DataUse)
+    unsaved: list[Record] = field(default_factory=list)
+    outcome: CallOutcome | None = None
+    attempts: int = 0
+    status_events: int = 0
+    started_at: datetime | None = None
+    settled_at: datetime | None = None
+    close_reason: str = ""
+    integrated: bool = False
+    verdict: Integration | None = None
+
+    @property
+    def slot(self) -> Slot:
+        """The slot that was asked."""
+        return self.tool.slot
+
+    def take_unsaved(self) -> Sequence[Record]:
+        """Return what is to be appended; `saved` forgets it once it is durable."""
+        return tuple(self.unsaved)
+
+    def saved(self, records: Sequence[Record]) -> None:
+        """Forget records that are durable now. Others may have come in meanwhile, and two may save at once."""
+        durable = {record.record_id for record in records}
+        self.unsaved = [record for record in self.unsaved if record.record_id not in durable]

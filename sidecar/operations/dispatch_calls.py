@@ -1,0 +1,201 @@
+"""Dispatch: run the sub-agent calls of one model response and settle every one of them.
+
+Begin decides and refuses; from then on nothing can keep a call from getting its one outcome. The work belongs to the
+process, not to the RPC that began it, so that a broken connection costs nothing but the connection.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sidecar.core.dispatching.intents import IntentReport, is_intent_switch
+from sidecar.core.dispatching.lanes import Waiting
+from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
+from sidecar.core.dispatching.routing_record import distinct
+from sidecar.core.errors import (
+    AdmissionRefused,
+    BindingDigestMismatch,
+    DeadlineTooShort,
+    DispatchIdReused,
+    InternalFault,
+    PriorContextMissing,
+    SubagentsError,
+    TooManyDispatches,
+)
+from sidecar.core.executing.contract import ownership_of
+from sidecar.core.executing.records import CallSettled
+from sidecar.core.identifiers import CallId
+from sidecar.operations.carry_out import CarryOut
+from sidecar.operations.children import Child
+from sidecar.operations.endings import outlive
+from sidecar.operations.episode_facts import EpisodeFacts
+from sidecar.operations.live_dispatch import LiveDispatch
+from sidecar.operations.open_child import make_child, put_on_record
+from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.run_child import Outside
+from sidecar.operations.turns import Turn, Turns
+from subagents_errors import CallFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A dispatch to listen to; `attached` if an earlier request began it."""
+
+    dispatch: LiveDispatch
+    attached: bool
+
+
+class DispatchCalls:
+    """The operation. Safe to repeat with the same `dispatch_id` and contents."""
+
+    def __init__(
+        self, rules: DispatchRules, outside: Outside, turns: Turns, facts: EpisodeFacts, carry_out: CarryOut
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+        self._turns = turns
+        self._facts = facts
+        self._carry_out = carry_out
+        self.running = 0
+
+    async def begin(self, request: DispatchRequest, time_left: timedelta | None) -> Begun:
+        """Begin a dispatch, or find the one that the same request began.
+
+        Args:
+            time_left: until the client's deadline; None if it set none.
+
+        Returns when the children that start at once are on record.
+
+        Raises:
+            SurfaceTokenInvalid, SurfaceTokenExpired, BindingDigestMismatch, DispatchIdReused, TurnEnded,
+            TooManyDispatches, PriorContextMissing, DeadlineTooShort, AdmissionRefused, StoreUnavailable.
+        """
+        turn = self._turns.of_token(request.surface_token)
+        known = turn.dispatches.get(request.dispatch_id)
+        if known is not None:
+            return await self._attach(known, request)
+        seconds = self._seconds_for(request, time_left)
+        dispatch = self._accept(request, turn)
+        dispatch.settle_at = dispatch.received_at + seconds
+        dispatch.record_by = dispatch.settle_at + self._rules.delivery_margin.total_seconds() / 2
+        await outlive(self._out.spawner, self._open(dispatch), f"open {request.dispatch_id}")
+        return Begun(dispatch, attached=False)
+
+    async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> Begun:
+        if dispatch.request != request:
+            raise DispatchIdReused(
+                "dispatch_id names a dispatch with other contents; make a new id for each model response",
+                metadata={"dispatch_id": request.dispatch_id},
+            )
+        refused = await dispatch.opened.wait()
+        if refused is not None:
+            raise refused
+        return Begun(dispatch, attached=True)
+
+    def _seconds_for(self, request: DispatchRequest, time_left: timedelta | None) -> float:
+        """Return how long the calls may take: what is left after keeping time to deliver the outcomes."""
+        bounds = [self._rules.join_timeout]
+        if request.join.timeout is not None:
+            bounds.append(request.join.timeout)
+        if time_left is not None:
+            bounds.append(time_left - self._rules.delivery_margin)
+        seconds = min(bounds)
+        if seconds < self._rules.admission.least_time:
+            margin = self._rules.delivery_margin.total_seconds()
+            raise DeadlineTooShort(f"too little time is left: set a deadline well over {margin} s away")
+        return seconds.total_seconds()
+
+    def _accept(self, request: DispatchRequest, turn: Turn) -> LiveDispatch:
+        """Check everything that can refuse a dispatch, then take its place in the turn. No await in here."""
+        turn.refuse_if_over()
+        surface = turn.surface
+        if request.binding_digest != surface.binding_digest:
+            raise BindingDigestMismatch(
+                "binding_digest is not that of the bound surface; use the one that BindTurn returned, or bind again",
+                metadata={"expected": surface.binding_digest},
+            )
+        if len(turn.dispatches) >= surface.max_dispatches:
+            raise TooManyDispatches(
+                f"the turn has used its {surface.max_dispatches} dispatches; end it",
+                metadata={"limit": str(surface.max_dispatches)},
+            )
+        if self.running >= self._rules.admission.dispatches:
+            raise AdmissionRefused(
+                f"{self._rules.admission.dispatches} dispatches are running already",
+                metadata={"limit": str(self._rules.admission.dispatches)},
+                retry_after=timedelta(milliseconds=200),
+            )
+        places = max(0, surface.fan_out_cap - turn.lanes.occupied)
+        plan = plan_dispatch(surface, request.calls, turn.next_step, places)
+        intents = self._intents(request, turn, plan)
+        dispatch = LiveDispatch(request, turn, plan, intents, (self._out.clock, self._out.recorder, self._rules))
+        turn.dispatches[request.dispatch_id] = dispatch
+        turn.next_step += len(request.calls)
+        turn.lanes.enter([_waiting(dispatch, planned) for planned in plan.run])
+        self.running += 1
+        return dispatch
+
+    def _intents(self, request: DispatchRequest, turn: Turn, plan: DispatchPlan) -> IntentReport:
+        """Count intents, and hold the parent to `prior_context` on a switch. Source: TN-12, TN-16, PC2-T-13."""
+        called = distinct(plan.called)
+        switched = is_intent_switch(called, turn.claims.previous)
+        missing = switched and not request.prior_context.strip()
+        if missing:
+            self._out.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
+            if self._rules.strict_prior_context:
+                raise PriorContextMissing(
+                    "the calls turn to sub-agents that the last dispatching turn did not call: send prior_context"
+                )
+        declared = max(request.declared_intent_count, plan.declared)
+        return IntentReport(declared, len(called), switched, missing)
+
+    async def _open(self, dispatch: LiveDispatch) -> None:
+        """Put the children that start at once on record, then let everything run; or leave no trace."""
+        try:
+            children = await self._put_on_record(dispatch)
+        except Exception as error:
+            self._withdraw(dispatch)
+            dispatch.opened.settle(error if isinstance(error, SubagentsError) else InternalFault("try again"))
+            raise
+        dispatch.opened.settle(None)
+        self._out.spawner.spawn(self._work(dispatch, children), f"dispatch {dispatch.dispatch_id}")
+
+    async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
+        turn, out = dispatch.turn, self._out
+        ready = [each for each in dispatch.plan.run if turn.lanes.has_turn(dispatch.lane_key(each.call.call_id))]
+        children = {each.call.call_id: make_child(dispatch, each, out.clock, out.ids) for each in ready}
+        settled = [CallSettled(dispatch.dispatch_id, each, out.clock.now()) for each in dispatch.plan.settled.values()]
+        opening = [record for child in children.values() for record in child.take_unsaved()]
+        refused = await put_on_record(out.store, [*opening, *settled], dispatch.record_by)
+        if refused is not None:
+            raise refused
+        for child in children.values():
+            child.saved(child.take_unsaved())
+            turn.children[child.child_id] = child
+        turn.intents.append(dispatch.intents)
+        called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
+        self._facts.dispatched(turn.claims.episode_id, distinct(called))
+        asyncio.get_running_loop().call_at(dispatch.settle_at, dispatch.stop_all, CallFailure.JOIN_DEADLINE)
+        return children
+
+    async def _work(self, dispatch: LiveDispatch, children: Mapping[CallId, Child]) -> None:
+        try:
+            await self._carry_out(dispatch, children)
+        finally:
+            self.running -= 1
+
+    def _withdraw(self, dispatch: LiveDispatch) -> None:
+        """Undo the acceptance of a dispatch that could not be put on record; nothing of it was started."""
+        dispatch.turn.dispatches.pop(dispatch.dispatch_id, None)
+        for planned in dispatch.plan.run:
+            dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
+        self.running -= 1
+
+
+def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> Waiting:
+    parallel = dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
+    key = dispatch.lane_key(planned.call.call_id)
+    return Waiting(key, dispatch.dispatch_id, parallel, ownership_of(planned.tool))

@@ -1,0 +1,208 @@
+"""End a turn: stop what runs, give every child its verdict, close it, and write the routing decision.
+
+The same work is done by the reaper for a parent that is lost. What is to be written is prepared once, so that an end
+that failed to be recorded can be repeated and writes the same.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sidecar.core.dispatching.cap import worst
+from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.errors import SubagentsError, TurnIdReused
+from sidecar.core.executing.events import COMPLETED_STATUS
+from sidecar.core.executing.records import Record, TurnNarrated
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import ChildId
+from sidecar.operations.children import Child
+from sidecar.operations.endings import Ending
+from sidecar.operations.open_child import put_on_record
+from sidecar.operations.requests import EndTurnRequest, Integration, Verdict
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.run_child import Outside
+from sidecar.operations.settle_child import (
+    ChildSummary,
+    child_named,
+    close_unintegrated,
+    final_status_of,
+    integrate,
+    summary_of,
+)
+from sidecar.operations.turns import Turn, Turns
+from subagents_errors import CallFailure
+
+ENDED = "ended"
+PARENT_LOST = "parent_lost"
+ASSERTED_BY = "orchestrator"
+"""The principal is the orchestrator's word over the authenticated listener; verified user tokens come later."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnClosed:
+    """How a turn ended."""
+
+    children: tuple[ChildSummary, ...]
+    routing: RoutingRecord
+
+
+class EndTurn:
+    """The operation, and the reaper's hand."""
+
+    def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+        self._turns = turns
+
+    async def __call__(self, request: EndTurnRequest) -> tuple[TurnClosed, bool]:
+        """End the turn; also says whether an earlier request did.
+
+        Raises:
+            TurnIdReused: it was ended with other contents.
+            UnknownChild: a verdict names a child that the turn does not have; nothing is changed then.
+            StoreUnavailable: the end is not on record; repeat the request.
+            SurfaceTokenInvalid, SurfaceTokenExpired.
+        """
+        turn = self._turns.of_token(request.surface_token)
+        for integration in request.integrations:
+            child_named(turn, integration.child_id)
+        attached = turn.closed is not None
+        if turn.closing_request is not None and turn.closing_request != request:
+            raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})
+        return await self._end(turn, request), attached
+
+    async def reap(self, turn: Turn) -> None:
+        """End a turn whose parent is lost; if the store is away, the next round tries again."""
+        try:
+            await self._end(turn, None)
+        except SubagentsError as error:
+            self._out.recorder.anomaly("reap_failed", f"{turn.turn_id}: {error.reason}")
+
+    async def _end(self, turn: Turn, request: EndTurnRequest | None) -> TurnClosed:
+        if turn.closed is not None:
+            return turn.closed
+        if turn.closing is None or turn.closing.settled:
+            turn.closing = Ending()
+            turn.closing_request = turn.closing_request or request
+            self._out.spawner.spawn(self._close(turn, turn.closing), f"end {turn.turn_id}")
+        ended = await turn.closing.wait()
+        if isinstance(ended, SubagentsError):
+            raise ended
+        return ended
+
+    async def _close(self, turn: Turn, closing: Ending[TurnClosed | SubagentsError]) -> None:
+        """Do it, and tell whoever waits; runs to its end whatever becomes of them."""
+        await self._stop(turn)
+        if not turn.closing_records:
+            turn.prepared = self._prepare(turn, turn.closing_request)
+        until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await put_on_record(self._out.store, turn.closing_records, until)
+        if refused is not None:
+            closing.settle(refused)
+            return
+        for child in turn.children.values():
+            child.unsaved.clear()
+        turn.closed = turn.prepared
+        if turn.closed is not None:
+            self._out.recorder.turn_routed(turn.closed.routing)
+            closing.settle(turn.closed)
+
+    async def _stop(self, turn: Turn) -> None:
+        """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""
+        for dispatch in list(turn.dispatches.values()):
+            if await dispatch.opened.wait() is None:
+                dispatch.stop_all(CallFailure.TURN_OVER)
+                await dispatch.finished.wait()
+
+    def _prepare(self, turn: Turn, request: object) -> TurnClosed:
+        """Give every child its verdict, in emission order, and lay out what is to be written. No await in here."""
+        now = self._out.clock.now()
+        ended = request if isinstance(request, EndTurnRequest) else None
+        verdicts = {each.child_id: each for each in ended.integrations} if ended else {}
+        children = sorted(turn.children.values(), key=lambda child: child.step_idx)
+        for child in children:
+            if child.log.state is not ExecutionState.CLOSED:
+                _settle(child, verdicts, now, lost=ended is None)
+        routing = self._routing(turn, children, now, ended)
+        records: list[Record] = [record for child in children for record in child.take_unsaved()]
+        if ended is not None and ended.narration:
+            records.append(TurnNarrated(turn.turn_id, turn.claims.episode_id, ended.narration, now))
+        turn.closing_records = [*records, routing]
+        return TurnClosed(tuple(summary_of(child) for child in children), routing)
+
+    def _routing(self, turn: Turn, children: list[Child], now: datetime, ended: EndTurnRequest | None) -> RoutingRecord:
+        """Return the turn's routing decision. Source: PC2-FR-15, TN-35."""
+        claims, surface = turn.claims, turn.surface
+        undispatched = ended.declared_intent_count if ended else 0
+        intents = (*turn.intents, IntentReport(undispatched, 0, False, False)) if undispatched else tuple(turn.intents)
+        return RoutingRecord(
+            turn_id=turn.turn_id,
+            episode_id=claims.episode_id,
+            orchestrator_id=surface.orchestrator.definition.id,
+            candidates=surface.candidates,
+            calls=tuple(sorted(turn.routed, key=lambda call: call.emission_index)),
+            intents=intents,
+            fan_out_cap=surface.fan_out_cap,
+            cap=worst([dispatch.plan.cap for dispatch in turn.dispatches.values()]),
+            cohort=surface.cohort,
+            binding_digest=surface.binding_digest,
+            bound_at=claims.bound_at,
+            ended_at=now,
+            close_reason=ENDED if ended else PARENT_LOST,
+            overhead=turn.overhead,
+            principal_asserted_by=ASSERTED_BY,
+            gate_passed=_gate_passed(turn, children),
+        )
+
+
+def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime, *, lost: bool) -> None:
+    """Close one child: by the parent's verdict, by default, or because nobody is there to give one."""
+    verdict = verdicts.get(child.child_id)
+    if lost:
+        close_unintegrated(child, now, PARENT_LOST)
+    elif verdict is None and not child.contract.execution.close_on_completion:
+        close_unintegrated(child, now, "turn_ended")
+    else:
+        integrate(child, verdict or Integration(child.child_id, Verdict.AUTOMATIC), now)
+
+
+def _gate_passed(turn: Turn, children: list[Child]) -> bool:
+    """Say whether every dispatch has as many completed children as its join policy asks for. Source: SX-35, TN-23."""
+    for dispatch in turn.dispatches.values():
+        of_dispatch = [child for child in children if child.dispatch_id == dispatch.dispatch_id]
+        completed = sum(1 for child in of_dispatch if final_status_of(child) == COMPLETED_STATUS)
+        needed = dispatch.request.join.min_success
+        if completed < (len(dispatch.plan.run) if needed is None else needed):
+            return False
+    return True
+
+
+class Reaper:
+    """Closes turns whose parent is lost, and forgets ended ones when their token has expired."""
+
+    def __init__(self, outside: Outside, turns: Turns, end_turn: EndTurn, interval: float = 1.0) -> None:
+        """Look every `interval` seconds."""
+        self._out = outside
+        self._turns = turns
+        self._end_turn = end_turn
+        self._interval = interval
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await asyncio.sleep(self._interval)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once."""
+        now = self._out.clock.monotonic()
+        for turn in self._turns:
+            if now < turn.reap_at:
+                continue
+            if turn.closed is None:
+                await self._end_turn.reap(turn)
+            else:
+                self._turns.forget(turn)

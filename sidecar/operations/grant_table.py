@@ -1,0 +1,63 @@
+"""Which grants are alive. A grant dies with its attempt, whatever its signature says (DESIGN section 12)."""
+
+from dataclasses import dataclass
+
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.errors import GrantInvalid, GrantSpent
+from sidecar.core.executing.grants import GrantClaims, seal_grant, unseal_grant
+from sidecar.core.identifiers import AttemptId
+from sidecar.operations.children import Child
+
+
+@dataclass(frozen=True, slots=True)
+class LiveGrant:
+    """One attempt that may call tools now."""
+
+    claims: GrantClaims
+    child: Child
+
+
+class GrantTable:
+    """Mints grants and knows which are alive."""
+
+    def __init__(self, keys: SigningKeys) -> None:
+        """Begin with none."""
+        self._keys = keys
+        self._live: dict[AttemptId, LiveGrant] = {}
+
+    def mint(self, child: Child, attempt_id: AttemptId) -> str:
+        """Return the bearer token of one attempt, alive until `revoke`."""
+        permissions = child.contract.permissions
+        claims = GrantClaims(
+            attempt_id=attempt_id,
+            child_id=child.child_id,
+            turn_id=child.log.run_id,
+            tools=permissions.allowed_tools,
+            depth_left=permissions.max_delegation_depth,
+        )
+        self._live[attempt_id] = LiveGrant(claims, child)
+        return seal_grant(claims, self._keys)
+
+    def revoke(self, attempt_id: AttemptId) -> None:
+        """Kill a grant. Unknown ones are ignored."""
+        self._live.pop(attempt_id, None)
+
+    def claim(self, token: str) -> LiveGrant:
+        """Return the live attempt that a token belongs to.
+
+        Raises:
+            GrantInvalid: not one of ours.
+            GrantSpent: the attempt is over.
+        """
+        claims = unseal_grant(token, self._keys)
+        live = self._live.get(claims.attempt_id)
+        if live is None:
+            raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
+        if live.claims != claims:
+            raise GrantInvalid("the grant is not the one that was minted for this attempt")
+        return live
+
+    @property
+    def alive(self) -> int:
+        """How many grants are alive."""
+        return len(self._live)

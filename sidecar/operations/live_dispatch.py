@@ -1,0 +1,217 @@
+"""A dispatch while it is kept here: where each call stands, what has happened, who listens."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from sidecar.core.dispatching.frames import (
+    CallSnapshot,
+    CallState,
+    CallStateChanged,
+    DispatchEvent,
+    DispatchResult,
+    EventLog,
+    Snapshot,
+    StatusUpdate,
+)
+from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.plan import DispatchPlan
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
+from sidecar.core.status_events.relay import Reporter, StatusRelay
+from sidecar.operations.children import Child
+from sidecar.operations.endings import Ending
+from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turns import Turn
+from subagents_errors import CallFailure
+
+
+class LiveDispatch:
+    """One dispatch, from its acceptance until its turn is forgotten.
+
+    Attributes:
+        settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+        opened: settled with None once its children are on record, or with the error that refused it.
+        finished: settled with the result once every call has its outcome.
+    """
+
+    def __init__(
+        self,
+        request: DispatchRequest,
+        turn: Turn,
+        plan: DispatchPlan,
+        intents: IntentReport,
+        outside: tuple[Clock, Recorder, DispatchRules],
+    ) -> None:
+        """Begin with every call waiting, or settled by the plan."""
+        self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
+        self._clock, self._recorder, rules = outside
+        self.received_at = self._clock.monotonic()
+        self.settle_at = self.record_by = self.received_at
+        self.opened: Ending[Exception | None] = Ending()
+        self.finished: Ending[DispatchResult] = Ending()
+        self.outcomes: dict[int, CallOutcome] = dict(plan.settled)
+        self.busy_for = 0.0
+        self._busy_since: float | None = None
+        self._active = 0
+        self._log = EventLog(rules.events_kept)
+        self._relay = StatusRelay(rules.vocabulary)
+        self._relay_timer: asyncio.TimerHandle | None = None
+        self._wakers: dict[int, asyncio.Event] = {}
+        self._next_waker = 0
+        self._leave_timer: asyncio.TimerHandle | None = None
+        self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
+        self._places = {call.call_id: place for place, call in enumerate(request.calls)}
+        self._slots: dict[CallId, Slot] = {each.call.call_id: each.tool.slot for each in plan.run}
+        self._children: dict[CallId, ChildId] = {}
+        self._states = {
+            call.call_id: CallState.SETTLED if place in plan.settled else CallState.WAITING
+            for place, call in enumerate(request.calls)
+        }
+
+    @property
+    def dispatch_id(self) -> DispatchId:
+        """Which dispatch."""
+        return self.request.dispatch_id
+
+    @property
+    def result(self) -> DispatchResult | None:
+        """The result; None while it runs."""
+        return self.finished.how
+
+    @property
+    def sequence(self) -> int:
+        """Sequence of the newest event."""
+        return self._log.newest
+
+    def lane_key(self, call_id: CallId) -> str:
+        """Return the name of a call among all calls of the turn."""
+        return f"{self.dispatch_id}\x1f{call_id}"
+
+    def has_call(self, call_id: CallId) -> bool:
+        """Say whether the dispatch has such a call."""
+        return call_id in self._places
+
+    def arguments_of(self, call_id: CallId) -> str:
+        """Return the arguments of a call, as emitted."""
+        return self.request.calls[self._places[call_id]].arguments_json
+
+    # --- stopping
+
+    def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
+        """Return what stops one call that runs or waits to."""
+        return self._stops[call_id]
+
+    def stop(self, call_id: CallId, reason: CallFailure) -> bool:
+        """Stop one call; say whether it was still going."""
+        stop = self._stops.get(call_id)
+        return stop is not None and self._states[call_id] is not CallState.SETTLED and stop.settle(reason)
+
+    def stop_all(self, reason: CallFailure) -> None:
+        """Stop every call that has not settled, in emission order."""
+        for call_id in self._stops:
+            self.stop(call_id, reason)
+
+    # --- what happens
+
+    def running(self, child: Child) -> None:
+        """A call began to run."""
+        if self._active == 0:
+            self._busy_since = self._clock.monotonic()
+        self._active += 1
+        self._children[child.call_id] = child.child_id
+        self._change(child.call_id, CallState.RUNNING)
+
+    def settled(self, outcome: CallOutcome) -> None:
+        """A call has its outcome."""
+        if self._states[outcome.call_id] is CallState.RUNNING:
+            self._active -= 1
+            if self._active == 0 and self._busy_since is not None:
+                self.busy_for += self._clock.monotonic() - self._busy_since
+        self.outcomes[self._places[outcome.call_id]] = outcome
+        self._change(outcome.call_id, CallState.SETTLED, outcome)
+
+    def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
+        """A sub-agent reports progress. Source: PC2-FR-13."""
+        reporter = Reporter(self._places[child.call_id], child.call_id, child.slot)
+        decision, update = self._relay.offer(reporter, event_type, attributes, self._clock.monotonic())
+        self._recorder.status_seen(child.slot, decision)
+        if update is not None:
+            self._add(update)
+        elif self._relay_timer is None:
+            self._arm_relay()
+
+    def finish(self, result: DispatchResult) -> None:
+        """Every call has its outcome: pass on what is gathered, then the result."""
+        if self._relay_timer is not None:
+            self._relay_timer.cancel()
+        for update in self._relay.flush(float("inf")):
+            self._add(update)
+        self.finished.settle(result)
+        self._wake()
+
+    def overhead(self) -> timedelta:
+        """Return the time so far that was not spent waiting for sub-agents. Source: PC2-NFR-1a."""
+        return timedelta(seconds=max(0.0, self._clock.monotonic() - self.received_at - self.busy_for))
+
+    # --- listening
+
+    def snapshot(self, *, attached: bool, after: int) -> Snapshot:
+        """Return where things stand, for a listener that has seen everything up to `after`."""
+        calls = tuple(
+            CallSnapshot(call.call_id, self._slot_of(call.call_id), self._children.get(call.call_id), state)
+            for call, state in zip(self.request.calls, self._states.values(), strict=True)
+        )
+        return Snapshot(self.dispatch_id, attached, after, calls)
+
+    def events_after(self, sequence: int) -> Sequence[DispatchEvent]:
+        """Return what happened after `sequence`, a gap first if some of it is not kept."""
+        return self._log.after(sequence, self._clock.now())
+
+    def listen(self) -> tuple[int, asyncio.Event]:
+        """Add a listener; returns its number and what wakes it."""
+        if self._leave_timer is not None:
+            self._leave_timer.cancel()
+            self._leave_timer = None
+        self._next_waker += 1
+        self._wakers[self._next_waker] = asyncio.Event()
+        return self._next_waker, self._wakers[self._next_waker]
+
+    def leave(self, number: int) -> bool:
+        """Remove a listener; say whether nobody listens to a running dispatch now."""
+        self._wakers.pop(number, None)
+        return not self._wakers and not self.finished.settled
+
+    def stop_later(self, after: timedelta, reason: CallFailure) -> None:
+        """Stop everything after a while, unless somebody listens again before."""
+        loop = asyncio.get_running_loop()
+        self._leave_timer = loop.call_later(after.total_seconds(), self.stop_all, reason)
+
+    def _slot_of(self, call_id: CallId) -> Slot | None:
+        settled = self.outcomes.get(self._places[call_id])
+        return self._slots.get(call_id) or (settled.sub_agent_id if settled else None)
+
+    def _change(self, call_id: CallId, state: CallState, outcome: CallOutcome | None = None) -> None:
+        self._states[call_id] = state
+        self._add(CallStateChanged(call_id, state, outcome.outcome if outcome else None))
+
+    def _add(self, what: CallStateChanged | StatusUpdate) -> None:
+        self._log.add(self._clock.now(), what)
+        self._wake()
+
+    def _wake(self) -> None:
+        for waker in self._wakers.values():
+            waker.set()
+
+    def _arm_relay(self) -> None:
+        due = self._relay.next_due()
+        if due is not None:
+            self._relay_timer = asyncio.get_running_loop().call_at(due, self._flush_relay)
+
+    def _flush_relay(self) -> None:
+        self._relay_timer = None
+        for update in self._relay.flush(self._clock.monotonic()):
+            self._add(update)
+        self._arm_relay()

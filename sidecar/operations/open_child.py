@@ -1,0 +1,60 @@
+"""Make a child with its contract, and put things on record within a time. Source: SX-3, SX-4, SX-19."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sidecar.core.dispatching.plan import PlannedCall
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.contract import TurnText, contract_for
+from sidecar.core.executing.events import ChildLog
+from sidecar.core.executing.records import ChildOpened, Record
+from sidecar.core.identifiers import ChildId
+from sidecar.operations.children import Child
+from sidecar.operations.live_dispatch import LiveDispatch
+from sidecar.operations.ports import Clock, Ids, Store
+
+
+def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: Ids) -> Child:
+    """Return a new child; contract and first events are its unsaved records, to be made durable before it starts."""
+    turn, now = dispatch.turn, clock.now()
+    child_id = ChildId(ids.new("child"))
+    text = TurnText(dispatch.request.task_prompt, dispatch.request.prior_context)
+    contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
+    log = ChildLog(child_id, turn.turn_id, planned.tool.slot, planned.step_idx)
+    opened = ChildOpened(
+        child_id=child_id,
+        turn_id=turn.turn_id,
+        episode_id=turn.claims.episode_id,
+        dispatch_id=dispatch.dispatch_id,
+        call_id=planned.call.call_id,
+        slot=planned.tool.slot,
+        step_idx=planned.step_idx,
+        context_json=contract.to_json(),
+        opened_at=now,
+    )
+    return Child(
+        child_id=child_id,
+        call_id=planned.call.call_id,
+        dispatch_id=dispatch.dispatch_id,
+        step_idx=planned.step_idx,
+        tool=planned.tool,
+        contract=contract,
+        principal=turn.claims.principal,
+        log=log,
+        unsaved=[opened, log.created(now, planned.tool.card.digest), log.started(now)],
+    )
+
+
+async def put_on_record(store: Store, records: Sequence[Record], until: float) -> StoreUnavailable | None:
+    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock)."""
+    if not records:
+        return None
+    try:
+        async with asyncio.timeout_at(until):
+            await store.append(records)
+    except TimeoutError:
+        return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
+    except StoreUnavailable as refused:
+        return refused
+    return None

@@ -1,0 +1,176 @@
+"""What the operations need from outside, each as one small protocol.
+
+The composition root joins them to real things; the simulation joins the same operations to a virtual clock, a seeded
+scheduler and faulty counterparts. Nothing in `operations` may reach outside by another way.
+"""
+
+from collections.abc import Coroutine, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.dispatching.frames import Frame
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import Digest, EpisodeId, Slot
+from sidecar.policy.protocols import Connector, Runner
+
+
+class Clock(Protocol):
+    """Time. Waiting is asyncio's (`asyncio.timeout`, `asyncio.sleep`), which follow the loop's clock."""
+
+    def now(self) -> datetime:
+        """Return the wall clock's time, aware, in UTC. For records and expiry only, never for durations."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds of the running loop's clock; the base of every deadline and duration."""
+        ...
+
+
+class Ids(Protocol):
+    """Makes ids that nobody can guess and that do not repeat."""
+
+    def new(self, kind: str) -> str:
+        """Return `<kind>-<unique>`; printable ASCII, at most 64 characters."""
+        ...
+
+
+class Chance(Protocol):
+    """Randomness for jitter."""
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number between `low` and `high`."""
+        ...
+
+
+class Task(Protocol):
+    """What is needed of a spawned task; `asyncio.Task` is one."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Ask it to stop."""
+        ...
+
+    def done(self) -> bool:
+        """Say whether it has ended."""
+        ...
+
+
+class Spawner(Protocol):
+    """Owns every task that outlives the call that began it, and sees what they raise."""
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Task:
+        """Run `work`; what it raises is logged and counted, never lost and never spread."""
+        ...
+
+
+class Store(Protocol):
+    """Keeps what must not be lost.
+
+    `append` returns when the records are *durable*, in order, all or none. Each record has an id: appending one again
+    changes nothing, so an append whose answer was lost can be repeated.
+    """
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Make `records` durable. Raises `StoreUnavailable` if that cannot be confirmed."""
+        ...
+
+    async def child_events(self, child_id: str) -> Sequence[ChildEvent]:
+        """Return the events of one child in order; empty if it is not known."""
+        ...
+
+    async def routing_record(self, turn_id: str) -> RoutingRecord | None:
+        """Return the routing decision of a turn, if it has ended."""
+        ...
+
+    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
+        """Return the slots called in the episode's last turn that called any; empty if there is none."""
+        ...
+
+
+class Definitions(Protocol):
+    """The configuration as last loaded."""
+
+    def current(self) -> Catalogue | None:
+        """Return the newest valid state; None before the first."""
+        ...
+
+    def card_by_digest(self, digest: Digest) -> Card | None:
+        """Return a card that was ever loaded here, if it is still kept."""
+        ...
+
+
+class Runners(Protocol):
+    """Chooses who executes a card."""
+
+    def runner_for(self, card: Card) -> Runner:
+        """Return the runner; always the same object for the same target."""
+        ...
+
+
+class Connectors(Protocol):
+    """Chooses who carries a tool's requests."""
+
+    def connector_for(self, card: Card, tool_id: str) -> Connector:
+        """Return the connector for a tool of the card."""
+        ...
+
+
+class FrameStream(Protocol):
+    """One listener of a dispatch: a gRPC stream, or a simulated one.
+
+    `send` waits while the listener is slow, and raises `ListenerGone` when it has left.
+    """
+
+    async def send(self, frame: Frame) -> None:
+        """Deliver one frame."""
+        ...
+
+
+class ListenerGone(Exception):
+    """Whoever listened to a dispatch is not there any more."""
+
+
+class Recorder(Protocol):
+    """Where operations report what happened, for metrics, traces and logs. Never raises, never waits."""
+
+    def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
+        """Count one call that was run and came to its outcome."""
+        ...
+
+    def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
+        """Count one dispatch, with how many of its calls failed or were degraded."""
+        ...
+
+    def turn_routed(self, record: RoutingRecord) -> None:
+        """Write the routing decision to the log and count it."""
+        ...
+
+    def status_seen(self, slot: str, decision: str) -> None:
+        """Count one progress report and what the policy made of it: forward, transform, suppress, batch, unknown..."""
+        ...
+
+    def prior_context_missing(self, orchestrator_id: str) -> None:
+        """Count an intent switch without `prior_context`."""
+        ...
+
+    def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
+        """Count one call of a data service: `released`, or why it was withheld."""
+        ...
+
+    def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
+        """Raise the security alert: a data service answered for another user."""
+        ...
+
+    def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
+        """Log an answer that may have been somebody else's; `principal_mismatch` is one kind of it."""
+        ...
+
+    def version_mismatch(self, slot: str, tool_id: str) -> None:
+        """Count an envelope whose payload has another major version."""
+        ...
+
+    def anomaly(self, kind: str, detail: str) -> None:
+        """Log and count something that should not happen: a quarantined attempt, a broken plugin, a stray error."""
+        ...

@@ -1,0 +1,127 @@
+"""What callers ask for, as plain values; `rpc/translate` makes them from messages."""
+
+import datetime as dt
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum, unique
+
+from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
+
+
+@unique
+class TurnSource(StrEnum):
+    """Where a turn comes from; the principal is always the user it is for (PC2-D-30, TN-34)."""
+
+    CHAT = "chat"
+    SCHEDULED = "scheduled"
+    NOTIFICATION = "notification"
+
+
+@dataclass(frozen=True, slots=True)
+class BindTurnRequest:
+    """Ask what a turn may call. `date` None: today in UTC."""
+
+    turn_id: TurnId
+    episode_id: EpisodeId
+    principal: Principal
+    source: TurnSource
+    orchestrator_id: str = ""
+    locale: str | None = None
+    location: str | None = None
+    experiment_arm: str = ""
+    date: dt.date | None = None
+
+
+@unique
+class OnDisconnect(StrEnum):
+    """What becomes of running calls when the last listener has left."""
+
+    CANCEL = "cancel"
+    CONTINUE = "continue"
+    CONTINUE_UNTIL = "continue_until"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPolicy:
+    """How the calls of one dispatch are joined.
+
+    Attributes:
+        min_success: calls that must succeed for the turn's gate; None: all that were run. Cancels nobody.
+        max_parallel: most that run at the same time; None: the cap.
+        timeout: longest the dispatch may take; None: the operator's limit.
+    """
+
+    min_success: int | None = None
+    max_parallel: int | None = None
+    timeout: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRequest:
+    """Run the sub-agent calls of one model response."""
+
+    surface_token: str
+    binding_digest: str
+    dispatch_id: DispatchId
+    calls: tuple[ToolCall, ...]
+    declared_intent_count: int = 0
+    prior_context: str = ""
+    task_prompt: str = ""
+    on_disconnect: OnDisconnect = OnDisconnect.CANCEL
+    continue_for: timedelta | None = None
+    join: JoinPolicy = JoinPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequest:
+    """Listen again."""
+
+    surface_token: str
+    dispatch_id: DispatchId
+    after_sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """Cancel one call."""
+
+    surface_token: str
+    dispatch_id: DispatchId
+    call_id: CallId
+
+
+@unique
+class Verdict(StrEnum):
+    """What the parent makes of a child's result. AUTOMATIC: accepted if there is an answer, else rejected."""
+
+    AUTOMATIC = "automatic"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Integration:
+    """The verdict on one child."""
+
+    child_id: ChildId
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseChildRequest:
+    """Give a verdict on one child and close it."""
+
+    surface_token: str
+    integration: Integration
+
+
+@dataclass(frozen=True, slots=True)
+class EndTurnRequest:
+    """End a turn."""
+
+    surface_token: str
+    integrations: tuple[Integration, ...] = ()
+    narration: str = ""
+    declared_intent_count: int = 0

@@ -1,0 +1,59 @@
+"""What an operator decided about dispatching, as plain values for the operations."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sidecar.core.binding.bind import BindingRules
+from sidecar.core.dispatching.collecting import ResultLimits
+from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.status_events.policy import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    """How much at once.
+
+    Attributes:
+        turns: most turns that are open at a time.
+        dispatches: most dispatches that run at a time.
+        least_time: a dispatch with less time than this is refused rather than begun in vain.
+    """
+
+    turns: int = 1000
+    dispatches: int = 256
+    least_time: timedelta = timedelta(milliseconds=20)
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRules:
+    """How the calls of a response are carried out.
+
+    Attributes:
+        join_timeout: longest a dispatch may take, whatever its client allows.
+        delivery_margin: time kept free before the client's deadline, so that the outcomes still arrive.
+        turn_lifetime: a turn that nobody ended by then is reaped.
+        record_timeout: longest a verdict or the end of a turn waits for the store.
+        facts_timeout: longest the bind waits for what is known of the episode.
+        strict_prior_context: refuse an intent switch without `prior_context` (TN-12).
+        events_kept: of each dispatch, for those who resume.
+        quarantine_after: an attempt that runs on this long after it was told to stop is reported.
+        episodes_cached: for how many episodes the last dispatching turn is remembered.
+    """
+
+    binding: BindingRules
+    vocabulary: Vocabulary
+    join_timeout: timedelta = timedelta(seconds=100)
+    delivery_margin: timedelta = timedelta(milliseconds=250)
+    turn_lifetime: timedelta = timedelta(minutes=15)
+    record_timeout: timedelta = timedelta(seconds=2)
+    facts_timeout: timedelta = timedelta(milliseconds=20)
+    strict_prior_context: bool = False
+    events_kept: int = 1024
+    quarantine_after: timedelta = timedelta(seconds=5)
+    episodes_cached: int = 10_000
+    admission: AdmissionRules = field(default_factory=AdmissionRules)
+    retries: RetryRules = field(default_factory=RetryRules)
+    breaker: BreakerRules = field(default_factory=BreakerRules)
+    results: ResultLimits = field(default_factory=ResultLimits)
+    envelopes: EnvelopeLimits = field(default_factory=EnvelopeLimits)

@@ -1,0 +1,218 @@
+"""One attempt of one child: reads what the runner reports until it ends, is stopped, or runs out of something.
+
+Whatever a runner does (hang, flood, lie, raise anything, ignore cancellation), this ends on time with a value.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from sidecar.core.dispatching.collecting import ResultBroken, ResultCollector
+from sidecar.core.dispatching.outcomes import Answer, Component, Usage
+from sidecar.operations.endings import Ending
+from sidecar.operations.ports import Recorder, Spawner, Task
+from sidecar.policy.protocols import (
+    ComponentMade,
+    NarrationPart,
+    RunFinished,
+    Runner,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+    StatusReported,
+    UsageReported,
+)
+from subagents_errors import CallFailure
+
+EVENTS_BETWEEN_PAUSES = 64
+"""An in-process runner that never waits would keep the loop for itself otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The attempt brought an answer that passed the checks."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The attempt failed. `detail` is for the operator's timeline only."""
+
+    reason: CallFailure
+    detail: str
+    transient: bool = False
+    blames_target: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfBudget:
+    """The child's time or tokens ran out; `answer` is what was there."""
+
+    answer: Answer
+    which: str
+
+
+AttemptEnd = Finished | Broken | OutOfBudget
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptBounds:
+    """When an attempt has to end. Times of the loop's clock; None: no such bound.
+
+    Attributes:
+        timeout_at: of the attempt: fails.
+        wall_clock_at: of the child's budget: degrades.
+        idle: seconds between two reports.
+        tokens_left: of the child's budget.
+    """
+
+    timeout_at: float
+    wall_clock_at: float | None
+    idle: float | None
+    tokens_left: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Who is told of an attempt that runs on `after` seconds after it was stopped."""
+
+    recorder: Recorder
+    after: float
+
+    def watch(self, task: Task, attempt_id: str) -> None:
+        """Look at the task later."""
+        if not task.done():
+            asyncio.get_running_loop().call_later(self.after, self._report, task, attempt_id)
+
+    def _report(self, task: Task, attempt_id: str) -> None:
+        if not task.done():
+            self.recorder.anomaly("attempt_quarantined", f"{attempt_id} runs on although it was told to stop")
+
+
+class Attempt:
+    """One attempt at work."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        collector: ResultCollector,
+        bounds: AttemptBounds,
+        on_status: Callable[[StatusReported], None],
+        quarantine: Quarantine,
+    ) -> None:
+        """Join the parts; nothing runs yet."""
+        self._runner = runner
+        self._collector = collector
+        self._bounds = bounds
+        self._on_status = on_status
+        self._quarantine = quarantine
+        self._ending: Ending[AttemptEnd] = Ending()
+        self._last_event = 0.0
+
+    async def run(self, request: RunRequest, stop: Ending[CallFailure], spawner: Spawner) -> AttemptEnd:
+        """Run to whichever end comes first.
+
+        Args:
+            stop: settled from outside to stop the whole call (cancel, join deadline, end of turn).
+        """
+        self._watch_the_clock()
+        stop.on_settled(lambda reason: self._end(Broken(reason, "stopped", blames_target=False)))
+        task = spawner.spawn(self._consume(request), f"attempt {request.attempt_id}")
+        try:
+            return await self._ending.wait()
+        finally:
+            self._end(Broken(CallFailure.CALL_CANCELLED, "abandoned", blames_target=False))
+            self._ending.drop_timers()
+            task.cancel()
+            self._quarantine.watch(task, request.attempt_id)
+
+    def _watch_the_clock(self) -> None:
+        self._ending.settle_at(
+            self._bounds.timeout_at, Broken(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
+        )
+        if self._bounds.wall_clock_at is not None:
+            asyncio.get_running_loop().call_at(self._bounds.wall_clock_at, self._out_of_budget, "wall_clock")
+        if self._bounds.idle is not None:
+            self._last_event = asyncio.get_running_loop().time()
+            self._watch_idle(self._bounds.idle)
+
+    def _watch_idle(self, idle: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._ending.settled:
+            return
+        if loop.time() >= self._last_event + idle:
+            self._end(Broken(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
+        else:
+            loop.call_at(self._last_event + idle, self._watch_idle, idle)
+
+    async def _consume(self, request: RunRequest) -> None:
+        """Read the runner's events. The border to foreign code: nothing it raises gets past."""
+        try:
+            await self._read(request)
+        except ResultBroken as broken:
+            self._end(Broken(broken.reason, broken.detail, blames_target=False))
+        except RunnerError as error:
+            reason = CallFailure.RUNNER_UNAVAILABLE if error.unreachable else CallFailure.RUNNER_FAILED
+            self._end(Broken(reason, error.detail, transient=error.transient))
+        except asyncio.CancelledError:
+            self._end(Broken(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"))
+            raise
+        except BaseException as error:  # noqa: BLE001  SystemExit of a sub-agent must not end the process
+            self._end(Broken(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"))
+
+    async def _read(self, request: RunRequest) -> None:
+        events = self._runner.run(request)
+        try:
+            await self._read_to_the_end(events)
+        finally:
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _read_to_the_end(self, events: AsyncIterator[RunnerEvent]) -> None:
+        loop = asyncio.get_running_loop()
+        seen = 0
+        async for event in events:
+            self._last_event = loop.time()
+            if self._ending.settled:
+                return  # too late: the attempt is over, what it still brings is thrown away
+            self._collector.count_event()
+            if self._take(event):
+                return
+            seen += 1
+            if seen % EVENTS_BETWEEN_PAUSES == 0:
+                await asyncio.sleep(0)
+        self._end(Broken(CallFailure.RESULT_INVALID, "the stream ended without RunFinished", transient=True))
+
+    def _take(self, event: RunnerEvent) -> bool:
+        """Take one event; say whether it was the last."""
+        match event:
+            case StatusReported():
+                self._on_status(event)
+            case NarrationPart(text):
+                self._collector.add_narration(text)
+            case ComponentMade(name, tool_input, data):
+                self._collector.add_component(Component(name, tool_input, data))
+            case UsageReported(read, written):
+                return self._use(Usage(max(0, read), max(0, written)))
+            case RunFinished(data_unavailable):
+                self._end(Finished(self._collector.answer(data_unavailable=data_unavailable)))
+                return True
+            case _:
+                raise ResultBroken(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")
+        return False
+
+    def _use(self, usage: Usage) -> bool:
+        self._collector.usage = usage
+        if self._bounds.tokens_left is None or usage.total <= self._bounds.tokens_left:
+            return False
+        self._out_of_budget("tokens")
+        return True
+
+    def _out_of_budget(self, which: str) -> None:
+        if not self._ending.settled:
+            self._end(OutOfBudget(self._collector.partial(), which))
+
+    def _end(self, how: AttemptEnd) -> None:
+        self._ending.settle(how)

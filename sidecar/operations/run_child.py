@@ -1,0 +1,274 @@
+"""Run one child: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sidecar.core.definitions.prompt import prefix_of, suffix_of
+from sidecar.core.dispatching.collecting import ResultCollector
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.dispatching.retrying import Breaker, BreakerState, RetryBudget, attempts_allowed, backoff_ceiling
+from sidecar.core.errors import SubagentsError
+from sidecar.core.executing.events import BUDGET_STOPPED
+from sidecar.core.executing.records import CallSettled
+from sidecar.core.identifiers import AttemptId
+from sidecar.operations.bind_turn import dynamic_context_of
+from sidecar.operations.children import Child
+from sidecar.operations.endings import Ending
+from sidecar.operations.grant_table import GrantTable
+from sidecar.operations.live_dispatch import LiveDispatch
+from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner, Store
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.run_attempt import (
+    Attempt,
+    AttemptBounds,
+    AttemptEnd,
+    Broken,
+    Finished,
+    OutOfBudget,
+    Quarantine,
+)
+from sidecar.policy.protocols import InheritedContext, Runner, RunRequest, StatusReported
+from subagents_errors import CallFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What running children needs from outside."""
+
+    clock: Clock
+    ids: Ids
+    chance: Chance
+    spawner: Spawner
+    store: Store
+    recorder: Recorder
+    runners: Runners
+    grants: GrantTable
+
+
+class RunChild:
+    """Runs children; shares the retry budget and the breakers among all of them."""
+
+    def __init__(self, rules: DispatchRules, outside: Outside) -> None:
+        """Begin with a full budget and closed breakers."""
+        self._rules = rules
+        self._out = outside
+        self._budget = RetryBudget(rules.retries)
+        self._breakers: dict[str, Breaker] = {}
+
+    async def __call__(self, child: Child, dispatch: LiveDispatch) -> CallOutcome:
+        """Run `child`, which is open on record, to its outcome; the outcome is durable when this returns."""
+        stop = dispatch.stop_of(child.call_id)
+        clock = self._out.clock
+        child.started_at, began = clock.now(), clock.monotonic()
+        collector: ResultCollector | None = None
+        spent = Usage()
+        try:
+            runner = self._out.runners.runner_for(child.tool.card)
+            wall_clock = child.contract.budgets.wall_clock_ms
+            wall_clock_at = None if wall_clock is None else began + wall_clock / 1000
+            allowed = attempts_allowed(child.contract.execution)
+            while True:
+                collector = ResultCollector(child.tool.card.definition, self._rules.results)
+                end = await self._attempt(child, dispatch, runner, collector, (wall_clock_at, spent))
+                spent = _added(spent, collector.usage)
+                if not await self._again(child, end, allowed, stop):
+                    break
+        except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
+            self._out.recorder.anomaly("child_defect", type(error).__name__)
+            end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}", blames_target=False)
+        usage = spent if spent.total else None
+        return await self._settle(child, dispatch, end, timedelta(seconds=clock.monotonic() - began), usage)
+
+    async def _attempt(
+        self,
+        child: Child,
+        dispatch: LiveDispatch,
+        runner: Runner,
+        collector: ResultCollector,
+        spent: tuple[float | None, Usage],
+    ) -> AttemptEnd:
+        """Make one attempt, if the call is not stopped and the target's breaker lets it out."""
+        stopped = dispatch.stop_of(child.call_id).how
+        if stopped is not None:
+            return Broken(stopped, "stopped before the attempt", blames_target=False)
+        breaker = self._breaker(runner.target)
+        if not breaker.admit(self._out.clock.monotonic()):
+            return Broken(CallFailure.RUNNER_BREAKER_OPEN, f"breaker of {runner.target} is open", blames_target=False)
+        child.attempts += 1
+        if child.attempts == 1:
+            self._budget.called(self._out.clock.monotonic())
+        attempt_id = AttemptId(self._out.ids.new("attempt"))
+        child.unsaved.append(child.log.attempt(self._out.clock.now(), child.attempts, attempt_id))
+        bounds = self._bounds(child, *spent)
+        request = self._request(child, dispatch, attempt_id, bounds)
+
+        def on_status(reported: StatusReported) -> None:
+            child.status_events += 1
+            dispatch.status(child, reported.type, reported.attributes)
+
+        quarantine = Quarantine(self._out.recorder, self._rules.quarantine_after.total_seconds())
+        try:
+            attempt = Attempt(runner, collector, bounds, on_status, quarantine)
+            end = await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner)
+        finally:
+            self._out.grants.revoke(attempt_id)
+        self._tell(breaker, end)
+        return end
+
+    async def _again(self, child: Child, end: AttemptEnd, allowed: int, stop: Ending[CallFailure]) -> bool:
+        """Say whether another attempt is due, after waiting for it. Source: TN-24, SX-28."""
+        if not (isinstance(end, Broken) and end.transient) or child.attempts >= allowed or stop.settled:
+            return False
+        now = self._out.clock.monotonic()
+        if not self._budget.allow(now):
+            return False
+        pause: Ending[bool] = Ending()
+        pause.settle_at(now + self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._rules.retries)), True)
+        stop.on_settled(lambda _: pause.settle(False))
+        return await pause.wait()
+
+    async def _settle(
+        self, child: Child, dispatch: LiveDispatch, end: AttemptEnd, took: timedelta, usage: Usage | None
+    ) -> CallOutcome:
+        """Write the end down, then tell. Source: SX-21, SX-23, SX-51, PC2-FR-10."""
+        outcome = _outcome_of(child, end, took, usage)
+        now = self._out.clock.now()
+        if isinstance(end, OutOfBudget) or child.data.budget_hit:
+            which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
+            child.unsaved.append(child.log.noted(now, BUDGET_STOPPED, f"out of budget: {which}", budget=which))
+        detail = end.detail if isinstance(end, Broken) else ""
+        if outcome.outcome is Outcome.FAILED:
+            cause = str(outcome.reason)
+            child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}", detail=detail))
+        else:
+            child.unsaved.append(
+                child.log.waiting_for_merge(
+                    now,
+                    outcome.outcome,
+                    components=len(outcome.answer.components),
+                    data_unavailable=outcome.answer.data_unavailable,
+                )
+            )
+        child.unsaved.append(CallSettled(dispatch.dispatch_id, outcome, now))
+        if not await self._saved(child, dispatch.record_by):
+            outcome = _unrecorded(outcome)
+        child.outcome, child.settled_at = outcome, now
+        self._out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), took.total_seconds())
+        return outcome
+
+    async def _saved(self, child: Child, until: float) -> bool:
+        records = child.take_unsaved()
+        try:
+            async with asyncio.timeout_at(until):
+                await self._out.store.append(records)
+        except (TimeoutError, SubagentsError):
+            self._out.recorder.anomaly("outcome_unrecorded", child.child_id)
+            return False
+        child.saved(records)
+        return True
+
+    def _bounds(self, child: Child, wall_clock_at: float | None, spent: Usage) -> AttemptBounds:
+        budgets = child.contract.budgets
+        timeout = child.contract.attempt_timeout.total_seconds()
+        return AttemptBounds(
+            timeout_at=self._out.clock.monotonic() + timeout,
+            wall_clock_at=wall_clock_at,
+            idle=None if budgets.idle_timeout_ms is None else budgets.idle_timeout_ms / 1000,
+            tokens_left=None if budgets.tokens is None else budgets.tokens - spent.total,
+        )
+
+    def _request(
+        self, child: Child, dispatch: LiveDispatch, attempt_id: AttemptId, bounds: AttemptBounds
+    ) -> RunRequest:
+        claims, card = dispatch.turn.claims, child.tool.card
+        until = min(bounds.timeout_at, dispatch.settle_at)
+        return RunRequest(
+            child_id=child.child_id,
+            attempt_id=attempt_id,
+            attempt=child.attempts,
+            card=card,
+            arguments_json=dispatch.arguments_of(child.call_id),
+            context=InheritedContext(
+                principal=claims.principal,
+                episode_id=claims.episode_id,
+                turn_id=claims.turn_id,
+                locale=claims.locale,
+                location=claims.location,
+                prior_context=dispatch.request.prior_context,
+                task_prompt=dispatch.request.task_prompt,
+            ),
+            prompt_prefix=prefix_of(card.blocks, dispatch.turn.surface.flags_on),
+            prompt_suffix=suffix_of(dynamic_context_of(claims)),
+            contract_json=child.contract.to_json(),
+            grant=self._out.grants.mint(child, attempt_id),
+            timeout=timedelta(seconds=max(0.0, until - self._out.clock.monotonic())),
+        )
+
+    def _breaker(self, target: str) -> Breaker:
+        if target not in self._breakers:
+            self._breakers[target] = Breaker(self._rules.breaker)
+        return self._breakers[target]
+
+    def _tell(self, breaker: Breaker, end: AttemptEnd) -> None:
+        now = self._out.clock.monotonic()
+        if not isinstance(end, Broken):
+            breaker.succeeded()
+        elif not end.blames_target:
+            breaker.abandoned(now)
+        else:
+            breaker.failed(now)
+            if breaker.state is BreakerState.OPEN:
+                self._out.recorder.anomaly("breaker_opened", end.detail)
+
+
+def _outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | None) -> CallOutcome:
+    """Return the outcome that an end means. Source: PC2-FR-10, TN-26, DESIGN section 5."""
+    outcome, reason, answer = Outcome.SUCCEEDED, None, Answer()
+    match end:
+        case Broken(why):
+            outcome, reason = Outcome.FAILED, why
+        case OutOfBudget(answer):
+            outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
+        case Finished(answer):
+            without_data = answer.data_unavailable or child.data.forces_degraded
+            answer = Answer(answer.narration, answer.components, without_data)
+            if child.data.budget_hit:
+                outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
+            elif without_data:
+                outcome, reason = Outcome.DEGRADED, CallFailure.DATA_UNAVAILABLE
+    return CallOutcome(
+        call_id=child.call_id,
+        tool_name=child.tool.name,
+        sub_agent_id=child.slot,
+        child_id=child.child_id,
+        emission_index=child.step_idx,
+        outcome=outcome,
+        reason=reason,
+        answer=answer,
+        attempts=child.attempts,
+        duration=took,
+        usage=usage,
+    )
+
+
+def _unrecorded(outcome: CallOutcome) -> CallOutcome:
+    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given."""
+    return CallOutcome(
+        call_id=outcome.call_id,
+        tool_name=outcome.tool_name,
+        sub_agent_id=outcome.sub_agent_id,
+        child_id=outcome.child_id,
+        emission_index=outcome.emission_index,
+        outcome=Outcome.FAILED,
+        reason=CallFailure.RECORD_UNAVAILABLE,
+        attempts=outcome.attempts,
+        duration=outcome.duration,
+        usage=outcome.usage,
+    )
+
+
+def _added(spent: Usage, more: Usage | None) -> Usage:
+    if more is None:
+        return spent
+    return Usage(spent.input_tokens + more.input_tokens, spent.output_tokens + more.output_tokens)

@@ -1,0 +1,123 @@
+"""The parent's verdict on a child: integration decides, then the child is closed (SX-25, SX-30, SX-34).
+
+`close_events` prepares; who calls makes the events durable. Preparing twice is prevented by the child's own state.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.errors import ChildClosed, UnknownChild
+from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS
+from sidecar.core.executing.records import Record
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import ChildId, Slot
+from sidecar.operations.children import Child
+from sidecar.operations.endings import outlive
+from sidecar.operations.open_child import put_on_record
+from sidecar.operations.requests import CloseChildRequest, Integration, Verdict
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.run_child import Outside
+from sidecar.operations.turns import Turn, Turns
+
+ANSWERED = (Outcome.SUCCEEDED, Outcome.DEGRADED)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSummary:
+    """The end state of one child."""
+
+    child_id: ChildId
+    sub_agent_id: Slot
+    step_idx: int
+    final_status: str
+    close_reason: str
+
+
+def integrate(child: Child, integration: Integration, now: datetime) -> None:
+    """Apply a verdict to a child whose work has ended and close it; the events are left unsaved.
+
+    Raises:
+        ChildClosed: the child still runs.
+    """
+    if child.outcome is None:
+        raise ChildClosed("the child is still running; cancel its call first", metadata={"child_id": child.child_id})
+    reason = "execution_failed"
+    if child.log.state is ExecutionState.WAITING_FOR_MERGE:
+        accepted = child.outcome.outcome in ANSWERED and integration.verdict is not Verdict.REJECTED
+        if accepted:
+            child.log.integrated()
+        else:
+            why = integration.reason or "rejected by the parent"
+            child.unsaved.append(child.log.integration_failed(now, why))
+        reason = "integrated" if accepted else "integration_failed"
+    _close(child, now, reason)
+
+
+def close_unintegrated(child: Child, now: datetime, reason: str) -> None:
+    """Close a child that nobody gave a verdict on; what waits for the parent has failed to be integrated."""
+    if child.log.state is ExecutionState.WAITING_FOR_MERGE:
+        child.unsaved.append(child.log.integration_failed(now, reason))
+    _close(child, now, reason)
+
+
+def summary_of(child: Child) -> ChildSummary:
+    """Return the end state of a closed child, or what it would be if it were closed as it is."""
+    return ChildSummary(child.child_id, child.slot, child.step_idx, final_status_of(child), child.close_reason)
+
+
+def final_status_of(child: Child) -> str:
+    """Return `completed` or `failed`. Source: SX-47."""
+    return COMPLETED_STATUS if child.integrated else FAILED_STATUS
+
+
+def child_named(turn: Turn, child_id: ChildId) -> Child:
+    """Return a child of the turn. Raises `UnknownChild`."""
+    child = turn.children.get(child_id)
+    if child is None:
+        raise UnknownChild("the turn has no child with that child_id", metadata={"child_id": child_id})
+    return child
+
+
+def _close(child: Child, now: datetime, reason: str) -> None:
+    child.integrated = child.log.state is ExecutionState.COMPLETED
+    child.close_reason = reason
+    child.unsaved.append(child.log.closed(now, reason))
+
+
+class CloseChild:
+    """The operation: a verdict on one child before the turn ends. Safe to repeat with the same verdict."""
+
+    def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+        self._turns = turns
+
+    async def __call__(self, request: CloseChildRequest) -> ChildSummary:
+        """Close the child.
+
+        Raises:
+            UnknownChild, ChildClosed (still running, or closed with another verdict), StoreUnavailable.
+        """
+        turn = self._turns.of_token(request.surface_token)
+        child = child_named(turn, request.integration.child_id)
+        if child.log.state is not ExecutionState.CLOSED:
+            turn.refuse_if_over()
+            integrate(child, request.integration, self._out.clock.now())
+            child.verdict = request.integration
+        elif child.verdict != request.integration:
+            raise ChildClosed(
+                "the child was closed with another verdict, or at the end of the turn",
+                metadata={"child_id": child.child_id, "close_reason": child.close_reason},
+            )
+        await outlive(self._out.spawner, self._save(child), f"close {child.child_id}")
+        return summary_of(child)
+
+    async def _save(self, child: Child) -> None:
+        records: tuple[Record, ...] = tuple(child.take_unsaved())
+        until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await put_on_record(self._out.store, records, until)
+        if refused is not None:
+            raise refused
+        child.saved(records)

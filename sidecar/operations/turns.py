@@ -1,0 +1,155 @@
+"""The turns that are open here, and how one is found again from its surface token."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unseal
+from sidecar.core.definitions.card import Card
+from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.routing_record import RoutedCall
+from sidecar.core.errors import AdmissionRefused, SubagentsError, SurfaceTokenExpired, TurnEnded
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import ChildId, Digest, DispatchId, TurnId
+from sidecar.operations.children import Child
+from sidecar.operations.endings import Ending
+from sidecar.operations.ports import Clock, Definitions
+from sidecar.operations.turn_lanes import TurnLanes
+
+if TYPE_CHECKING:
+    from sidecar.operations.end_turn import TurnClosed
+    from sidecar.operations.live_dispatch import LiveDispatch
+
+
+@dataclass(slots=True)
+class Turn:
+    """One open turn.
+
+    Attributes:
+        claims, token: as signed at bind.
+        next_step: emission index of the next call.
+        reap_at: of the loop's clock.
+        closing: set while and after the turn is being ended.
+        closing_request: what it is ended with; None by the reaper.
+        prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
+            appends the same.
+        closed: how it ended, once that is on record.
+    """
+
+    claims: SurfaceClaims
+    token: str
+    surface: Surface
+    reap_at: float
+    bind_request: object = None
+    next_step: int = 0
+    lanes: TurnLanes = field(default_factory=TurnLanes)
+    dispatches: dict[DispatchId, "LiveDispatch"] = field(default_factory=dict)
+    children: dict[ChildId, Child] = field(default_factory=dict)
+    routed: list[RoutedCall] = field(default_factory=list)
+    intents: list[IntentReport] = field(default_factory=list)
+    overhead: timedelta = timedelta(0)
+    closing: "Ending[TurnClosed | SubagentsError] | None" = None
+    closing_request: object = None
+    prepared: "TurnClosed | None" = None
+    closing_records: list[Record] = field(default_factory=list)
+    closed: "TurnClosed | None" = None
+
+    @property
+    def turn_id(self) -> TurnId:
+        """Which turn."""
+        return self.claims.turn_id
+
+    def refuse_if_over(self) -> None:
+        """Raise `TurnEnded` once the turn is being ended."""
+        if self.closing is not None:
+            raise TurnEnded("the turn has ended; bind a new one", metadata={"turn_id": self.turn_id})
+
+
+class Turns:
+    """The open turns of this process, and for a while the ended ones."""
+
+    def __init__(self, clock: Clock, definitions: Definitions, keys: SigningKeys, most: int) -> None:
+        """Begin with none."""
+        self._clock = clock
+        self._definitions = definitions
+        self._keys = keys
+        self._most = most
+        self._turns: dict[TurnId, Turn] = {}
+
+    def __iter__(self) -> Iterator[Turn]:
+        """Return the turns in order of binding; a copy, so that turns may come and go meanwhile."""
+        return iter(list(self._turns.values()))
+
+    @property
+    def open(self) -> int:
+        """How many have not ended."""
+        return sum(1 for turn in self._turns.values() if turn.closed is None)
+
+    def known(self, turn_id: TurnId) -> Turn | None:
+        """Return a turn by id, open or ended, if it is kept here."""
+        return self._turns.get(turn_id)
+
+    def add(self, turn: Turn) -> None:
+        """Keep a turn. Raises `AdmissionRefused` if there are as many as allowed."""
+        if self.open >= self._most:
+            raise AdmissionRefused(
+                f"{self._most} turns are open already; end some, or raise dispatch.admission.turns",
+                metadata={"limit": str(self._most)},
+                retry_after=timedelta(seconds=1),
+            )
+        self._turns[turn.turn_id] = turn
+
+    def forget(self, turn: Turn) -> None:
+        """Drop a turn."""
+        self._turns.pop(turn.turn_id, None)
+
+    def of_token(self, token: str) -> Turn:
+        """Return the turn a token belongs to, rebuilding it from kept definitions if this process has not seen it.
+
+        Raises:
+            SurfaceTokenInvalid: not one of this deployment's.
+            SurfaceTokenExpired: too old, or the definitions are not kept here.
+        """
+        claims = unseal(token, self._keys)
+        known = self._turns.get(claims.turn_id)
+        if known is not None:
+            if known.token != token:
+                raise SurfaceTokenExpired("the turn was bound again with other contents; use the newest token")
+            return known
+        left = claims.expires_at - self._clock.now()
+        if left <= timedelta(0):
+            raise SurfaceTokenExpired("the surface token has expired; bind the turn again")
+        turn = Turn(claims, token, self._surface_of(claims), self._clock.monotonic() + left.total_seconds())
+        self.add(turn)
+        return turn
+
+    def _surface_of(self, claims: SurfaceClaims) -> Surface:
+        tools = tuple(surface_tool(slot, self._card(digest)) for slot, digest in claims.tools)
+        versions = claims.versions
+        cohort = Cohort(
+            agent_definition_version=versions[0],
+            prompt_block_registry_version=versions[1],
+            xml_prompt_component_registry_version=versions[2],
+            active_feature_flags=claims.flags,
+            experiment_arm_assignment=claims.arm,
+            active_sub_agents=tuple(tool.slot for tool in tools),
+        )
+        candidates = tuple(
+            Candidate(slot, definition_id, CandidateVerdict(verdict))
+            for slot, definition_id, verdict in claims.candidates
+        )
+        rules = BindingRules(claims.fan_out_cap, claims.max_dispatches)
+        return surface_of(self._card(claims.orchestrator_digest), tools, candidates, cohort, rules)
+
+    def _card(self, digest: Digest) -> Card:
+        card = self._definitions.card_by_digest(digest)
+        if card is None:
+            raise SurfaceTokenExpired(
+                "this process does not hold a definition that the turn was bound to; bind the turn again",
+                metadata={"digest": digest},
+            )
+        return card
