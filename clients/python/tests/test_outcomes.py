@@ -2,6 +2,7 @@ import pytest
 
 from subagents_client import Axis, CallFailure, CallOutcome, CallStatus, Component, DispatchResult, Outcome
 from subagents_client.outcomes import SENTENCES
+from tests.support.requirement import requirement
 
 
 def outcome(kind: Outcome, narration: str = "", **more: object) -> CallOutcome:
@@ -23,6 +24,7 @@ def test_an_answer_is_told_as_it_is_and_without_component_data() -> None:
     assert outcome(Outcome.SUCCEEDED, "Two offers.", components=[card]).tool_message() == "Two offers."
 
 
+@requirement("PC2-T-27")
 def test_only_missing_data_is_called_missing_data() -> None:
     """A budget that ran out is something else."""
     without_data = outcome(Outcome.DEGRADED, "One offer.", data_unavailable=True).tool_message()
@@ -43,6 +45,7 @@ def test_every_end_has_words_and_none_has_codes(kind: Outcome) -> None:
     assert kind.name not in words
 
 
+@requirement("PC2-D-38")
 def test_a_failure_is_told_in_the_sidecars_neutral_sentence() -> None:
     """Not the reason's name."""
     status = CallStatus(CallFailure.ATTEMPT_TIMEOUT, Axis.EXECUTION, "This took too long.")

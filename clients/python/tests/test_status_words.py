@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from subagents_client import StatusRenderer, StatusUpdate
 from subagents_client.status_words import ENGLISH
+from tests.support.requirement import requirement
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -17,6 +18,7 @@ def update(kind: str, attributes: Mapping[str, str] | None = None, agents: Seque
     return StatusUpdate(1, NOW, "call-1", kind, agents, 1, attributes or {})
 
 
+@requirement("PC1-D-15")
 def test_an_update_becomes_a_line_with_its_attributes() -> None:
     """Built-in English."""
     assert StatusRenderer().words(update("searching_offers", {"store": "Target"})) == "Looking for offers at Target…"
@@ -37,6 +39,7 @@ def test_several_sub_agents_get_a_line_without_attributes() -> None:
     assert words == "Looking for offers…"
 
 
+@requirement("PC2-T-31")
 def test_a_type_without_words_gives_none() -> None:
     """Never the identifier itself."""
     assert StatusRenderer().words(update("reticulating_splines")) is None

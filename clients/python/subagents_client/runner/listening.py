@@ -52,7 +52,7 @@ class Listener:
 async def listening(
     target: str,
     service: str,
-    handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]],
+    handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]",
     *,
     allow_remote: bool,
 ) -> AsyncIterator[Listener]:

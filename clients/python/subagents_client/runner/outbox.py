@@ -23,6 +23,9 @@ class Outbox:
         self._room = asyncio.Event()
         self._room.set()
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     async def put(self, report: runner_pb2.RunResponse) -> None:
         """Add a report once there is room."""
         while len(self._waiting) >= MOST_WAITING:
