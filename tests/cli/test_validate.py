@@ -67,7 +67,7 @@ def test_the_three_required_blocks_lead_every_prompt_without_being_declared() ->
     assert agents["rewards"]["prompt_blocks"][3:] == ["persona-rewards", "instructions-rewards", "safety-financial"]
 
 
-@requirement("PC1-FR-1g")
+@requirement("PC1-FR-1g", "PC1-T-4", "PC1-D-19")
 def test_blocks_stand_in_the_order_in_which_they_are_listed(tmp_path: Path) -> None:
     """A format block listed between two others is not moved to its category."""
     files = {
@@ -111,7 +111,7 @@ def test_listing_sub_agents_makes_an_orchestrator_and_the_role_does_not(
     assert counted in printed(root)[1]
 
 
-@requirement("PC1-FR-1f", "PC1-FR-1i")
+@requirement("PC1-FR-1f", "PC1-FR-1i", "PC1-T-3")
 def test_tools_are_resolved_by_id_and_tuning_takes_its_three_keys(tmp_path: Path) -> None:
     """All three tuning keys are accepted, the tools are listed in order."""
     tuning = "tuning: {max_output_tokens: 100, reasoning_effort: low, text_verbosity: medium}"
@@ -119,6 +119,79 @@ def test_tools_are_resolved_by_id_and_tuning_takes_its_three_keys(tmp_path: Path
 
     assert printed(root)[0] == 0
     assert agents_of(root)["shop"]["tools"] == ["search_offers", "render_offer_card"]
+
+
+@requirement("PC1-T-19")
+def test_a_missing_required_block_is_rejected_at_load_time(tmp_path: Path) -> None:
+    """Each of the three in turn; nobody declares them, so only the assembled prompt can lack them."""
+    for name in ("persona-fetch-assistant", "format-conversational", "safety-base"):
+        root = write(tmp_path / name, {f"{BLOCKS}/platform/{name}.yaml": None})
+
+        code, text = printed(root)
+
+        assert code == 1
+        assert text.splitlines()[0] == f'{BLOCKS}: the required prompt block "{name}" is missing'
+
+
+@requirement("PC1-D-33", "PC1-D-34", "PC1-D-37", "PC1-D-48")
+def test_a_block_says_its_kind_and_owner_and_the_platforms_are_the_platforms(tmp_path: Path) -> None:
+    """Each of the six kinds loads, another does not; capabilities are XML; every block names its owner."""
+    kinds = ("persona", "instructions", "capabilities", "safety", "format", "context")
+    text = "type: {}\nname: {}\nowner: shop\ninstructions: <can_do>Find.</can_do><cannot_do>Buy.</cannot_do>\n"
+    files = {f"{BLOCKS}/shop/{kind}.yaml": text.format(kind, f"{kind}-x") for kind in kinds}
+
+    assert printed(write(tmp_path, files))[0] == 0
+    for refused in (
+        "a block of no known type",
+        "capabilities without can and cannot",
+        "a required block in a vertical's hands",
+        "a block without owner",
+    ):
+        assert EXPECTED[refused][-1] == "invalid: 1 error, 0 warnings"
+
+
+@requirement("PC1-D-39", "PC1-D-40")
+def test_a_vertical_may_list_platform_blocks_and_nobody_gets_them_unasked(tmp_path: Path) -> None:
+    """`safety-financial` and `context-location-aware` are written once and stand only where they are listed."""
+    agents = agents_of(EXAMPLE)
+
+    using = {name for name, agent in agents.items() if "safety-financial" in agent["prompt_blocks"]}
+    locating = {name for name, agent in agents.items() if "context-location-aware" in agent["prompt_blocks"]}
+
+    assert (using, locating) == ({"rewards"}, {"shop"})
+
+
+@requirement("PC1-D-9")
+def test_an_orchestrator_is_written_like_any_other_entry() -> None:
+    """The example's: a tool of its own, its own blocks after the injected ones, and a list of sub-agents."""
+    concierge = agents_of(EXAMPLE)["concierge"]
+
+    assert concierge["tools"] == ["llm_feedback"]
+    own = concierge["prompt_blocks"][3:6]
+    assert own == ["persona-orchestrator", "instructions-routing", "instructions-prior-context-generation"]
+    assert concierge["sub_agents"] == ["shop", "rewards", "support"]
+
+
+@requirement("PC1-D-1", "PC1-D-5", "PC1-D-6")
+@pytest.mark.parametrize("field", ["memory", "skills", "instructions", "system_prompt"])
+def test_an_entry_refers_to_registries_and_holds_nothing_else(field: str, tmp_path: Path) -> None:
+    """No memory keys, no bundle of skills, no prompt of its own: an unknown field is refused."""
+    code, text = printed(write(tmp_path, {}, ("[persona-shop]", f"[persona-shop]\n    {field}: [x]")))
+
+    assert code == 1
+    assert text.startswith(f'{CONFIG}:31: agents.shop.{field}: unknown field "{field}"')
+
+
+@requirement("PC1-FR-1d")
+@pytest.mark.parametrize("role", ["orchestrator", "external-wrapper", "internal-helper"])
+def test_two_entries_that_differ_in_role_only_come_out_the_same(role: str, tmp_path: Path) -> None:
+    """But for their identity: `role` is part of what the entry says, and decides nothing."""
+    own = {"digest": "", "commit": ""}
+
+    native = agents_of(write(tmp_path / "native"))["shop"]
+    other = agents_of(write(tmp_path / "other", {}, ("role: native", f"role: {role}")))["shop"]
+
+    assert native | own == other | own
 
 
 @requirement("PC1-AC-5")
@@ -144,7 +217,6 @@ def test_editing_one_block_changes_every_agent_that_uses_it_and_no_other(tmp_pat
     assert all(everybody[name]["digest"] != before[name]["digest"] for name in before)
 
 
-@requirement("PF1-NFR-5b", "PC1-D-47")
 def test_a_deprecated_entry_stays_and_is_marked(tmp_path: Path) -> None:
     """`status: deprecated` says the same as `deprecated: true`."""
     by_status = agents_of(write(tmp_path, {}, ("[persona-shop]", "[persona-shop]\n    status: deprecated")))

@@ -71,7 +71,6 @@ def test_in_a_plain_directory_the_commit_is_the_digest() -> None:
     assert card.digest.startswith("sha256:")
 
 
-@requirement("PC1-D-35")
 def test_version_labels_change_with_what_they_label_and_with_nothing_else() -> None:
     """A plain block changes two labels, a capabilities block all three, a tool only the definitions'."""
     configuration = Configuration()

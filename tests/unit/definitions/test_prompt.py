@@ -3,7 +3,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.core.definitions.prompt import AssembledPrompt, DynamicContext, assemble
@@ -51,6 +51,7 @@ def test_a_gated_block_is_there_only_where_its_flag_is_on() -> None:
 
 
 @requirement("PC1-D-20", "PC1-D-22")
+@settings(deadline=None)
 @given(location=ANY_TEXT, user_id=ANY_TEXT, locale=ANY_TEXT, date=st.dates())
 def test_nothing_about_the_user_gets_into_the_prefix(
     location: str, user_id: str, locale: str, date: datetime.date
@@ -67,6 +68,7 @@ def test_nothing_about_the_user_gets_into_the_prefix(
     assert canary in assembled.suffix
 
 
+@settings(deadline=None)
 @given(location=ANY_TEXT, user_id=ANY_TEXT, locale=ANY_TEXT)
 def test_no_value_can_end_its_line_or_the_section(location: str, user_id: str, locale: str) -> None:
     """Line breaks of every kind, quotes, tags and control characters stay inside their own quotes."""
