@@ -76,6 +76,9 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     """Build every operation.
 
     Args:
+        rules: what the operator decided.
+        keys: sign surface tokens and grants.
+        ports: everything from outside.
         grants: given where an in-process runner has to share it; else a new one.
     """
     grants = grants or GrantTable(keys)

@@ -77,6 +77,8 @@ class CallTool:
 
         Args:
             grant: of the running attempt.
+            tool_id: exactly one of the contract's tools.
+            arguments_json: must fit the tool's schema.
             time_left: until the caller's deadline; None if it set none.
 
         Raises:

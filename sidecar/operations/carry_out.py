@@ -30,6 +30,7 @@ class CarryOut:
         """Run what is to run, then tell everybody.
 
         Args:
+            dispatch: accepted, and open on record.
             begun: the children that are on record already, by call.
         """
         if not dispatch.plan.run:

@@ -65,6 +65,7 @@ class DispatchCalls:
         """Begin a dispatch, or find the one that the same request began.
 
         Args:
+            request: checked for form already.
             time_left: until the client's deadline; None if it set none.
 
         Returns when the children that start at once are on record.

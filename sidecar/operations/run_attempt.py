@@ -114,7 +114,9 @@ class Attempt:
         """Run to whichever end comes first.
 
         Args:
+            request: what the runner gets.
             stop: settled from outside to stop the whole call (cancel, join deadline, end of turn).
+            spawner: owns the task that reads the runner.
         """
         self._watch_the_clock()
         stop.on_settled(lambda reason: self._end(Broken(reason, "stopped", blames_target=False)))

@@ -38,6 +38,7 @@ def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
     """Return the orchestrator's card.
 
     Args:
+        catalogue: the configuration.
         wanted: definition id; empty means the only one there is.
 
     Raises:

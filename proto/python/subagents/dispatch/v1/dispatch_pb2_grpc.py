@@ -128,7 +128,8 @@ class DispatchServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CancelCall(self, request, context):
-        """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, `CALL_CANCELLED`.
+        """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
+        `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
 
         Safe to repeat: a call that has settled already is left as it is.
         Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`.

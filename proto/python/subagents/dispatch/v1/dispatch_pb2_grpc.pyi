@@ -50,7 +50,8 @@ class DispatchServiceStub:
     Errors: `UNKNOWN_DISPATCH`, `SURFACE_TOKEN_INVALID`, `INVALID_REQUEST`.
     """
     CancelCall: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.CancelCallRequest, _dispatch_pb2.CancelCallResponse]
-    """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, `CALL_CANCELLED`.
+    """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
+    `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
 
     Safe to repeat: a call that has settled already is left as it is.
     Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`.
@@ -136,7 +137,8 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dispatch_pb2.CancelCallRequest,
         context: _aio.ServicerContext[_dispatch_pb2.CancelCallRequest, _abc.Awaitable[_dispatch_pb2.CancelCallResponse]],
     ) -> _abc.Awaitable[_dispatch_pb2.CancelCallResponse]:
-        """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, `CALL_CANCELLED`.
+        """Cancels one call of a running dispatch; its siblings go on. Its outcome is `OUTCOME_FAILED`, or
+        `OUTCOME_NOT_STARTED` if it was still waiting, with reason `CALL_CANCELLED`.
 
         Safe to repeat: a call that has settled already is left as it is.
         Errors: `UNKNOWN_DISPATCH`, `UNKNOWN_CALL`, `SURFACE_TOKEN_INVALID`.
