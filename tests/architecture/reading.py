@@ -4,6 +4,7 @@ import ast
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -95,6 +96,7 @@ def _is_below(path: Path, folders: tuple[str, ...]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
+@cache
 def _parsed(path: Path, root: Path) -> Module:
     relative = path.relative_to(root)
     text = path.read_text(encoding="utf-8")
