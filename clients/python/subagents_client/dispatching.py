@@ -177,9 +177,9 @@ class DispatchStream:
         return self._frames
 
     def _take(self, frame: dispatch_pb2.DispatchFrame) -> None:
+        before = (self._stage, self._sequence)
         self._stage = Stage.ACCEPTED
         self._lost = None
-        self._failures = 0
         if self.snapshot is None and frame.HasField("snapshot"):
             self.snapshot = translate.snapshot(frame.snapshot)
         for message in frame.events:
@@ -190,6 +190,8 @@ class DispatchStream:
             self._sequence = newest
             if event is not None:
                 self._pending.append(event)
+        if (self._stage, self._sequence) != before:
+            self._failures = 0  # a stream that breaks again and again without anything new is asked ever more slowly
         if frame.HasField("result"):
             self._end = translate.result(self.dispatch_id, frame.result)
             self._let_go()

@@ -47,6 +47,8 @@ class StatusRenderer:
         self._words: dict[str, dict[str, Sequence[str]]] = {DEFAULT_LOCALE: dict(ENGLISH)}
         self._default = _normal(default_locale)
         for locale, by_type in (templates or {}).items():
+            if not isinstance(by_type, Mapping):
+                raise ValueError(f"{locale}: must be a table of types and their templates")
             words = self._words.setdefault(_normal(locale), {})
             for kind, given in by_type.items():
                 words[kind] = _checked(locale, kind, given)

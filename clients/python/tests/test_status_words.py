@@ -94,6 +94,15 @@ def test_a_template_with_more_than_names_in_braces_is_refused(template: object) 
         StatusRenderer({"en": {"searching_offers": template}})  # type: ignore[dict-item]  # what a file may hold
 
 
+def test_a_file_with_something_else_than_tables_is_refused(tmp_path: Path) -> None:
+    """A type without its locale."""
+    path = tmp_path / "words.toml"
+    path.write_text('searching_offers = "Looking…"', encoding="utf-8")
+
+    with pytest.raises(ValueError, match="must be a table"):
+        StatusRenderer.from_toml(path)
+
+
 def test_an_attribute_is_shown_as_one_short_line() -> None:
     """Line breaks, control characters and direction marks do not reach the user."""
     words = StatusRenderer().words(update("searching_offers", {"store": "A\nB\x1b[31m\u202eC" + "x" * 500}))
