@@ -149,7 +149,7 @@ class CloseWaits(StraightConnector):
     async def close(self) -> None:
         """Wait for ever if something runs."""
         if self.running:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         await super().close()
 
 

@@ -155,7 +155,7 @@ class Clings(MemoryFlags):
         """Take a cancellation for nothing."""
         while self._fault is FlagFault.HANG:
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 if self.closing:
                     raise
@@ -183,7 +183,7 @@ class CloseWaits(MemoryFlags):
     async def close(self) -> None:
         """Wait while the source hangs."""
         if self._fault is FlagFault.HANG:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
 
 
 class ClosesOnce(MemoryFlags):

@@ -142,7 +142,7 @@ class Clings(StraightRunner):
             async for event in super().run(request):
                 yield event
         except asyncio.CancelledError:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
 
 
 class LeavesTheAgentRunning(StraightRunner):
@@ -213,7 +213,7 @@ class CloseWaits(StraightRunner):
     async def close(self) -> None:
         """Wait for ever if something runs."""
         if self.running:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         await super().close()
 
 
