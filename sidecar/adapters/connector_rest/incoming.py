@@ -51,7 +51,7 @@ async def _body(response: httpx.Response, max_bytes: int) -> bytes | EnricherRef
     declared = response.headers.get("content-length", "0")
     if declared.isascii() and declared.isdigit() and int(declared) > max_bytes:
         return EnricherRefused(RefusalKind.TOO_LARGE)
-    unpack = _Gunzip() if encoding == "gzip" else None
+    unpack = Gunzip() if encoding == "gzip" else None
     body = bytearray()
     async for piece in response.aiter_raw():
         part = piece if unpack is None else unpack.feed(piece, max_bytes - len(body))
@@ -65,7 +65,7 @@ async def _body(response: httpx.Response, max_bytes: int) -> bytes | EnricherRef
     return bytes(body)
 
 
-class _Gunzip:
+class Gunzip:
     """Decompresses piece by piece, never far past the room that is left: a bomb is noticed, not unpacked."""
 
     def __init__(self) -> None:

@@ -20,18 +20,14 @@ def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _no_constant(_name: str) -> Any:
-    raise _Ambiguous
-
-
-_INSIDE: Final = json.JSONDecoder(object_pairs_hook=_members_once, parse_constant=_no_constant)
+_INSIDE: Final = json.JSONDecoder(object_pairs_hook=_members_once)
 
 
 def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) -> str | None:
     """Return the payload's JSON text, unchanged, if it is unambiguous and fits `schema`; else None.
 
-    Refused: duplicate keys at any depth, NaN and infinite numbers, half surrogate pairs, integers of thousands of
-    digits, more than `max_depth` levels.
+    Refused: duplicate keys at any depth, infinite numbers, integers of thousands of digits, more than `max_depth`
+    levels. `scan` has already refused what is no JSON at all, NaN and half surrogate pairs among it.
     """
     text = bytes(payload).decode("utf-8")
     try:
@@ -49,23 +45,14 @@ def _is_plain(value: Any, max_depth: int) -> bool:
         inner: list[Any] = []
         for each in level:
             if isinstance(each, dict):
-                inner.extend(each.keys())
                 inner.extend(each.values())
             elif isinstance(each, list):
                 inner.extend(each)
-            elif not _is_plain_scalar(each):
+            elif isinstance(each, float) and not math.isfinite(each):
                 return False
         if any(isinstance(each, dict | list) for each in level):
             depth += 1
         if depth > max_depth:
             return False
         level = inner
-    return True
-
-
-def _is_plain_scalar(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, str):
-        return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
     return True

@@ -6,7 +6,7 @@ over the validators whose schema text is unchanged.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jsonschema_rs
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from sidecar.core.definitions.card import ToolEntry
 from sidecar.core.envelopes.versions import major_of
 from sidecar.core.identifiers import ToolId
+from sidecar.core.json_schemas import canonical_text
 
 
 class TypingKey(NamedTuple):
@@ -109,10 +110,10 @@ def _schema_of_tool(
     if major_of(tool.version) is None:
         return RegistryProblem(tool.id, f"Tool {tool.id!r}: version {tool.version!r} is not semver, e.g. 1.0.0.")
     try:
-        text = _canonical(tool.payload_schema)
+        text = canonical_text(tool.payload_schema)
         if text not in compiled:
             compiled[text] = _compile(text)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, RecursionError, msgspec.MsgspecError):
         return RegistryProblem(
             tool.id,
             f"Tool {tool.id!r}: payload_schema is not a JSON schema that can be compiled offline; "
@@ -131,19 +132,6 @@ def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | Re
         message = f"Tools {known.declared_by!r} and {other.declared_by!r} expect different major versions of {where}."
         return RegistryProblem(other.declared_by, message)
     return known
-
-
-def _canonical(schema: Mapping[str, Any]) -> str:
-    return msgspec.json.encode(_plain(schema), order="sorted").decode()
-
-
-def _plain(value: Any) -> Any:
-    """Return `value` with plain dicts and lists: definitions hold read-only mappings and tuples."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def _compile(text: str) -> jsonschema_rs.Validator:

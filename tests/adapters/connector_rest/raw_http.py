@@ -20,9 +20,11 @@ class RawServer:
         self.received = asyncio.Event()
         self.ended = asyncio.Event()
         self.address = ""
+        self._handlers: list[asyncio.Task[None] | None] = []
 
     async def serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
+        self._handlers.append(asyncio.current_task())
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             length = next(
@@ -38,6 +40,11 @@ class RawServer:
             return
         finally:
             writer.close()
+
+    async def finish(self) -> None:
+        """Let go of held connections and wait for every handler."""
+        self.ended.set()
+        await asyncio.gather(*(task for task in self._handlers if task is not None))
 
 
 def http_reply(body: bytes, *headers: str, status: str = "200 OK", length: int | None = None) -> bytes:
@@ -57,6 +64,6 @@ async def raw_server(reply: bytes, *, hold: bool = False) -> AsyncIterator[RawSe
     try:
         yield state
     finally:
-        state.ended.set()
         server.close()
+        await state.finish()
         await server.wait_closed()

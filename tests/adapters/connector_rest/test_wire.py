@@ -6,10 +6,12 @@ import json
 import logging
 import zlib
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
 from sidecar.adapters.connector_rest import problem_with_endpoint
+from sidecar.adapters.connector_rest.incoming import Gunzip
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, RefusalKind
 from tests.adapters.connector_rest.calling import call, connecting
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server
@@ -60,6 +62,11 @@ async def test_an_answer_is_taken_whole_and_within_the_limit_or_not_at_all(
         assert isinstance(got, EnricherRefused)
     else:
         assert got == (expected if isinstance(expected, EnricherAnswer) else EnricherRefused(expected))
+
+
+def test_a_bomb_is_noticed_without_being_unpacked() -> None:
+    """10 MB behind 10 KB, with room for 100 bytes: one byte more than that comes out, so that it shows."""
+    assert Gunzip().feed(gzip.compress(b" " * 10_000_000), 100) == b" " * 101
 
 
 async def test_a_redirect_is_not_followed() -> None:
@@ -113,6 +120,27 @@ async def test_a_call_without_principal_is_not_sent() -> None:
 
     assert got == EnricherRefused(RefusalKind.MISSING_PRINCIPAL)
     assert server.requests == []
+
+
+async def test_no_header_but_the_trace_context_is_passed_on() -> None:
+    """Trace headers of every kind: `baggage`, and one that would name another user, stay here."""
+    offered = {"traceparent": "00-1", "tracestate": "a=1", "baggage": "user=ada", "x-ccs-on-behalf-of": "user-mallory"}
+    async with raw_server(http_reply(b"{}")) as server, connecting() as connector:
+        await connector.enrich(call(server.address, trace_headers=offered))
+
+    (request,) = server.requests
+    assert b"traceparent: 00-1\r\ntracestate: a=1\r\n" in request
+    assert b"baggage" not in request
+    assert b"mallory" not in request
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+async def test_a_call_without_time_left_ends_as_a_timeout(seconds: int) -> None:
+    """The service would answer at once, but the turn's time is over."""
+    async with raw_server(http_reply(b"{}")) as server, connecting() as connector:
+        got = await connector.enrich(call(server.address, timeout=timedelta(seconds=seconds)))
+
+    assert got == EnricherRefused(RefusalKind.TIMEOUT)
 
 
 async def test_a_header_value_with_a_line_break_is_left_out() -> None:

@@ -1,5 +1,6 @@
 """From the tool registry to compiled payload schemas."""
 
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -58,8 +59,8 @@ BAD = [
     ({"payload_schema": {"pattern": "("}}, "not a JSON schema"),
     ({"payload_schema": {"pattern": "(?=a)b"}}, "not a JSON schema"),
     ({"payload_schema": {"$ref": "http://127.0.0.1:9/schema.json"}}, "not a JSON schema"),
-    ({"payload_schema": {"$ref": "file:///etc/hostname"}}, "not a JSON schema"),
     ({"payload_schema": {"const": object()}}, "not a JSON schema"),
+    ({"payload_schema": {"maximum": float("nan")}}, "not a JSON schema"),
     ({"version": "1"}, "is not semver"),
 ]
 
@@ -71,6 +72,17 @@ def test_a_tool_whose_schema_cannot_be_used_is_reported(changes: dict[str, Any],
 
     assert problem.tool_id == "bad"
     assert message in problem.message
+    assert registry.schemas == {}
+
+
+def test_a_schema_cannot_read_a_file(tmp_path: Path) -> None:
+    """A `$ref` to a file that exists and is a schema: still refused, for it would be outside the configuration."""
+    outside = tmp_path / "schema.json"
+    outside.write_text('{"type": "object"}')
+
+    registry, (problem,) = build_typing_registry([tool(payload_schema={"$ref": outside.as_uri()})])
+
+    assert "not a JSON schema" in problem.message
     assert registry.schemas == {}
 
 
