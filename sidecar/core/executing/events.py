@@ -101,7 +101,9 @@ class ChildLog:
         return self._event(at, WAITING_FOR_MERGE, f"{outcome}, waits for the parent", outcome=outcome, **details)
 
     def failed(self, at: datetime, cause: str, summary: str, **details: Any) -> ChildEvent:
-        """The work itself failed. Source: SX-23."""
+        """The work itself failed; a result the parent cannot use is `integration_failed`. Source: SX-23, SX-43."""
+        if self.state is ExecutionState.WAITING_FOR_MERGE:
+            raise ChildClosed("the work is through already; only its integration can fail now")
         self.state = moved(self.state, ExecutionState.FAILED)
         return self._event(at, FAILED, summary, cause=cause, **details)
 

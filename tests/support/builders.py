@@ -1,0 +1,68 @@
+"""Small cards, catalogues and surfaces for tests, with everything a test does not care about filled in."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sidecar.core.binding.bind import BindingRules, bind
+from sidecar.core.binding.flags import FlagValue
+from sidecar.core.binding.surface import Surface
+from sidecar.core.definitions.card import AgentDefinition, Card, Catalogue, Limits, ModelEntry, Role
+from sidecar.core.definitions.digesting import digest_of_card
+from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Slot, Vertical
+
+MODEL = ModelEntry(ModelId("small"), "small-1", context_window=100_000)
+
+
+class FixedFlags:
+    """Flags that are what a test says; everything else is off."""
+
+    def __init__(self, on: Sequence[str] = (), unreachable: Sequence[str] = ()) -> None:
+        """Keep the names."""
+        self._on = on
+        self._unreachable = unreachable
+
+    def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
+        """Return the state of a flag, whichever the vertical."""
+        if flag_name in self._unreachable:
+            return FlagValue.UNREACHABLE
+        return FlagValue.ON if flag_name in self._on else FlagValue.OFF
+
+
+def a_card(name: str, **fields: Any) -> Card:
+    """Return a card for a definition called `name` that fills the slot of the same name."""
+    given: dict[str, Any] = {
+        "description": f"Knows about {name}.",
+        "role": Role.NATIVE,
+        "model": MODEL.id,
+        "slot": Slot(name),
+        "vertical": Vertical(name),
+        "limits": Limits(),
+    }
+    definition = AgentDefinition(id=DefinitionId(name), **(given | fields))
+    digest = digest_of_card(definition, MODEL, (), ())
+    return Card(definition, MODEL, (), (), digest, Commit(digest))
+
+
+def a_catalogue(*cards: Card, sub_agents: Sequence[str] | None = None) -> Catalogue:
+    """Return a catalogue of `cards` and an orchestrator `concierge` that lists their slots."""
+    slots: dict[Slot, tuple[DefinitionId, ...]] = {}
+    for card in cards:
+        slots[card.definition.slot] = (*slots.get(card.definition.slot, ()), card.definition.id)
+    listed = tuple(slots) if sub_agents is None else tuple(Slot(name) for name in sub_agents)
+    orchestrator = a_card("concierge", sub_agents=listed, role=Role.ORCHESTRATOR)
+    everything = {card.definition.id: card for card in (orchestrator, *cards)}
+    return Catalogue(everything, slots, {}, "definitions-1", "blocks-1", "capabilities-1")
+
+
+def a_surface(*names: str, cap: int = 3, cards: Sequence[Card] = ()) -> Surface:
+    """Return a surface with a tool for each of `names`, or for each of `cards`."""
+    catalogue = a_catalogue(*(cards or [a_card(name) for name in names]))
+    orchestrator = catalogue.cards[DefinitionId("concierge")]
+    return bind(catalogue, orchestrator, FixedFlags(), "", BindingRules(fan_out_cap=cap, max_dispatches=4))
+
+
+def with_limits(card: Card, **limits: Any) -> Card:
+    """Return the card with other limits."""
+    definition = replace(card.definition, limits=replace(card.definition.limits, **limits))
+    return replace(card, definition=definition)

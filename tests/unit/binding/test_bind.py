@@ -1,0 +1,144 @@
+"""What a turn may call, decided from values alone."""
+
+from dataclasses import replace
+
+import pytest
+from subagents_errors import InvalidRequest, UnknownOrchestrator
+
+from sidecar.core.binding.bind import BindingRules, bind, orchestrator_of
+from sidecar.core.binding.surface import CandidateVerdict, Surface
+from sidecar.core.definitions.card import Card
+from sidecar.core.identifiers import DefinitionId, Slot
+from tests.support.builders import FixedFlags, a_card, a_catalogue
+from tests.support.requirement import requirement
+
+RULES = BindingRules(fan_out_cap=2, max_dispatches=4)
+FLAG = "ai_assistant_subagent_shop"
+BOTH = (FLAG, f"{FLAG}_cohort")
+
+
+def bound(*cards: Card, flags: FixedFlags | None = None, sub_agents: list[str] | None = None, arm: str = "") -> Surface:
+    """Return the surface of an orchestrator over `cards`."""
+    catalogue = a_catalogue(*cards, sub_agents=sub_agents)
+    return bind(catalogue, catalogue.cards[DefinitionId("concierge")], flags or FixedFlags(), arm, RULES)
+
+
+def verdicts(surface: Surface) -> list[tuple[str, str]]:
+    """Return slot and verdict of every candidate."""
+    return [(each.slot, each.verdict.value) for each in surface.candidates]
+
+
+@requirement("PC2-T-1")
+def test_three_sub_agents_are_three_tools_in_listed_order() -> None:
+    """Names are derived, descriptions are the definitions' own, character for character."""
+    odd = "  Trailing space, “quotes” and\nnewline. "
+    surface = bound(a_card("c", description=odd), a_card("a"), a_card("b"), sub_agents=["b", "c", "a"])
+
+    assert [tool.name for tool in surface.tools] == ["ask_b", "ask_c", "ask_a"]
+    assert surface.tools[1].description == odd
+
+
+@requirement("PC2-T-2")
+@pytest.mark.parametrize("slot", ["a", "0", "a-b_c", "x" * 60])
+def test_a_tool_is_named_after_its_slot(slot: str) -> None:
+    """Shortest, digits, dashes, and the longest: 64 characters is what providers allow."""
+    name = bound(a_card(slot)).tools[0].name
+
+    assert name == f"ask_{slot}"
+    assert len(name) <= 64
+
+
+@requirement("PF1-T-5", "PF1-T-19")
+@pytest.mark.parametrize(
+    ("on", "unreachable", "verdict"),
+    [
+        (BOTH, (), "chosen"),
+        ((FLAG,), (), "cohort"),
+        ((f"{FLAG}_cohort",), (), "flag_off"),
+        ((), (), "flag_off"),
+        (BOTH, (FLAG,), "flag_stale"),
+        (BOTH, (f"{FLAG}_cohort",), "flag_stale"),
+        ((), BOTH, "flag_stale"),
+    ],
+)
+def test_a_flagged_definition_needs_both_flags_on_and_fresh(
+    on: tuple[str, ...], unreachable: tuple[str, ...], verdict: str
+) -> None:
+    """Absent is off; unreachable closes the way in but is not taken for off."""
+    surface = bound(a_card("shop", enabled_via_flag=FLAG), a_card("support"), flags=FixedFlags(on, unreachable))
+
+    assert verdicts(surface) == [("shop", verdict), ("support", "chosen")]
+    assert ("ask_shop" in [tool.name for tool in surface.tools]) is (verdict == "chosen")
+
+
+def test_a_deprecated_definition_is_left_out() -> None:
+    """Also with its flags on."""
+    card = a_card("shop", deprecated=True, enabled_via_flag=FLAG)
+
+    assert verdicts(bound(card, flags=FixedFlags(BOTH))) == [("shop", "deprecated")]
+
+
+def test_at_most_one_definition_serves_a_slot() -> None:
+    """Two flagged fillers that are both on: the first in file order; two without flags: neither, nobody said which."""
+    first, second = a_card("shop1", slot=Slot("shop"), enabled_via_flag=FLAG), a_card("shop2", slot=Slot("shop"))
+    third = replace(second, definition=replace(second.definition, enabled_via_flag=FLAG))
+
+    assert verdicts(bound(first, third, flags=FixedFlags(BOTH))) == [("shop", "chosen"), ("shop", "state")]
+    assert verdicts(bound(a_card("shop1", slot=Slot("shop")), second)) == [("shop", "state"), ("shop", "state")]
+
+
+def test_a_listed_slot_that_nobody_fills_is_a_candidate_too() -> None:
+    """The record says why it could not be called."""
+    surface = bound(a_card("shop"), sub_agents=["shop", "gone"])
+
+    assert surface.candidates[1].verdict is CandidateVerdict.NOT_LISTED
+    assert surface.candidates[1].definition_id is None
+
+
+def test_the_cohort_has_six_fields_and_only_flags_that_matter_here() -> None:
+    """A flag that nothing of this orchestrator mentions does not split its cohorts."""
+    flags = FixedFlags((*BOTH, "ai_assistant_something_else"))
+
+    cohort = bound(a_card("shop", enabled_via_flag=FLAG), flags=flags, arm="treatment").cohort
+
+    assert cohort.active_feature_flags == BOTH
+    assert cohort.active_sub_agents == ("shop",)
+    assert cohort.experiment_arm_assignment == "treatment"
+    assert cohort.agent_definition_version == "definitions-1"
+
+
+@requirement("PC2-D-60")
+def test_the_digest_covers_what_a_call_depends_on() -> None:
+    """Order, description, schema and limits change it; taking a sub-agent out and back in restores it."""
+    base = bound(a_card("a"), a_card("b")).binding_digest
+    others = [
+        bound(a_card("b"), a_card("a")).binding_digest,
+        bound(a_card("a", description="Other."), a_card("b")).binding_digest,
+        bound(a_card("a", arguments={"type": "object"}), a_card("b")).binding_digest,
+        bound(a_card("a")).binding_digest,
+    ]
+
+    assert base not in others
+    assert len(set(others)) == len(others)
+    assert bound(a_card("a"), a_card("b")).binding_digest == base
+
+
+def test_the_orchestrator_is_found_or_the_known_ones_are_named() -> None:
+    """Named, the only one, unknown, and a leaf that is none."""
+    catalogue = a_catalogue(a_card("shop"))
+
+    assert orchestrator_of(catalogue, "").definition.id == "concierge"
+    assert orchestrator_of(catalogue, "concierge").definition.id == "concierge"
+    for wrong in ("nobody", "shop"):
+        with pytest.raises(UnknownOrchestrator, match="concierge"):
+            orchestrator_of(catalogue, wrong)
+
+
+def test_several_orchestrators_must_be_told_apart() -> None:
+    """An empty id is an error that names the field and the choices."""
+    catalogue = a_catalogue(a_card("shop"), a_card("second", sub_agents=(Slot("shop"),)))
+
+    with pytest.raises(InvalidRequest) as refused:
+        orchestrator_of(catalogue, "")
+    assert refused.value.fields[0].field == "orchestrator_id"
+    assert "concierge, second" in refused.value.fields[0].description

@@ -1,0 +1,89 @@
+"""Retry budget, backoff and breaker."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.core.dispatching.retrying import (
+    Breaker,
+    BreakerRules,
+    BreakerState,
+    RetryBudget,
+    RetryRules,
+    attempts_allowed,
+    backoff_ceiling,
+)
+from sidecar.core.executing.contract import Execution
+from tests.support.requirement import requirement
+
+RULES = RetryRules(share=0.1, floor=3, window=10.0)
+
+
+@requirement("SX-28", "PC2-D-39")
+@given(st.integers(min_value=-3, max_value=10))
+def test_attempts_are_one_and_the_retries(retries: int) -> None:
+    """0 retries, the default of a card, means one attempt; there is always one."""
+    execution = Execution(attempt_timeout_ms=1, max_retries=retries, close_on_completion=True)
+
+    assert attempts_allowed(execution) == 1 + max(0, retries)
+
+
+@given(calls=st.integers(0, 200), wanted=st.integers(0, 100))
+def test_retries_stay_within_a_share_of_the_calls_and_a_floor(calls: int, wanted: int) -> None:
+    """However many are wanted in one window: 10 % of the calls and 3."""
+    budget = RetryBudget(RULES)
+    for _ in range(calls):
+        budget.called(0.0)
+
+    allowed = sum(budget.allow(1.0) for _ in range(wanted))
+
+    assert allowed <= 3 + 0.1 * calls + 1
+    assert allowed >= min(wanted, 3)
+
+
+def test_the_budget_fills_again_when_the_window_has_passed() -> None:
+    """Three retries are spent; ten seconds later there are three again."""
+    budget = RetryBudget(RULES)
+    assert [budget.allow(0.0) for _ in range(4)] == [True, True, True, False]
+
+    assert budget.allow(10.0)
+
+
+def test_backoff_doubles_up_to_its_ceiling() -> None:
+    """0.1, 0.2, 0.4 ... at most 2 seconds."""
+    assert [backoff_ceiling(attempt, RULES) for attempt in (1, 2, 3, 9)] == [0.1, 0.2, 0.4, 2.0]
+
+
+def test_a_breaker_opens_after_failures_in_a_row_and_probes_once() -> None:
+    """Two failures open it; after its time one attempt is let through, and its success closes it."""
+    breaker = Breaker(BreakerRules(failures=2, open_for=5.0))
+    breaker.failed(0.0)
+    assert breaker.admit(0.0)
+    breaker.failed(1.0)
+
+    assert not breaker.admit(5.9)
+    assert breaker.admit(6.0)
+    assert not breaker.admit(6.0)
+    breaker.succeeded()
+    assert breaker.state is BreakerState.CLOSED
+
+
+def test_a_success_forgets_earlier_failures() -> None:
+    """Failures count in a row only."""
+    breaker = Breaker(BreakerRules(failures=2, open_for=5.0))
+    breaker.failed(0.0)
+    breaker.succeeded()
+    breaker.failed(0.0)
+
+    assert breaker.state is BreakerState.CLOSED
+
+
+def test_a_failed_probe_opens_it_again_and_an_abandoned_one_lets_the_next_try() -> None:
+    """A cancelled probe says nothing about the target."""
+    breaker = Breaker(BreakerRules(failures=1, open_for=5.0))
+    breaker.failed(0.0)
+    assert breaker.admit(5.0)
+    breaker.abandoned(5.0)
+    assert breaker.admit(5.0)
+    breaker.failed(5.0)
+
+    assert not breaker.admit(9.9)

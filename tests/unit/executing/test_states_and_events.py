@@ -1,0 +1,135 @@
+"""The states of a child and the order of its events."""
+
+import re
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from subagents_errors import ChildClosed
+
+from sidecar.core.executing.events import ChildEvent, ChildLog
+from sidecar.core.executing.states import ExecutionState, moved
+from sidecar.core.identifiers import AttemptId, ChildId, Slot, TurnId
+from tests.support.requirement import requirement
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+EDGES = {
+    ("created", "running"),
+    ("created", "failed"),
+    ("running", "waiting_for_merge"),
+    ("running", "failed"),
+    ("waiting_for_merge", "completed"),
+    ("waiting_for_merge", "failed"),
+    ("completed", "closed"),
+    ("failed", "closed"),
+}
+SHAPE = re.compile(r"created started (attempt |noted )*(waiting_for_merge (integration_failed )?|failed )closed $")
+
+
+def a_log() -> ChildLog:
+    """Return the log of a child that has not begun."""
+    return ChildLog(ChildId("child-1"), TurnId("turn-1"), Slot("shop"), 2)
+
+
+@requirement("SX-18", "SX-23")
+@pytest.mark.parametrize(("source", "target"), list(product(ExecutionState, ExecutionState)))
+def test_only_the_edges_are_moves(source: ExecutionState, target: ExecutionState) -> None:
+    """All 36 pairs: failure from any state before the end, everything else in one line."""
+    if (source.value, target.value) in EDGES:
+        assert moved(source, target) is target
+    else:
+        with pytest.raises(ChildClosed):
+            moved(source, target)
+
+
+@requirement("SX-41", "SX-42", "SX-43", "SX-45")
+@given(
+    st.lists(
+        st.sampled_from(["created", "started", "attempt", "noted", "waiting", "failed", "accept", "reject", "close"])
+    )
+)
+def test_whatever_is_tried_the_events_come_in_the_legal_order(steps: list[str]) -> None:
+    """Illegal steps raise and leave no event; what was made is always a beginning of the one legal shape."""
+    log = a_log()
+    acts = {
+        "created": lambda: log.created(NOW, "sha256:1"),
+        "started": lambda: log.started(NOW),
+        "attempt": lambda: log.attempt(NOW, 1, AttemptId("a")),
+        "noted": lambda: log.noted(NOW, "agent.noted", "x"),
+        "waiting": lambda: log.waiting_for_merge(NOW, "succeeded"),
+        "failed": lambda: log.failed(NOW, "RUNNER_FAILED", "failed"),
+        "accept": log.integrated,
+        "reject": lambda: log.integration_failed(NOW, "no use"),
+        "close": lambda: log.closed(NOW, "integrated"),
+    }
+    events: list[ChildEvent] = []
+    for step in ["created", "started", *steps]:
+        try:
+            made = acts[step]()
+        except ChildClosed:
+            continue
+        events += [made] if isinstance(made, ChildEvent) else []
+
+    names = "".join(event.name.removeprefix("agent.").removeprefix("subagent_") + " " for event in events)
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert SHAPE.match(names) or (log.state is not ExecutionState.CLOSED and "closed" not in names)
+    assert names.count("closed ") == (1 if log.state is ExecutionState.CLOSED else 0)
+
+
+@requirement("SX-46", "SX-47")
+@pytest.mark.parametrize(("accepted", "status"), [(True, "completed"), (False, "failed")])
+def test_the_closing_event_says_how_it_ended(accepted: bool, status: str) -> None:
+    """Id, step, final status and reason."""
+    log = a_log()
+    log.created(NOW, "sha256:1")
+    log.started(NOW)
+    log.waiting_for_merge(NOW, "succeeded")
+    if accepted:
+        log.integrated()
+    else:
+        log.integration_failed(NOW, "conflict")
+
+    closed = log.closed(NOW, "because")
+
+    assert closed.details() == {
+        "sub_agent_id": "shop",
+        "step_idx": 2,
+        "final_status": status,
+        "close_reason": "because",
+    }
+
+
+@requirement("SX-33", "SX-34", "SX-52")
+def test_a_worker_that_is_through_may_still_fail_at_integration() -> None:
+    """Waiting for the parent is not completion; a rejected result makes the child fail."""
+    log = a_log()
+    log.created(NOW, "sha256:1")
+    log.started(NOW)
+    log.waiting_for_merge(NOW, "succeeded")
+    assert log.state is ExecutionState.WAITING_FOR_MERGE
+
+    log.integration_failed(NOW, "merge conflict")
+
+    assert log.state is ExecutionState.FAILED
+
+
+@requirement("SX-24")
+def test_a_closed_child_takes_no_further_event() -> None:
+    """Every way to go on is refused."""
+    log = a_log()
+    log.created(NOW, "sha256:1")
+    log.started(NOW)
+    log.failed(NOW, "ATTEMPT_TIMEOUT", "failed")
+    log.closed(NOW, "execution_failed")
+
+    for late in (
+        lambda: log.started(NOW),
+        lambda: log.attempt(NOW, 2, AttemptId("a")),
+        lambda: log.waiting_for_merge(NOW, "succeeded"),
+        lambda: log.failed(NOW, "x", "x"),
+        lambda: log.closed(NOW, "again"),
+    ):
+        with pytest.raises(ChildClosed):
+            late()
