@@ -11,9 +11,6 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-import pluggy
-
-from sidecar.policy import hookspecs
 from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
 from sidecar.policy.problems import PluginProblem, choices_for
 from sidecar.policy.registering import Incompatible, guarded, register
@@ -163,24 +160,22 @@ def survey_plugins(
     """
     found = list_offers() if offers is None else tuple(offers)
     selected = select_offers(found, selection)
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
     registered: dict[tuple[PluginKind, str], Registered] = {}
     for plugin in built_ins:
         label = getattr(plugin, "__name__", type(plugin).__name__)
-        specs = register(manager, plugin, label, f"built-in {label}")
+        specs = register(plugin, label, f"built-in {label}")
         _add(registered, [Registered(spec, BUILT_IN, "", f"built-in {label}") for spec in specs])
     failed: list[tuple[Offer, PluginProblem]] = []
     for offer in selected:
         try:
-            _add(registered, _load_one(manager, offer))
+            _add(registered, _load_one(offer))
         except PluginProblem as problem:
             failed.append((offer, problem))
     not_selected = tuple(offer for offer in found if offer not in selected)
     return PluginHost(MappingProxyType(registered), not_selected, tuple(failed))
 
 
-def _load_one(manager: pluggy.PluginManager, offer: Offer) -> Sequence[Registered]:
+def _load_one(offer: Offer) -> Sequence[Registered]:
     """Import one entry point and register what it points to; take back the modules of a failed import."""
     before = frozenset(sys.modules)
     try:
@@ -196,7 +191,7 @@ def _load_one(manager: pluggy.PluginManager, offer: Offer) -> Sequence[Registere
             if name == package or name.startswith(f"{package}."):
                 del sys.modules[name]
         raise
-    specs = register(manager, plugin, offer.label, offer.where)
+    specs = register(plugin, offer.label, offer.where)
     return [Registered(spec, offer.distribution, offer.version, offer.where) for spec in specs]
 
 

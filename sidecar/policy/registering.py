@@ -13,11 +13,13 @@ import jsonschema_rs
 import pluggy
 
 from sidecar.core.identifiers import DEFINITION_SIDE
+from sidecar.policy import hookspecs
 from sidecar.policy.problems import PluginProblem, cause_of, nearest
 from sidecar.policy.specs import SPEC_TYPES, SUPPORTED_MAJORS, PluginSpec
 
 CONTRACT: Final = re.compile(r"([a-z-]+)/([1-9][0-9]{0,3})\Z")
 HOOK_PREFIX: Final = "sidecar_"
+REMEDY: Final = "correct the plugin, or take it out of plugins.enabled"
 
 
 class Incompatible(PluginProblem):
@@ -38,12 +40,14 @@ def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> 
         raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
 
 
-def register(manager: pluggy.PluginManager, plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
+def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
     """Register one plugin under `label` and return the descriptors it offers.
+
+    It gets a plugin manager of its own, so that a plugin that fails half-way leaves nothing behind and none can reach
+    another's hooks.
 
     Raises:
         PluginProblem: it implements nothing, a misspelt or unmarked hook, a wrapper, or an answer of a wrong kind.
-            Then it is no longer registered.
     """
     if isinstance(plugin, type):
         raise PluginProblem(
@@ -51,30 +55,30 @@ def register(manager: pluggy.PluginManager, plugin: object, label: str, where: s
             where=where,
             remedy="let the entry point name a module or an instance",
         )
-    remedy = "correct the plugin, or take it out of plugins.enabled"
-    try:
-        guarded(lambda: manager.register(plugin, label), doing="registering the plugin", where=where, remedy=remedy)
-        _check_hook_names(manager, plugin, where)
-        return tuple(spec for name in SPEC_TYPES for spec in _answers(manager, plugin, name, where))
-    except PluginProblem:
-        if manager.is_registered(plugin):
-            manager.unregister(plugin)
-        raise
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    guarded(lambda: manager.register(plugin, label), doing="registering the plugin", where=where, remedy=REMEDY)
+    callers = {caller.name: caller for caller in manager.get_hookcallers(plugin) or []}
+    for caller in callers.values():
+        _check_hook(caller, where)
+    _check_unmarked(plugin, frozenset(callers), where)
+    return tuple(spec for name, caller in callers.items() for spec in _answers(name, caller, where))
 
 
-def _check_hook_names(manager: pluggy.PluginManager, plugin: object, where: str) -> None:
-    """Refuse what pluggy lets pass: hooks nobody calls, hooks without a mark, wrappers, and plugins without a hook."""
-    callers = manager.get_hookcallers(plugin) or []
-    for caller in callers:
-        if caller.name not in SPEC_TYPES:
-            raise _no_such_hook(caller.name, where)
-        if any(impl.wrapper or impl.hookwrapper for impl in caller.get_hookimpls() if impl.plugin is plugin):
-            raise PluginProblem(
-                f"hook `{caller.name}` is a wrapper, which could replace every other plugin's answer",
-                where=where,
-                remedy="mark it with `@hookimpl` without `wrapper`",
-            )
-    marked = {caller.name for caller in callers}
+def _check_hook(caller: pluggy.HookCaller, where: str) -> None:
+    """Refuse what pluggy lets pass: hooks that nobody calls, and wrappers."""
+    if caller.name not in SPEC_TYPES:
+        raise _no_such_hook(caller.name, where)
+    if any(impl.wrapper or impl.hookwrapper for impl in caller.get_hookimpls()):
+        raise PluginProblem(
+            f"hook `{caller.name}` is a wrapper, which could replace every other plugin's answer",
+            where=where,
+            remedy="mark it with `@hookimpl` without `wrapper`",
+        )
+
+
+def _check_unmarked(plugin: object, marked: frozenset[str], where: str) -> None:
+    """Refuse a hook without a mark, which nobody would call, and a plugin without any hook."""
     for name in sorted(vars(plugin)) if inspect.ismodule(plugin) else sorted(dir(type(plugin))):
         if name.startswith(HOOK_PREFIX) and name not in marked and inspect.isroutine(getattr(plugin, name, None)):
             if name not in SPEC_TYPES:
@@ -98,19 +102,12 @@ def _no_such_hook(name: str, where: str) -> PluginProblem:
     return PluginProblem(f"there is no hook `{name}`", where=where, remedy=hint)
 
 
-def _answers(manager: pluggy.PluginManager, plugin: object, hook: str, where: str) -> Sequence[PluginSpec]:
-    """Ask one plugin one hook, past the other plugins, and return its checked answer."""
-    caller = getattr(manager.hook, hook)
+def _answers(hook: str, caller: pluggy.HookCaller, where: str) -> Sequence[PluginSpec]:
+    """Ask each implementation of a hook by itself and return the checked answers."""
     found: list[PluginSpec] = []
     for impl in caller.get_hookimpls():
-        if impl.plugin is plugin:
-            answer = guarded(
-                impl.function,
-                doing=f"hook `{hook}`",
-                where=where,
-                remedy="correct the plugin, or take it out of plugins.enabled",
-            )
-            found.extend(_checked_answer(hook, answer, where))
+        answer = guarded(impl.function, doing=f"hook `{hook}`", where=where, remedy=REMEDY)
+        found.extend(_checked_answer(hook, answer, where))
     return found
 
 
