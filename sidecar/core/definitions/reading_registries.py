@@ -35,7 +35,7 @@ DATA_ONLY_FIELDS: Final = (
     "connector", "endpoint", "version", "echoes_nonce", "payload_schema", "timeout",
 )  # fmt: skip
 """Fields of a tool that mean nothing unless it is data-backed."""
-BLOCK_FIELDS: Final = ("type", "name", "feature_gated", "instructions", "owner")
+BLOCK_FIELDS: Final = ("type", "name", "owner", "feature_gated", "instructions")
 
 URL: Final = re.compile(r"https?://[^\s@/?#]+([/?#][^\s]*)?\Z")
 URL_RULE: Final = "must be an http:// or https:// address without user name or blanks"

@@ -144,6 +144,18 @@ def test_a_chain_of_thousands_of_definitions_is_walked_and_its_circle_found() ->
     assert problem.text.startswith("goes round in a circle: c0 → c1 → ")
 
 
+def test_definitions_that_are_reached_on_many_ways_are_walked_once() -> None:
+    """Sixty layers of two, each listing both below: 2 to the power of 60 ways down, 120 definitions."""
+    configuration = Configuration()
+    leaf = {"description": "Helps.", "role": "native", "model": "nano"}
+    for layer in range(60):
+        below = [f"l{layer + 1}a", f"l{layer + 1}b"] if layer < 59 else []
+        for side in "ab":
+            configuration.config["agents"].append({"id": f"l{layer}{side}", **leaf, "sub_agents": below})
+
+    assert configuration.load().problems == ()
+
+
 def test_a_flood_of_problems_is_cut_and_says_so() -> None:
     """Five thousand unknown tools: a bounded answer."""
     configuration = Configuration()
