@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from subagents_errors import InvalidRequest, UnknownOrchestrator
 
 from sidecar.core.binding.bind import BindingRules, bind, orchestrator_of
 from sidecar.core.binding.surface import CandidateVerdict, Surface
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import DefinitionId, Slot
+from subagents_errors import InvalidRequest, UnknownOrchestrator
 from tests.support.builders import FixedFlags, a_card, a_catalogue
 from tests.support.requirement import requirement
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from subagents_errors import GrantInvalid, SurfaceTokenInvalid
 
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal, unseal
 from sidecar.core.executing.grants import GrantClaims, seal_grant, unseal_grant
 from sidecar.core.identifiers import AttemptId, ChildId, Digest, EpisodeId, Principal, TurnId
+from subagents_errors import GrantInvalid, SurfaceTokenInvalid
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEYS = SigningKeys({"k1": b"1" * 32}, "k1")

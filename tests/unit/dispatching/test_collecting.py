@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from subagents_errors import CallFailure
 
 from sidecar.core.dispatching.collecting import ResultBroken, ResultCollector, ResultLimits, holds_component_data
 from sidecar.core.dispatching.outcomes import Component
+from subagents_errors import CallFailure
 from tests.support.builders import a_card
 from tests.support.requirement import requirement
 

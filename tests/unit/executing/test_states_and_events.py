@@ -7,11 +7,11 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from subagents_errors import ChildClosed
 
 from sidecar.core.executing.events import ChildEvent, ChildLog
 from sidecar.core.executing.states import ExecutionState, moved
 from sidecar.core.identifiers import AttemptId, ChildId, Slot, TurnId
+from subagents_errors import ChildClosed
 from tests.support.requirement import requirement
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
