@@ -27,8 +27,13 @@ def canonical_text(value: Any) -> str:
 
 @lru_cache(maxsize=2048)
 def validator_of(schema_text: str) -> Validator:
-    """Return the compiled form of a schema's canonical text."""
-    return cast(Validator, jsonschema_rs.validator_for(msgspec.json.decode(schema_text)))
+    """Return the compiled form of a schema's canonical text.
+
+    It can neither fetch a `$ref` from anywhere nor run a pattern in more than linear time.
+    """
+    schema = msgspec.json.decode(schema_text)
+    options = jsonschema_rs.RegexOptions()
+    return cast(Validator, jsonschema_rs.validator_for(schema, offline=True, pattern_options=options))
 
 
 def _plain(value: Any) -> Any:
