@@ -6,6 +6,7 @@ walk that does not end in time leave a digest without one; it is then its own co
 """
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from sidecar.core.identifiers import Commit, Digest
 COMMITS_AT_MOST: Final = 500
 SECONDS_AT_MOST: Final = 10.0
 PLAIN_FILES: Final = ("100644", "100755")
-GIT: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+OPTIONS: Final = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
 """No pager, and no program that the checkout's own settings might name."""
 
 
@@ -98,16 +99,19 @@ class GitHistory:
 
     def _git(self, until: float, *arguments: str, given: bytes = b"") -> bytes:
         """Run git in the root; `SubprocessError` if it fails or is too slow."""
+        git = shutil.which("git")
+        if git is None:
+            raise FileNotFoundError("git")
         left = until - time.monotonic()
         if left <= 0:
             raise subprocess.TimeoutExpired(arguments, self._seconds)
         done = subprocess.run(  # noqa: S603  a fixed command; the root is the operator's setting
-            [*GIT, *arguments],
+            [git, *OPTIONS, *arguments],
             cwd=self._root,
             input=given,
             capture_output=True,
             check=True,
             timeout=left,
-            env={"PATH": os.environ.get("PATH", os.defpath), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            env={"PATH": os.defpath, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
         )
         return done.stdout

@@ -47,6 +47,10 @@ CASES: Final = (
         "a schema that reaches outside",
         edits=_shop("arguments: {type: object, properties: {a: {$ref: 'http://evil.example/schema.json'}}}"),
     ),
+    BadConfig(
+        "a pattern that looks around, which cannot run in linear time",
+        edits=_shop("arguments: {type: object, properties: {a: {type: string, pattern: '(?=x)x'}}}"),
+    ),
     BadConfig("a context window of nothing", edits=[(_MODEL, _MODEL.replace("10000", "0"))]),
     BadConfig("a price below zero", edits=[(_MODEL, "price_per_million_input: -0.5\n    " + _MODEL)]),
     BadConfig(
