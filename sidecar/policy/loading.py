@@ -4,7 +4,6 @@ No global: `load_plugins` returns a `PluginHost` that knows every descriptor and
 are imported one by one, each behind its own border. Source: DESIGN section 9, reliability rows 53 to 56.
 """
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
@@ -176,21 +175,13 @@ def survey_plugins(
 
 
 def _load_one(offer: Offer) -> Sequence[Registered]:
-    """Import one entry point and register what it points to; take back the modules of a failed import."""
-    before = frozenset(sys.modules)
-    try:
-        plugin = guarded(
-            offer.entry_point.load,
-            doing=f"importing the plugin `{offer.name}` of {offer.distribution} {offer.version}",
-            where=offer.where,
-            remedy="repair or update that distribution, or take it out of plugins.enabled",
-        )
-    except PluginProblem:
-        package = offer.target.partition(":")[0].partition(".")[0]
-        for name in sorted(set(sys.modules) - before):
-            if name == package or name.startswith(f"{package}."):
-                del sys.modules[name]
-        raise
+    """Import one entry point and register what it points to."""
+    plugin = guarded(
+        offer.entry_point.load,
+        doing=f"importing the plugin `{offer.name}` of {offer.distribution} {offer.version}",
+        where=offer.where,
+        remedy="repair or update that distribution, or take it out of plugins.enabled",
+    )
     specs = register(plugin, offer.label, offer.where)
     return [Registered(spec, offer.distribution, offer.version, offer.where) for spec in specs]
 

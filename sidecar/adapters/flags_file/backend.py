@@ -1,11 +1,10 @@
 """Flags from one file, known by its content and not by its time stamp."""
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import stat
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +30,6 @@ class FileFlags:
         self._path = path
         self._poll_interval = poll_interval
         self._fetched = ""
-        self._reader: Future[bytes] | None = None
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flags-file")
 
     async def fetch(self) -> FlagReport:
@@ -62,15 +60,11 @@ class FileFlags:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _content(self) -> bytes:
-        """Read in a thread, since a dead network drive must not stop the loop.
+        """Read in a thread, since a dead network drive must not stop the loop; in the only one, so threads never pile up.
 
-        One read at a time, so that threads never pile up; a read begun before this call may be too old to count.
+        A read that was cancelled before it began never begins.
         """
-        while self._reader is not None and not self._reader.done():
-            with contextlib.suppress(OSError, FlagFileProblem):
-                await asyncio.shield(asyncio.wrap_future(self._reader))
-        self._reader = self._threads.submit(_read, self._path)
-        return await asyncio.shield(asyncio.wrap_future(self._reader))
+        return await asyncio.wrap_future(self._threads.submit(_read, self._path))
 
 
 def _read(path: Path) -> bytes:
