@@ -56,7 +56,7 @@ bench: $(VENV)/.ready ## compare with a bare gRPC stream on this machine
 	@$(BIN)/python -m scripts.bench $(ARGS)
 
 torture: $(VENV)/.ready ## five times as many simulated schedules, all of them fresh
-	@$(BIN)/python -m scripts.torture $(ARGS)
+	@SIDECAR_SCHEDULES=10000 $(PYTEST) -q tests/simulation $(ARGS)
 
 # -- the parts of `check` -------------------------------------------------------------------------------------------
 

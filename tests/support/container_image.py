@@ -5,13 +5,16 @@ in while building, and are not part of the image.
 """
 
 import json
+import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +66,27 @@ class ContainerTools:
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """A process in a container. Chroot isolation shares the host's process ids, so it can be signalled directly."""
+
+    outside: subprocess.Popen[str]
+    pid: int
+
+    def signal(self, which: signal.Signals) -> None:
+        """Send a signal to the process itself, as a container engine would."""
+        os.kill(self.pid, which)
+
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.outside.poll() is None
+
+    def ended(self, seconds: float) -> tuple[int, str]:
+        """Wait for its end; return its exit code and everything it printed."""
+        printed, _ = self.outside.communicate(timeout=seconds)
+        return self.outside.returncode, printed
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """A container of an image; its commands share one file system and the host's network."""
 
@@ -82,6 +106,24 @@ class Container:
     def output(self, *arguments: str) -> str:
         """Run something inside to its end and return what it printed."""
         return _output(self.command(*arguments), 60)
+
+    def succeeds(self, *arguments: str, mounts: Mapping[Path, str] | None = None) -> bool:
+        """Run something inside to its end; whether it ended with 0."""
+        command = self.command(*arguments, mounts=mounts)
+        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+
+    @contextmanager
+    def running(self, *arguments: str, mounts: Mapping[Path, str] | None = None) -> Iterator[Inside]:
+        """Start something inside; whatever is still running at the end is killed."""
+        command = self.command("sh", "-c", 'echo $$; exec "$@"', "sh", *arguments, mounts=mounts)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as outside:
+            assert outside.stdout is not None
+            inside = Inside(outside, int(outside.stdout.readline()))
+            try:
+                yield inside
+            finally:
+                if outside.poll() is None:
+                    inside.signal(signal.SIGKILL)
 
 
 def debian_base() -> Path:

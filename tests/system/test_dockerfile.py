@@ -1,14 +1,17 @@
 """The image: built from the Dockerfile as it stands, and run."""
 
+import signal
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
-from tests.support.container_image import Container, ContainerTools, build, debian_base
+from tests.support.container_image import REPOSITORY, Container, ContainerTools, build, debian_base
 
 BASE: Final = "localhost/sidecar-test-base"
 IMAGE: Final = "localhost/sidecar-test"
+CHECKS: Final = 30
+"""How often health is asked for; each time starts a process in the container, which takes about a second."""
 
 pytestmark = pytest.mark.system
 
@@ -60,3 +63,21 @@ def test_the_image_holds_what_the_sidecar_needs_and_no_more(container: Container
 def test_the_command_line_answers_in_the_image(container: Container) -> None:
     """`sidecar --help` imports everything the command line needs."""
     assert "serve" in container.output("sidecar", "--help")
+
+
+def test_the_image_serves_turns_healthy_and_drains(tools: ContainerTools, container: Container) -> None:
+    """Its own command, on the example configuration; its own health check says when; SIGTERM ends it with 0."""
+    configuration = tools.configuration(IMAGE)
+    command = [*configuration["Entrypoint"], *configuration["Cmd"]]
+    is_healthy = configuration["Healthcheck"]["Test"][1:]
+    mounts = {REPOSITORY / "examples" / "config": "/etc/sidecar"}
+    with container.running(*command, mounts=mounts) as sidecar:
+        for _ in range(CHECKS):
+            if container.succeeds(*is_healthy, mounts=mounts) or not sidecar.is_running():
+                break
+        healthy = sidecar.is_running() and container.succeeds(*is_healthy, mounts=mounts)
+        if sidecar.is_running():
+            sidecar.signal(signal.SIGTERM)
+        code, printed = sidecar.ended(60)
+    assert (healthy, code) == (True, 0), printed
+    assert not container.succeeds(*is_healthy, mounts=mounts)
