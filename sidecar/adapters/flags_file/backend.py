@@ -60,7 +60,7 @@ class FileFlags:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _content(self) -> bytes:
-        """Read in a thread, since a dead network drive must not stop the loop; in the only one, so threads never pile up.
+        """Read in the one thread: a dead network drive must not stop the loop, and threads must not pile up.
 
         A read that was cancelled before it began never begins.
         """
