@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from sidecar.policy.problems import PluginProblem, nearest
+from sidecar.policy.config_schemas import compiled, plain
+from sidecar.policy.loading import PluginHost
+from sidecar.policy.problems import PluginProblem, choices_for, nearest
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
 from sidecar.policy.registering import guarded
 from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, PluginKind, PluginSpec, RunnerConfig, RunnerSpec
@@ -18,9 +20,6 @@ SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.CONNECTOR: "connectors",
 }
 """The settings of the flag backend `file` stand in `[flags.file]`."""
-
-HIDDEN: Final = "the value"
-"""Stands for a setting's value in messages: it may be a secret."""
 
 
 def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> FlagBackend:
@@ -51,20 +50,39 @@ def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str,
         PluginProblem: they do not fit `spec.config_schema`; names every problem, and no value, which may be a secret.
     """
     section = section_of(spec)
-    plain = _plain(settings)
-    validator = jsonschema_rs.validator_for(_plain(spec.config_schema), mask=HIDDEN)
-    problems = [_sentence(section, error) for error in validator.iter_errors(plain)]
+    copied: dict[str, Any] = plain(settings)
+    problems = [_sentence(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
     if problems:
         known = sorted(_properties(spec))
-        unknown = [name for name in plain if name not in known]
+        unknown = [name for name in copied if name not in known]
         meant = [f"`{name}` may mean `{near}`" for name in unknown if (near := nearest(name, known))]
         raise PluginProblem(
             f"the settings of the {spec.kind} `{spec.name}` are wrong: {'; '.join(problems)}",
             where=f"[{section}]",
             remedy="; ".join([*meant, f"its settings are: {', '.join(known) or 'none'}"]),
         )
-    copied: dict[str, Any] = plain
     return copied
+
+
+def check_sections(host: PluginHost, sections: Mapping[PluginKind, Mapping[str, Any]]) -> None:
+    """Refuse settings of a plugin that is not there, which would otherwise be ignored without a word.
+
+    Args:
+        host: what is loaded.
+        sections: for each kind, its `[flags]`, `[runners]` or `[connectors]` section: settings by plugin name.
+
+    Raises:
+        PluginProblem: a section whose name no loaded plugin has.
+    """
+    for kind, by_name in sections.items():
+        known = host.names(kind)
+        for name in by_name:
+            if name not in known:
+                raise PluginProblem(
+                    f"there are settings for a {kind} named `{name}`, but no such plugin is loaded",
+                    where=f"[{SECTION[kind]}.{name}]",
+                    remedy=f"take the section out, enable its plugin, or {choices_for(name, known)}",
+                )
 
 
 def section_of(spec: PluginSpec) -> str:
@@ -96,12 +114,3 @@ def _sentence(section: str, error: jsonschema_rs.ValidationError) -> str:
 def _properties(spec: PluginSpec) -> Mapping[str, Any]:
     properties = spec.config_schema.get("properties", {})
     return properties if isinstance(properties, Mapping) else {}
-
-
-def _plain(value: Any) -> Any:
-    """Copy mappings and sequences into dicts and lists, so that neither side can change the other's."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

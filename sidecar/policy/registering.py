@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import jsonschema_rs
 import pluggy
 
 from sidecar.core.identifiers import DEFINITION_SIDE
 from sidecar.policy import hookspecs
+from sidecar.policy.config_schemas import compiled
 from sidecar.policy.problems import PluginProblem, cause_of, nearest
 from sidecar.policy.specs import SPEC_TYPES, SUPPORTED_MAJORS, PluginSpec
 
@@ -176,7 +176,7 @@ def _problem_with_schema(schema: Any) -> str | None:
     if not isinstance(schema, Mapping):
         return "config_schema must be a JSON schema"
     try:
-        jsonschema_rs.validator_for(dict(schema))
+        compiled(schema)
     except ValueError as error:
         return f"config_schema is no JSON schema ({cause_of(error)})"
     return None

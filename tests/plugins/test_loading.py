@@ -165,6 +165,13 @@ BROKEN = {
         + " config_schema={'type': 'no-such-type'})]\n",
         ["runner 'x': config_schema is no JSON schema"],
     ),
+    "schema that fetches": (
+        HEAD
+        + "@hookimpl\ndef sidecar_runners():\n"
+        + "    return [RunnerSpec(name='x', contract='runner/1', summary='', factory=print,"
+        + " config_schema={'$ref': 'http://127.0.0.1:1/schema.json'})]\n",
+        ["runner 'x': config_schema is no JSON schema"],
+    ),
     "factory that cannot be called": (
         HEAD
         + "@hookimpl\ndef sidecar_runners():\n"

@@ -1,0 +1,28 @@
+"""Compiles the JSON schema of a plugin's settings: nothing is fetched, patterns are linear, no value is shown."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jsonschema_rs
+
+HIDDEN: Final = "the value"
+"""Stands for a setting's value in messages: it may be a secret."""
+
+
+def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+    """Return a validator whose messages show no value.
+
+    Raises:
+        ValueError: it is not JSON schema, or it refers to something outside itself.
+    """
+    options = jsonschema_rs.RegexOptions()
+    return jsonschema_rs.validator_for(plain(schema), mask=HIDDEN, offline=True, pattern_options=options)
+
+
+def plain(value: Any) -> Any:
+    """Copy mappings and sequences into dicts and lists, so that neither side can change the other's."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
