@@ -6,10 +6,7 @@ never makes the dispatch wait.
 
 from sidecar.core.dispatching.frames import Frame
 from sidecar.operations.dispatch_calls import Begun
-from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.ports import FrameStream, ListenerGone
-from sidecar.operations.requests import OnDisconnect
-from subagents_errors import CallFailure
 
 
 async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
@@ -39,13 +36,4 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
         return
     finally:
         if dispatch.leave(number):
-            _nobody_listens(dispatch)
-
-
-def _nobody_listens(dispatch: LiveDispatch) -> None:
-    """Do what the caller asked for when the last listener has left a running dispatch."""
-    request = dispatch.request
-    if request.on_disconnect is OnDisconnect.CANCEL:
-        dispatch.stop_all(CallFailure.CALL_CANCELLED)
-    elif request.on_disconnect is OnDisconnect.CONTINUE_UNTIL and request.continue_for is not None:
-        dispatch.stop_later(request.continue_for, CallFailure.CALL_CANCELLED)
+            dispatch.left_alone()

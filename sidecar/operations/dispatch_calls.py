@@ -82,7 +82,11 @@ class DispatchCalls:
         dispatch = self._accept(request, turn)
         dispatch.settle_at = dispatch.received_at + seconds
         dispatch.record_by = dispatch.settle_at + self._rules.delivery_margin.total_seconds() / 2
-        await outlive(self._out.spawner, self._open(dispatch), f"open {request.dispatch_id}")
+        try:
+            await outlive(self._out.spawner, self._open(dispatch), f"open {request.dispatch_id}")
+        except asyncio.CancelledError:
+            dispatch.left_alone()  # the caller left before it could listen; its calls are not to run on unheard
+            raise
         return Begun(dispatch, attached=False)
 
     async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> Begun:

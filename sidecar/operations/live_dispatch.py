@@ -22,7 +22,7 @@ from sidecar.core.status_events.relay import Reporter, StatusRelay
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.ports import Clock, Recorder
-from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turns import Turn
 from subagents_errors import CallFailure
@@ -184,10 +184,14 @@ class LiveDispatch:
         self._wakers.pop(number, None)
         return not self._wakers and not self.finished.settled
 
-    def stop_later(self, after: timedelta, reason: CallFailure) -> None:
-        """Stop everything after a while, unless somebody listens again before."""
-        loop = asyncio.get_running_loop()
-        self._leave_timer = loop.call_later(after.total_seconds(), self.stop_all, reason)
+    def left_alone(self) -> None:
+        """Do what the request asks for when nobody listens to a running dispatch any more."""
+        policy, going_on = self.request.on_disconnect, self.request.continue_for
+        if policy is OnDisconnect.CANCEL:
+            self.stop_all(CallFailure.CALL_CANCELLED)
+        elif policy is OnDisconnect.CONTINUE_UNTIL and going_on is not None:
+            loop = asyncio.get_running_loop()
+            self._leave_timer = loop.call_later(going_on.total_seconds(), self.stop_all, CallFailure.CALL_CANCELLED)
 
     def _slot_of(self, call_id: CallId) -> Slot | None:
         settled = self.outcomes.get(self._places[call_id])

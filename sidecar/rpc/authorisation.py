@@ -1,0 +1,114 @@
+"""Who may call what: one table, default deny, asked before a message is parsed (DESIGN section 12).
+
+Each listener has one kind of caller. A method without a row may be called by nobody.
+"""
+
+import hmac
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from types import MappingProxyType
+from typing import Final
+
+from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, WrongListener
+
+BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
+GRANT_KEY: Final = "x-subagents-grant"
+
+
+@unique
+class CallerKind(StrEnum):
+    """Who is at the other end of a listener."""
+
+    CONSUMER_AGENT = "consumer_agent"
+    RUNNER_HOST = "runner_host"
+    OPS = "ops"
+
+
+_CONSUMER_AGENT: Final = frozenset({CallerKind.CONSUMER_AGENT})
+_RUNNER_HOST: Final = frozenset({CallerKind.RUNNER_HOST})
+_ANYBODY: Final = frozenset(CallerKind)
+_NOBODY: Final[frozenset[CallerKind]] = frozenset()
+
+CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
+    {
+        "/subagents.dispatch.v1.DispatchService/BindTurn": _CONSUMER_AGENT,
+        "/subagents.dispatch.v1.DispatchService/Dispatch": _CONSUMER_AGENT,
+        "/subagents.dispatch.v1.DispatchService/DispatchUnary": _CONSUMER_AGENT,
+        "/subagents.dispatch.v1.DispatchService/ResumeDispatch": _CONSUMER_AGENT,
+        "/subagents.dispatch.v1.DispatchService/CancelCall": _CONSUMER_AGENT,
+        "/subagents.dispatch.v1.DispatchService/CloseChild": _CONSUMER_AGENT,
+        "/subagents.dispatch.v1.DispatchService/EndTurn": _CONSUMER_AGENT,
+        "/subagents.tools.v1.ToolGatewayService/CallTool": _RUNNER_HOST,
+        "/subagents.runner.v1.SubAgentRunnerService/Run": _NOBODY,
+        "/subagents.runner.v1.SubAgentRunnerService/Describe": _NOBODY,
+        "/grpc.health.v1.Health/Check": _ANYBODY,
+        "/grpc.health.v1.Health/List": _ANYBODY,
+        "/grpc.health.v1.Health/Watch": _ANYBODY,
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _ANYBODY,
+    }
+)
+"""By full method name. A row with nobody in it: the sidecar calls the method, it does not serve it."""
+
+WITHOUT_SECRET: Final = frozenset(
+    {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch"}
+)
+"""A probe has no way to know the secret, and learns only whether the process serves."""
+
+Metadata = Iterable[tuple[str, str | bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """One listener, as far as it decides who gets in.
+
+    Attributes:
+        callers: who is at its other end.
+        boot_secret: has to come with every call; empty: none is asked for.
+    """
+
+    callers: CallerKind
+    boot_secret: str = ""
+
+    def __repr__(self) -> str:
+        """Leave the secret out."""
+        return f"Entrance({self.callers})"
+
+
+def admit(method: str, metadata: Metadata, entrance: Entrance) -> str:
+    """Let a call in, or raise. Returns its grant; empty where none is needed.
+
+    Raises:
+        WrongListener, CallerNotAllowed: the table does not let this listener's callers do that.
+        BootSecretWrong, GrantInvalid: the secret or the grant is missing, repeated or wrong.
+    """
+    allowed = CALLERS_OF.get(method, _NOBODY)
+    if entrance.callers not in allowed:
+        if allowed:
+            raise WrongListener(f"{method[:200]} is not served on this listener; use the one for {_named(allowed)}")
+        raise CallerNotAllowed(f"{method[:200]} may not be called here")
+    if entrance.boot_secret and method not in WITHOUT_SECRET:
+        _check_secret(metadata, entrance.boot_secret)
+    return _grant(metadata) if allowed == _RUNNER_HOST else ""
+
+
+def _named(kinds: frozenset[CallerKind]) -> str:
+    return ", ".join(sorted(kinds))
+
+
+def _check_secret(metadata: Metadata, expected: str) -> None:
+    given = _values(metadata, BOOT_SECRET_KEY)
+    # A map of the metadata would keep the last of several, and so let one that was appended win.
+    if len(given) != 1 or not hmac.compare_digest(given[0], expected.encode()):
+        raise BootSecretWrong(f"send the sidecar's boot secret as metadata {BOOT_SECRET_KEY}, exactly once")
+
+
+def _grant(metadata: Metadata) -> str:
+    given = _values(metadata, GRANT_KEY)
+    if len(given) != 1 or not given[0].isascii():
+        raise GrantInvalid(f"send the grant of the attempt as metadata {GRANT_KEY}, exactly once")
+    return given[0].decode("ascii")
+
+
+def _values(metadata: Metadata, key: str) -> list[bytes]:
+    return [value.encode() if isinstance(value, str) else value for name, value in metadata if name == key]

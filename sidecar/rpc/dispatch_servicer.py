@@ -1,0 +1,85 @@
+"""`DispatchService`: translate, call the operation, translate back."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest
+from sidecar.operations.assembly import Operations
+from sidecar.operations.deliver_frames import deliver_frames
+from sidecar.rpc.frame_stream import GrpcFrames, ResultOnly
+from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.translate import requests
+from sidecar.rpc.translate.frames import result_message
+from sidecar.rpc.translate.surfaces import bound_turn, start_state
+from sidecar.rpc.translate.turn_ends import child_message, ended_turn
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+SERVICE: Final = "subagents.dispatch.v1.DispatchService"
+
+
+class DispatchServicer:
+    """The service of the consumer-agent.
+
+    Args:
+        operations: what does the work.
+        write_timeout: a listener that takes no frame for this long is given up.
+    """
+
+    def __init__(self, operations: Operations, write_timeout: timedelta) -> None:
+        self._operations = operations
+        self._write_timeout = write_timeout
+
+    def methods(self) -> Sequence[Method]:
+        """Return the RPCs."""
+        one, many = Shape.ONE_TO_ONE, Shape.ONE_TO_MANY
+        return (
+            Method(f"/{SERVICE}/BindTurn", one, pb.BindTurnRequest.FromString, self._bind_turn),
+            Method(f"/{SERVICE}/Dispatch", many, pb.DispatchRequest.FromString, self._dispatch),
+            Method(f"/{SERVICE}/DispatchUnary", one, pb.DispatchUnaryRequest.FromString, self._dispatch_unary),
+            Method(f"/{SERVICE}/ResumeDispatch", many, pb.ResumeDispatchRequest.FromString, self._resume),
+            Method(f"/{SERVICE}/CancelCall", one, pb.CancelCallRequest.FromString, self._cancel_call),
+            Method(f"/{SERVICE}/CloseChild", one, pb.CloseChildRequest.FromString, self._close_child),
+            Method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn),
+        )
+
+    async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
+        return bound_turn(await self._operations.bind_turn(requests.bind_turn(message)))
+
+    async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> None:
+        begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left)
+        frames = GrpcFrames(call, lambda frame: pb.DispatchResponse(frame=frame), self._write_timeout)
+        await deliver_frames(begun, 0, frames)
+        frames.check()
+
+    async def _dispatch_unary(self, message: pb.DispatchUnaryRequest, call: Call) -> pb.DispatchUnaryResponse:
+        if not message.HasField("dispatch"):
+            problem = FieldProblem("dispatch", "is missing; put the DispatchRequest there")
+            raise InvalidRequest("DispatchUnaryRequest cannot be used: dispatch is missing", fields=[problem])
+        request = requests.dispatch(message.dispatch, "dispatch.")
+        begun = await self._operations.dispatch_calls.begin(request, call.time_left)
+        listener = ResultOnly()
+        await deliver_frames(begun, begun.dispatch.sequence, listener)
+        if listener.result is None:
+            raise InternalFault("the dispatch ended without outcomes; repeat the request")
+        return pb.DispatchUnaryResponse(
+            state=start_state(attached=begun.attached), result=result_message(listener.result)
+        )
+
+    async def _resume(self, message: pb.ResumeDispatchRequest, call: Call) -> None:
+        request = requests.resume(message)
+        begun = await self._operations.resume_dispatch(request)
+        frames = GrpcFrames(call, lambda frame: pb.ResumeDispatchResponse(frame=frame), self._write_timeout)
+        await deliver_frames(begun, request.after_sequence, frames)
+        frames.check()
+
+    async def _cancel_call(self, message: pb.CancelCallRequest, call: Call) -> pb.CancelCallResponse:
+        return pb.CancelCallResponse(cancelled=self._operations.cancel_call(requests.cancel(message)))
+
+    async def _close_child(self, message: pb.CloseChildRequest, call: Call) -> pb.CloseChildResponse:
+        closed = await self._operations.close_child(requests.close_child(message))
+        return pb.CloseChildResponse(child=child_message(closed))
+
+    async def _end_turn(self, message: pb.EndTurnRequest, call: Call) -> pb.EndTurnResponse:
+        closed, attached = await self._operations.end_turn(requests.end_turn(message))
+        return ended_turn(closed, attached=attached)

@@ -1,0 +1,111 @@
+"""The one table from exceptions to gRPC statuses, and what travels with a status.
+
+Source: STYLE_EXAMPLES section 6, AIP-193.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.any_pb2 import Any as PackedAny
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, ResourceInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+from grpc import StatusCode
+
+from sidecar.core.errors import (
+    AlreadyExists,
+    Conflict,
+    DependencyAway,
+    FieldProblem,
+    InternalFault,
+    InvalidRequest,
+    NotAllowed,
+    NotKnown,
+    OutOfTime,
+    Overloaded,
+    Refused,
+    SubagentsError,
+    Unauthenticated,
+)
+
+DOMAIN: Final = "sidecar.subagents"
+DETAILS_KEY: Final = "grpc-status-details-bin"
+
+MOST_FIELDS: Final = 16
+"""A status travels in a header, and gRPC clients take 8 KiB of them by default."""
+LONGEST_TEXT: Final = 256
+"""Characters of one description or metadata value."""
+LONGEST_MESSAGE: Final = 512
+
+STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
+    InvalidRequest: StatusCode.INVALID_ARGUMENT,
+    NotKnown: StatusCode.NOT_FOUND,
+    Refused: StatusCode.FAILED_PRECONDITION,
+    Conflict: StatusCode.ABORTED,
+    AlreadyExists: StatusCode.ALREADY_EXISTS,
+    Unauthenticated: StatusCode.UNAUTHENTICATED,
+    NotAllowed: StatusCode.PERMISSION_DENIED,
+    Overloaded: StatusCode.RESOURCE_EXHAUSTED,
+    OutOfTime: StatusCode.DEADLINE_EXCEEDED,
+    DependencyAway: StatusCode.UNAVAILABLE,
+    InternalFault: StatusCode.INTERNAL,
+}
+"""The most specific base class wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class RichStatus:
+    """How a failed RPC ends."""
+
+    code: StatusCode
+    message: str
+    trailing_metadata: tuple[tuple[str, bytes], ...]
+
+
+def status_of(error: SubagentsError) -> StatusCode:
+    """Return the status that an error travels as."""
+    return next((STATUS_OF[base] for base in type(error).__mro__ if base in STATUS_OF), StatusCode.INTERNAL)
+
+
+def rich_status(error: SubagentsError) -> RichStatus:
+    """Return the status of an error with its `google.rpc` details; bounded, so that every client can receive it."""
+    code = status_of(error)
+    message = error.message[:LONGEST_MESSAGE]
+    number: tuple[int, str] = code.value
+    status = Status(code=number[0], message=message, details=[_packed(detail) for detail in _details(error)])
+    return RichStatus(code, message, ((DETAILS_KEY, status.SerializeToString()),))
+
+
+def _details(error: SubagentsError) -> Sequence[Message]:
+    metadata = {key: value[:LONGEST_TEXT] for key, value in error.metadata.items()}
+    details: list[Message] = [ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
+    if error.fields:
+        details.append(_bad_request(error.fields))
+    if isinstance(error, NotKnown):
+        details.append(_resource(error))
+    if error.retry_after is not None:
+        retry = RetryInfo()
+        retry.retry_delay.FromTimedelta(error.retry_after)
+        details.append(retry)
+    return details
+
+
+def _bad_request(fields: Sequence[FieldProblem]) -> BadRequest:
+    shown = [
+        BadRequest.FieldViolation(field=one.field[:LONGEST_TEXT], description=one.description[:LONGEST_TEXT])
+        for one in fields[:MOST_FIELDS]
+    ]
+    return BadRequest(field_violations=shown)
+
+
+def _resource(error: NotKnown) -> ResourceInfo:
+    """Return what was not found; its kind is named by the metadata key that holds its id, e.g. `child_id`."""
+    named = next(((key, value) for key, value in error.metadata.items() if key.endswith("_id")), ("", ""))
+    return ResourceInfo(resource_type=named[0].removesuffix("_id"), resource_name=named[1][:LONGEST_TEXT])
+
+
+def _packed(message: Message) -> PackedAny:
+    packed = PackedAny()
+    packed.Pack(message)
+    return packed

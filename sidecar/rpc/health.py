@@ -1,0 +1,79 @@
+"""`grpc.health.v1`: whether the process takes new work. Served whatever the load is."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2
+
+from sidecar.core.errors import NotKnown
+from sidecar.rpc.methods import Call, Method, Shape
+
+SERVICE: Final = "/grpc.health.v1.Health/"
+Status = health_pb2.HealthCheckResponse
+
+
+class Health:
+    """What the process says of itself; NOT_SERVING until told otherwise.
+
+    Args:
+        services: full names that may be asked for, beside the empty one for all of them.
+    """
+
+    def __init__(self, services: Sequence[str]) -> None:
+        self._services = ("", *services)
+        self._serving = False
+        self._changed = asyncio.Condition()
+
+    @property
+    def serving(self) -> bool:
+        """Whether new work is taken."""
+        return self._serving
+
+    async def set_serving(self, serving: bool) -> None:
+        """Change what is said, and tell those who watch."""
+        async with self._changed:
+            self._serving = serving
+            self._changed.notify_all()
+
+    def methods(self) -> Sequence[Method]:
+        """Return the RPCs."""
+        parse = health_pb2.HealthCheckRequest.FromString
+        return (
+            Method(SERVICE + "Check", Shape.ONE_TO_ONE, parse, self._check, reserved=True),
+            Method(SERVICE + "Watch", Shape.ONE_TO_MANY, parse, self._watch, reserved=True),
+            Method(
+                SERVICE + "List",
+                Shape.ONE_TO_ONE,
+                health_pb2.HealthListRequest.FromString,  # type: ignore[attr-defined]  # younger than the stubs
+                self._list,
+                reserved=True,
+            ),
+        )
+
+    async def _check(self, request: health_pb2.HealthCheckRequest, call: Call) -> Status:
+        if request.service not in self._services:
+            raise NotKnown("no service of that name is served here")
+        return self._answer(request.service)
+
+    async def _list(self, request: Message, call: Call) -> Message:
+        statuses = {name: self._answer(name) for name in self._services}
+        answer: Message = health_pb2.HealthListResponse(statuses=statuses)  # type: ignore[attr-defined]  # the same
+        return answer
+
+    async def _watch(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:
+        last: Status | None = None
+        while True:
+            answer = self._answer(request.service)
+            if answer != last:
+                await call.write(answer)
+                last = answer
+            async with self._changed:
+                if self._answer(request.service) == last:
+                    await self._changed.wait()
+
+    def _answer(self, service: str) -> Status:
+        if service not in self._services:
+            return Status(status=Status.SERVICE_UNKNOWN)
+        return Status(status=Status.SERVING if self._serving else Status.NOT_SERVING)

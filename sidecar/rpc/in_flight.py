@@ -1,0 +1,41 @@
+"""Which calls are being served: what a drain waits for. gRPC's own count is not used, it misses what outlives it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class InFlight:
+    """Calls that have come in and have not been answered; health and reflection are not among them."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_method: Counter[str] = Counter()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._by_method.total()
+
+    def by_method(self) -> dict[str, int]:
+        """Return how many there are of each method, for the log of a drain that ran out of time."""
+        return {method: count for method, count in sorted(self._by_method.items()) if count}
+
+    @contextmanager
+    def one(self, method: str) -> Iterator[None]:
+        """Count one call."""
+        self._by_method[method] += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._by_method[method] -= 1
+            if not self.count:
+                self._idle.set()
+
+    async def idle(self) -> None:
+        """Return once there is none."""
+        await self._idle.wait()

@@ -1,0 +1,93 @@
+"""What a servicer offers: one row for each RPC, without anything of gRPC in it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum, unique
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import Message
+
+
+class GrpcContext(Protocol):
+    """What is used of `grpc.aio.ServicerContext`."""
+
+    def invocation_metadata(self) -> Any:
+        """Return what the client sent beside the message, repeated keys included."""
+        ...
+
+    def time_remaining(self) -> float | None:
+        """Return seconds until the client's deadline; None if it set none."""
+        ...
+
+    def cancelled(self) -> bool:
+        """Say whether the client has left or its deadline has passed."""
+        ...
+
+    async def write(self, message: bytes, /) -> None:
+        """Send one message; returns when gRPC has taken it."""
+        ...
+
+    async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
+        """End the call with a status, by raising."""
+        ...
+
+
+LONGEST_DEADLINE: Final = timedelta(days=1)
+"""A deadline further away says as much as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, after it was let in.
+
+    Attributes:
+        time_left: until the client's deadline; None if it set none, or one that is absurdly far away.
+        grant: as sent; not checked yet. Empty for methods that need none.
+    """
+
+    context: GrpcContext
+    time_left: timedelta | None
+    grant: str
+
+    async def write(self, message: Message) -> None:
+        """Send one message of a stream; waits while the client is slow."""
+        await self.context.write(message.SerializeToString())
+
+
+@unique
+class Shape(StrEnum):
+    """How many messages go each way."""
+
+    ONE_TO_ONE = "one_to_one"
+    ONE_TO_MANY = "one_to_many"
+    MANY_TO_MANY = "many_to_many"
+
+
+Handle = Callable[[Any, Call], Awaitable[Any]]
+"""Takes the request (for MANY_TO_MANY an `AsyncIterator` of them); returns the answer, or writes it to the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One RPC.
+
+    Attributes:
+        name: `/package.Service/Method`.
+        parse: makes the request from its bytes; raises `DecodeError`.
+        reserved: served whatever the load is, and not waited for by a drain: health, reflection.
+    """
+
+    name: str
+    shape: Shape
+    parse: Callable[[bytes], Message]
+    handle: Handle
+    reserved: bool = False
+
+
+def time_left(context: GrpcContext) -> timedelta | None:
+    """Return the time until the client's deadline, bounded."""
+    seconds = context.time_remaining()
+    if seconds is None or seconds >= LONGEST_DEADLINE.total_seconds():
+        return None
+    return timedelta(seconds=max(0.0, seconds))

@@ -1,0 +1,53 @@
+"""Numbers of proto enums to our values and back; each table is whole, which a test holds."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from sidecar.core.binding.surface import CandidateVerdict
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.frames import CallState
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
+from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
+from subagents.errors.v1 import error_reason_pb2
+from subagents_errors import Axis, CallFailure
+
+Ours = TypeVar("Ours", bound=StrEnum)
+
+
+def names_of(enum: Any) -> dict[int, str]:
+    """Return the names of a proto enum by number."""
+    return {number: name for name, number in enum.items()}
+
+
+def _numbers(enum: Any, prefix: str, ours: Iterable[Ours]) -> dict[Ours, Any]:
+    """Pair our values with the proto's by name: `over` is `<PREFIX>_OVER`."""
+    return {value: enum.Value(f"{prefix}_{value.name}") for value in ours}
+
+
+def _values(numbers: Mapping[Ours, int]) -> dict[int, Ours]:
+    return {number: value for value, number in numbers.items()}
+
+
+SOURCES: Final = _values(_numbers(dispatch_pb2.TurnSource, "TURN_SOURCE", TurnSource))
+ON_DISCONNECTS: Final = {
+    dispatch_pb2.ON_DISCONNECT_UNSPECIFIED: OnDisconnect.CANCEL,
+    **_values(_numbers(dispatch_pb2.OnDisconnect, "ON_DISCONNECT", OnDisconnect)),
+}
+VERDICTS: Final[Mapping[int, Verdict]] = {
+    dispatch_pb2.VERDICT_UNSPECIFIED: Verdict.AUTOMATIC,
+    dispatch_pb2.VERDICT_ACCEPTED: Verdict.ACCEPTED,
+    dispatch_pb2.VERDICT_REJECTED: Verdict.REJECTED,
+}
+
+CALL_STATE: Final = _numbers(dispatch_pb2.CallState, "CALL_STATE", CallState)
+OUTCOME: Final = _numbers(outcome_pb2.Outcome, "OUTCOME", Outcome)
+CAP: Final = _numbers(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
+CANDIDATE: Final = _numbers(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
+REASON: Final = _numbers(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)
+AXIS: Final[Mapping[Axis, Any]] = {
+    Axis.NONE: error_reason_pb2.FAILURE_AXIS_UNSPECIFIED,
+    Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,
+    Axis.DATA: error_reason_pb2.FAILURE_AXIS_DATA,
+}

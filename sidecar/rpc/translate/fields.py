@@ -1,0 +1,107 @@
+"""Gathers everything that is wrong with one request, so that its author hears it all at once."""
+
+import unicodedata
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+
+from sidecar.core.errors import FieldProblem, InvalidRequest
+from sidecar.core.identifiers import problem_with_run_side_id
+
+Value = TypeVar("Value")
+
+LONGEST_DURATION: Final = timedelta(days=1)
+"""The longest duration that a request may ask for; more is taken for a mistake in the unit."""
+MOST_COUNT: Final = 1000
+KIB: Final = 1024
+INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories that could forge a line of a log or of a prompt, or hide in it: controls, formats, separators."""
+NANOS: Final = 1_000_000_000
+
+
+class Fields:
+    """The fields of one request. Each method returns the value to use, and notes what is wrong with it.
+
+    Args:
+        message: name of the request, for the error.
+    """
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+        self._problems: list[FieldProblem] = []
+
+    def refuse(self, field: str, what: str) -> None:
+        """Note that a field is wrong."""
+        self._problems.append(FieldProblem(field, what))
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` with every problem, if there is one."""
+        if not self._problems:
+            return
+        first = self._problems[0]
+        more = len(self._problems) - 1
+        others = f" (and {more} more {'field' if more == 1 else 'fields'})" if more else ""
+        raise InvalidRequest(
+            f"{self._message} cannot be used: {first.field} {first.description}{others}", fields=self._problems
+        )
+
+    def run_side_id(self, field: str, value: str) -> str:
+        """An id that the client made."""
+        problem = problem_with_run_side_id(field, value)
+        if problem is not None:
+            self._problems.append(problem)
+        return value
+
+    def required(self, field: str, value: str, most: int, where_from: str) -> str:
+        """An opaque text that came from somewhere; at most `most` characters."""
+        if not value:
+            self.refuse(field, f"is empty; send {where_from}")
+        elif len(value) > most:
+            self.refuse(field, f"is over {most} characters; send {where_from}")
+        return value
+
+    def text(self, field: str, value: str, most_kib: int) -> str:
+        """A text in any words; at most `most_kib` KiB of UTF-8."""
+        # Characters first: a text of at most a quarter as many needs no encoding to know that it fits.
+        if len(value) * 4 > most_kib * KIB and len(value.encode()) > most_kib * KIB:
+            self.refuse(field, f"is over {most_kib} KiB of UTF-8")
+        return value
+
+    def one_line(self, field: str, value: str, most: int) -> str:
+        """A visible text of at most `most` characters, kept byte for byte."""
+        if len(value) > most:
+            self.refuse(field, f"is over {most} characters")
+        elif not value.isprintable() and any(unicodedata.category(char) in INVISIBLE for char in value):
+            self.refuse(field, "holds control, format or line-separating characters")
+        return value
+
+    def optional_line(self, field: str, value: str | None, most: int) -> str | None:
+        """As `one_line`, or None for explicitly unknown; empty would be a third thing that nobody means."""
+        if value == "":
+            self.refuse(field, "is empty; leave it out if it is unknown")
+        return None if value is None else self.one_line(field, value, most)
+
+    def count(self, field: str, value: int, most: int = MOST_COUNT) -> int:
+        """A number from 0 to `most`."""
+        if not 0 <= value <= most:
+            self.refuse(field, f"must be from 0 to {most}, was {value}")
+        return value
+
+    def member(self, field: str, number: int, values: Mapping[int, Value], names: Mapping[int, str]) -> Value:
+        """A value of an enum; enums are open in proto3, so any number may come."""
+        if number not in values:
+            known = ", ".join(names[each] for each in values)
+            self.refuse(field, f"must be one of {known}; was {names.get(number, number)}")
+            return next(iter(values.values()))
+        return values[number]
+
+    def duration(self, field: str, value: Duration) -> timedelta:
+        """A time of more than 0 and at most a day."""
+        nanos = value.seconds * NANOS + value.nanos
+        well_formed = abs(value.nanos) < NANOS and value.seconds * value.nanos >= 0
+        if not well_formed or not 0 < nanos <= LONGEST_DURATION.total_seconds() * NANOS:
+            self.refuse(field, "must be more than 0 and at most 24 hours")
+            return LONGEST_DURATION
+        return timedelta(seconds=value.seconds, microseconds=-(-value.nanos // 1000))

@@ -1,0 +1,211 @@
+"""Requests of `DispatchService` to plain values. Every field is checked, and every problem is told at once.
+
+Only the form is checked here. What a model wrote (tool names, arguments) is not refused for its contents: each such
+call gets an outcome of its own.
+"""
+
+import datetime as dt
+import re
+from typing import Final
+
+from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
+from sidecar.operations.requests import (
+    BindTurnRequest,
+    CancelRequest,
+    CloseChildRequest,
+    DispatchRequest,
+    EndTurnRequest,
+    Integration,
+    JoinPolicy,
+    OnDisconnect,
+    ResumeRequest,
+)
+from sidecar.rpc.translate import enums
+from sidecar.rpc.translate.fields import Fields
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+MOST_CALLS: Final = 64
+MOST_INTEGRATIONS: Final = 1024
+LONGEST_TOKEN: Final = 64 * 1024
+LONGEST_TOOL_NAME: Final = 256
+LOCALE: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,7}\Z")
+DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+SOURCE_NAMES: Final = enums.names_of(pb.TurnSource)
+ON_DISCONNECT_NAMES: Final = enums.names_of(pb.OnDisconnect)
+VERDICT_NAMES: Final = enums.names_of(pb.Verdict)
+FROM_BIND: Final = "what BindTurn returned"
+
+
+def bind_turn(message: pb.BindTurnRequest) -> BindTurnRequest:
+    """Return what to bind. Raises `InvalidRequest`."""
+    fields = Fields("BindTurnRequest")
+    request = BindTurnRequest(
+        turn_id=TurnId(fields.run_side_id("turn_id", message.turn_id)),
+        episode_id=EpisodeId(fields.run_side_id("episode_id", message.episode_id)),
+        principal=_principal(fields, message.principal),
+        source=fields.member("source", message.source, enums.SOURCES, SOURCE_NAMES),
+        orchestrator_id=fields.one_line("orchestrator_id", message.orchestrator_id, 60),
+        locale=_locale(fields, message),
+        location=fields.optional_line("location", message.location if message.HasField("location") else None, 256),
+        experiment_arm=fields.one_line("experiment_arm", message.experiment_arm, 128),
+        date=_date(fields, message.date),
+    )
+    fields.check()
+    return request
+
+
+def dispatch(message: pb.DispatchRequest, within: str = "") -> DispatchRequest:
+    """Return what to run. `within` names the field that holds the message. Raises `InvalidRequest`."""
+    fields = Fields("DispatchRequest")
+    policy = fields.member(f"{within}on_disconnect", message.on_disconnect, enums.ON_DISCONNECTS, ON_DISCONNECT_NAMES)
+    request = DispatchRequest(
+        surface_token=_token(fields, message.surface_token, within),
+        binding_digest=fields.required(f"{within}binding_digest", message.binding_digest, 256, FROM_BIND),
+        dispatch_id=DispatchId(fields.run_side_id(f"{within}dispatch_id", message.dispatch_id)),
+        calls=_calls(fields, message, within),
+        declared_intent_count=fields.count(f"{within}declared_intent_count", message.declared_intent_count),
+        prior_context=fields.text(f"{within}prior_context", message.prior_context, 16),
+        task_prompt=fields.text(f"{within}task_prompt", message.task_prompt, 64),
+        on_disconnect=policy,
+        continue_for=_continue_for(fields, message, policy, within),
+        join=_join(fields, message, within),
+    )
+    fields.check()
+    return request
+
+
+def resume(message: pb.ResumeDispatchRequest) -> ResumeRequest:
+    """Return what to listen to. Raises `InvalidRequest`."""
+    fields = Fields("ResumeDispatchRequest")
+    if message.after_sequence < 0:
+        fields.refuse("after_sequence", f"must be 0 or more, was {message.after_sequence}")
+    request = ResumeRequest(
+        surface_token=_token(fields, message.surface_token),
+        dispatch_id=DispatchId(fields.run_side_id("dispatch_id", message.dispatch_id)),
+        after_sequence=message.after_sequence,
+    )
+    fields.check()
+    return request
+
+
+def cancel(message: pb.CancelCallRequest) -> CancelRequest:
+    """Return what to cancel. Raises `InvalidRequest`."""
+    fields = Fields("CancelCallRequest")
+    request = CancelRequest(
+        surface_token=_token(fields, message.surface_token),
+        dispatch_id=DispatchId(fields.run_side_id("dispatch_id", message.dispatch_id)),
+        call_id=CallId(fields.run_side_id("call_id", message.call_id)),
+    )
+    fields.check()
+    return request
+
+
+def close_child(message: pb.CloseChildRequest) -> CloseChildRequest:
+    """Return the verdict on one child. Raises `InvalidRequest`."""
+    fields = Fields("CloseChildRequest")
+    request = CloseChildRequest(_token(fields, message.surface_token), _integration(fields, message, ""))
+    fields.check()
+    return request
+
+
+def end_turn(message: pb.EndTurnRequest) -> EndTurnRequest:
+    """Return how to end a turn. Raises `InvalidRequest`."""
+    fields = Fields("EndTurnRequest")
+    if len(message.integrations) > MOST_INTEGRATIONS:
+        fields.refuse("integrations", f"are more than {MOST_INTEGRATIONS}")
+    integrations = [
+        _integration(fields, each, f"integrations[{place}].")
+        for place, each in enumerate(message.integrations[:MOST_INTEGRATIONS])
+    ]
+    _refuse_repeated(fields, [each.child_id for each in integrations], "integrations[{}].child_id")
+    request = EndTurnRequest(
+        surface_token=_token(fields, message.surface_token),
+        # Verdicts come in any order: the same ones in another order are the same request.
+        integrations=tuple(sorted(integrations, key=lambda each: each.child_id)),
+        narration=fields.text("narration", message.narration, 256),
+        declared_intent_count=fields.count("declared_intent_count", message.declared_intent_count),
+    )
+    fields.check()
+    return request
+
+
+def _token(fields: Fields, value: str, within: str = "") -> str:
+    return fields.required(f"{within}surface_token", value, LONGEST_TOKEN, FROM_BIND)
+
+
+def _principal(fields: Fields, value: str) -> Principal:
+    if not value:
+        fields.refuse("principal", "is empty; say on whose behalf the turn happens")
+    return Principal(fields.one_line("principal", value, 256))
+
+
+def _locale(fields: Fields, message: pb.BindTurnRequest) -> str | None:
+    if not message.HasField("locale"):
+        return None
+    if not LOCALE.match(message.locale):
+        fields.refuse("locale", "must be a BCP 47 tag such as en-US; leave it out if it is unknown")
+    return message.locale
+
+
+def _date(fields: Fields, value: str) -> dt.date | None:
+    if not value:
+        return None
+    try:
+        if DATE.match(value):
+            return dt.date.fromisoformat(value)
+    except ValueError:
+        pass
+    fields.refuse("date", "must be a day as YYYY-MM-DD; leave it empty for today in UTC")
+    return None
+
+
+def _calls(fields: Fields, message: pb.DispatchRequest, within: str) -> tuple[ToolCall, ...]:
+    if not 1 <= len(message.calls) <= MOST_CALLS:
+        fields.refuse(f"{within}calls", f"must be 1 to {MOST_CALLS}, were {len(message.calls)}")
+    calls = []
+    for place, call in enumerate(message.calls[:MOST_CALLS]):
+        name = f"{within}calls[{place}]"
+        call_id = CallId(fields.run_side_id(f"{name}.call_id", call.call_id))
+        tool_name = fields.required(f"{name}.tool_name", call.tool_name, LONGEST_TOOL_NAME, "what the model called")
+        calls.append(ToolCall(call_id, tool_name, call.arguments_json))
+    _refuse_repeated(fields, [call.call_id for call in calls], within + "calls[{}].call_id")
+    return tuple(calls)
+
+
+def _refuse_repeated(fields: Fields, ids: list[CallId] | list[ChildId], name: str) -> None:
+    first: dict[str, int] = {}
+    for place, each in enumerate(ids):
+        if each and first.setdefault(each, place) != place:
+            fields.refuse(name.format(place), f"is the same as {name.format(first[each])}")
+
+
+def _continue_for(
+    fields: Fields, message: pb.DispatchRequest, policy: OnDisconnect, within: str
+) -> dt.timedelta | None:
+    name = f"{within}continue_for"
+    if policy is not OnDisconnect.CONTINUE_UNTIL:
+        if message.HasField("continue_for"):
+            fields.refuse(name, "is only for ON_DISCONNECT_CONTINUE_UNTIL; leave it out")
+        return None
+    if not message.HasField("continue_for"):
+        fields.refuse(name, "is missing; ON_DISCONNECT_CONTINUE_UNTIL needs it")
+        return None
+    return fields.duration(name, message.continue_for)
+
+
+def _join(fields: Fields, message: pb.DispatchRequest, within: str) -> JoinPolicy:
+    join, name = message.join, f"{within}join"
+    return JoinPolicy(
+        min_success=fields.count(f"{name}.min_success", join.min_success, min(len(message.calls), MOST_CALLS)) or None,
+        max_parallel=fields.count(f"{name}.max_parallel", join.max_parallel, MOST_CALLS) or None,
+        timeout=fields.duration(f"{name}.timeout", join.timeout) if join.HasField("timeout") else None,
+    )
+
+
+def _integration(fields: Fields, message: pb.Integration | pb.CloseChildRequest, within: str) -> Integration:
+    return Integration(
+        child_id=ChildId(fields.run_side_id(f"{within}child_id", message.child_id)),
+        verdict=fields.member(f"{within}verdict", message.verdict, enums.VERDICTS, VERDICT_NAMES),
+        reason=fields.text(f"{within}reason", message.reason, 1),
+    )

@@ -1,0 +1,86 @@
+"""What a bound turn may call, as messages."""
+
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
+from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.json_schemas import canonical_text
+from sidecar.operations.bind_turn import Bound
+from sidecar.rpc.translate.enums import CANDIDATE
+from sidecar.rpc.translate.times import timestamp
+from subagents.dispatch.v1 import dispatch_pb2, surface_pb2
+
+
+def bound_turn(bound: Bound) -> dispatch_pb2.BindTurnResponse:
+    """Return the answer to BindTurn."""
+    return dispatch_pb2.BindTurnResponse(
+        surface=_surface(bound),
+        surface_token=bound.surface_token,
+        expires_at=timestamp(bound.expires_at),
+        state=start_state(attached=bound.attached),
+    )
+
+
+def start_state(*, attached: bool) -> dispatch_pb2.StartState:
+    """Return whether a request began the work or found it begun."""
+    return dispatch_pb2.START_STATE_ATTACHED if attached else dispatch_pb2.START_STATE_STARTED
+
+
+def cohort_message(cohort: Cohort) -> surface_pb2.Cohort:
+    """Return the six fields."""
+    return surface_pb2.Cohort(
+        agent_definition_version=cohort.agent_definition_version,
+        prompt_block_registry_version=cohort.prompt_block_registry_version,
+        xml_prompt_component_registry_version=cohort.xml_prompt_component_registry_version,
+        active_feature_flags=cohort.active_feature_flags,
+        experiment_arm_assignment=cohort.experiment_arm_assignment,
+        active_sub_agents=cohort.active_sub_agents,
+    )
+
+
+def candidate_message(candidate: Candidate) -> surface_pb2.Candidate:
+    """Return one listed sub-agent and the verdict on it."""
+    return surface_pb2.Candidate(
+        sub_agent_id=candidate.slot,
+        definition_id=candidate.definition_id or "",
+        verdict=CANDIDATE[candidate.verdict],
+    )
+
+
+def _surface(bound: Bound) -> surface_pb2.Surface:
+    surface: Surface = bound.surface
+    card = surface.orchestrator
+    return surface_pb2.Surface(
+        sub_agent_tools=[_sub_agent_tool(tool) for tool in surface.tools],
+        orchestrator_tools=[_own_tool(tool) for tool in card.tools],
+        prompt=surface_pb2.Prompt(
+            prefix=surface.prompt_prefix, suffix=bound.prompt_suffix, prefix_digest=surface.prefix_digest
+        ),
+        cohort=cohort_message(surface.cohort),
+        fan_out_cap=surface.fan_out_cap,
+        max_dispatches_per_turn=surface.max_dispatches,
+        binding_digest=surface.binding_digest,
+        previous_sub_agents=surface_pb2.PreviousSubAgents(
+            known=bound.previous is not None, sub_agent_ids=bound.previous or ()
+        ),
+        model=card.model.id,
+        provider_model=card.model.provider_model,
+        candidates=[candidate_message(candidate) for candidate in surface.candidates],
+    )
+
+
+def _sub_agent_tool(tool: SurfaceTool) -> surface_pb2.SubAgentTool:
+    return surface_pb2.SubAgentTool(
+        name=tool.name,
+        description=tool.description,
+        arguments_schema_json=tool.arguments_schema_json,
+        sub_agent_id=tool.slot,
+        definition_id=tool.card.definition.id,
+        commit=tool.card.commit,
+        digest=tool.card.digest,
+    )
+
+
+def _own_tool(tool: ToolEntry) -> surface_pb2.OrchestratorTool:
+    return surface_pb2.OrchestratorTool(
+        name=tool.id, description=tool.description, arguments_schema_json=canonical_text(tool.arguments)
+    )
