@@ -94,6 +94,22 @@ def test_a_hint_brings_a_change_before_the_timer_would() -> None:
     in_virtual_time(scenario())
 
 
+@requirement("PF1-NFR-4b")
+def test_reading_flags_asks_no_backend() -> None:
+    """Not even while the backend hangs: a thousand reads fetch nothing and let no time pass."""
+
+    async def scenario() -> None:
+        backend = Odd()
+        async with running(main=backend) as (snapshots, _):
+            backend.misbehave(FlagFault.HANG)
+            before, fetches = LoopClock().monotonic(), backend.fetches
+            values = {snapshots.current().value("ask") for _ in range(1000)}
+            assert values == {FlagValue.ON}
+            assert (LoopClock().monotonic(), backend.fetches) == (before, fetches)
+
+    in_virtual_time(scenario())
+
+
 def test_a_snapshot_that_was_handed_out_never_changes() -> None:
     """A turn keeps what it was bound to."""
 
