@@ -1,7 +1,10 @@
 """The image: built from the Dockerfile as it stands, and run."""
 
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+from socket import socket
 from typing import Final
 
 import pytest
@@ -10,6 +13,17 @@ from tests.support.container_image import REPOSITORY, Container, ContainerTools,
 
 BASE: Final = "localhost/sidecar-test-base"
 IMAGE: Final = "localhost/sidecar-test"
+SETTINGS: Final = """
+[server]
+ops_address = "127.0.0.1:{port}"
+lame_duck = "0s"
+
+[definitions]
+path = "/etc/sidecar"
+
+[dispatch]
+fan_out_cap = 3
+"""
 CHECKS: Final = 30
 """How often health is asked for; each time starts a process in the container, which takes about a second."""
 
@@ -65,17 +79,28 @@ def test_the_command_line_answers_in_the_image(container: Container) -> None:
     assert "serve" in container.output("sidecar", "--help")
 
 
-def test_the_image_serves_turns_healthy_and_drains(tools: ContainerTools, container: Container) -> None:
-    """Its own command, on the example configuration; its own health check says when; SIGTERM ends it with 0."""
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """The example definitions with settings for them, on a free port, as a folder that the image's user can read."""
+    folder = tmp_path / "etc"
+    shutil.copytree(REPOSITORY / "examples" / "config", folder)
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    text = SETTINGS.format(port=port)
+    (folder / "sidecar.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_image_serves_turns_healthy_and_drains(tools: ContainerTools, container: Container, settings: Path) -> None:
+    """Its own command, on the example definitions; its own health check says when; SIGTERM ends it with 0."""
     configuration = tools.configuration(IMAGE)
     command = [*configuration["Entrypoint"], *configuration["Cmd"]]
     is_healthy = configuration["Healthcheck"]["Test"][1:]
-    mounts = {REPOSITORY / "examples" / "config": "/etc/sidecar"}
+    mounts = {settings: "/etc/sidecar"}
+    assert not container.succeeds(*is_healthy, mounts=mounts)
     with container.running(*command, mounts=mounts) as sidecar:
-        for _ in range(CHECKS):
-            if container.succeeds(*is_healthy, mounts=mounts) or not sidecar.is_running():
-                break
-        healthy = sidecar.is_running() and container.succeeds(*is_healthy, mounts=mounts)
+        healthy = any(container.succeeds(*is_healthy, mounts=mounts) for _ in range(CHECKS) if sidecar.is_running())
         if sidecar.is_running():
             sidecar.signal(signal.SIGTERM)
         code, printed = sidecar.ended(60)
