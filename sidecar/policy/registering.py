@@ -62,6 +62,7 @@ def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
     for caller in callers.values():
         _check_hook(caller, where)
     _check_unmarked(plugin, frozenset(callers), where)
+    guarded(manager.check_pending, doing="checking for unknown hooks", where=where, remedy=REMEDY)  # the net below ours
     return tuple(spec for name, caller in callers.items() for spec in _answers(name, caller, where))
 
 
