@@ -1,1 +1,1 @@
-"""Everything that checks the whole: see the README of each folder."""
+"""Everything that checks the whole; what checks one package of its own stands beside that package."""
