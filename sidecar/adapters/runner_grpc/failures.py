@@ -1,0 +1,69 @@
+"""What a failed `Run` says about the attempt: whether another may succeed, and whether the host was there at all.
+
+What a host writes goes to the operator's timeline only, cut short and without control characters.
+"""
+
+from typing import Final
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from sidecar.policy.protocols import RunnerError
+from subagents_errors import DefinitionNotHeld, Draining
+
+DOMAIN: Final = "sidecar.subagents"
+DETAILS_KEY: Final = "grpc-status-details-bin"
+LONGEST_DETAIL: Final = 200
+TOO_LARGE: Final = "message larger than max"
+"""gRPC tells its own size limit apart from a busy host by words alone."""
+
+
+def reason_in(failure: grpc.aio.AioRpcError) -> str:
+    """Return the `ErrorInfo.reason` of a host that speaks our errors; empty for any other failure."""
+    for key, value in failure.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            return _reason(value)
+    return ""
+
+
+def lacks_definition(failure: grpc.aio.AioRpcError) -> bool:
+    """Say whether the host does not hold the digest."""
+    return reason_in(failure) == DefinitionNotHeld.reason
+
+
+def error_of(failure: grpc.aio.AioRpcError, *, heard: bool) -> RunnerError:
+    """Return what a failed `Run` means.
+
+    Args:
+        failure: what gRPC raised.
+        heard: whether the host had reported anything before.
+    """
+    code, reason, text = failure.code(), reason_in(failure), failure.details() or ""
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in text:
+        return RunnerError(f"a message between sidecar and host was too large: {printable(text)}")
+    detail = f"the host ended the attempt with {code.name}{f' {printable(reason)}' if reason else ''}"
+    if not reason and text:
+        detail = f"{detail}: {printable(text)}"
+    if code is grpc.StatusCode.UNAVAILABLE:
+        # A host that gives a reason of its own was there, unless it is on its way out.
+        away = not heard and reason in {"", Draining.reason}
+        return RunnerError(detail, transient=True, unreachable=away)
+    return RunnerError(detail, transient=code is grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
+def printable(text: str) -> str:
+    """Return the beginning of a foreign text, safe for a log line."""
+    return "".join(char if char.isprintable() else "?" for char in text[:LONGEST_DETAIL])
+
+
+def _reason(raw: bytes) -> str:
+    try:
+        for packed in Status.FromString(raw).details:
+            info = ErrorInfo()
+            if packed.Unpack(info) and info.domain == DOMAIN:
+                return info.reason
+    except DecodeError:
+        pass
+    return ""

@@ -1,0 +1,105 @@
+"""What a host is asked and what it reports, to and from messages."""
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
+
+from sidecar.core.definitions.card import Card, ToolEntry
+from sidecar.core.json_schemas import canonical_text
+from sidecar.policy.protocols import (
+    ComponentMade,
+    NarrationPart,
+    RunFinished,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+    StatusReported,
+    UsageReported,
+)
+from subagents.runner.v1 import runner_pb2
+
+
+def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunRequest:
+    """Return what a host is asked, without the card."""
+    definition = request.card.definition
+    seconds = request.timeout.total_seconds()
+    return runner_pb2.RunRequest(
+        child_id=request.child_id,
+        attempt_id=request.attempt_id,
+        attempt=request.attempt,
+        sub_agent_id=definition.slot,
+        definition_id=definition.id,
+        digest=request.card.digest,
+        commit=request.card.commit,
+        arguments_json=request.arguments_json,
+        context=_context(request),
+        prompt_suffix=request.prompt_suffix,
+        contract_json=request.contract_json,
+        gateway_target=gateway_target,
+        grant=request.grant,
+        timeout=Duration(seconds=int(seconds), nanos=int(seconds % 1 * 1_000_000_000)),
+    )
+
+
+def card_message(card: Card, prompt_prefix: str) -> runner_pb2.CardContent:
+    """Return a definition as a host needs it."""
+    tuning = card.definition.tuning
+    return runner_pb2.CardContent(
+        prompt_prefix=prompt_prefix,
+        model=card.model.id,
+        provider_model=card.model.provider_model,
+        base_url=card.model.base_url or "",
+        max_output_tokens=tuning.max_output_tokens or 0,
+        reasoning_effort=tuning.reasoning_effort or "",
+        text_verbosity=tuning.text_verbosity or "",
+        tools=[_tool(tool) for tool in card.tools],
+        component_schemas_json={name: canonical_text(schema) for name, schema in card.definition.components.items()},
+    )
+
+
+def event_of(raw: bytes) -> RunnerEvent | None:
+    """Return what a host reports; None for a kind that this version does not know.
+
+    Raises:
+        RunnerError: the bytes are no `RunResponse`.
+    """
+    try:
+        message = runner_pb2.RunResponse.FromString(raw)
+    except DecodeError:
+        raise RunnerError("the host sent bytes that are no RunResponse") from None
+    match message.WhichOneof("event"):
+        case "status":
+            return StatusReported(message.status.type, dict(message.status.attributes))
+        case "component":
+            made = message.component
+            return ComponentMade(made.name, made.tool_input_json, made.component_data_json)
+        case "narration":
+            return NarrationPart(message.narration)
+        case "usage":
+            return UsageReported(message.usage.input_tokens, message.usage.output_tokens)
+        case "finished":
+            return RunFinished(message.finished.data_unavailable)
+        case _:
+            return None
+
+
+def _context(request: RunRequest) -> runner_pb2.InheritedContext:
+    context = request.context
+    return runner_pb2.InheritedContext(
+        principal=context.principal,
+        user_id=context.principal,
+        episode_id=context.episode_id,
+        turn_id=context.turn_id,
+        locale=context.locale,
+        location=context.location,
+        prior_context=context.prior_context,
+        task_prompt=context.task_prompt,
+    )
+
+
+def _tool(tool: ToolEntry) -> runner_pb2.ToolDeclaration:
+    return runner_pb2.ToolDeclaration(
+        tool_id=tool.id,
+        description=tool.description,
+        arguments_schema_json=canonical_text(tool.arguments),
+        data_backed=tool.is_data_backed,
+    )

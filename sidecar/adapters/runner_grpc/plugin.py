@@ -1,0 +1,29 @@
+"""Registers runner `grpc`."""
+
+from collections.abc import Sequence
+
+from sidecar.adapters.runner_grpc.runner import GrpcRunner
+from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.specs import RunnerConfig, RunnerSpec
+
+
+def grpc_runner(config: RunnerConfig) -> GrpcRunner:
+    """Return a runner for one host."""
+    settings = GrpcRunnerSettings.model_validate(config.settings)
+    return GrpcRunner(config.target or settings.target or "", config.gateway_address, settings)
+
+
+@hookimpl
+def sidecar_runners() -> Sequence[RunnerSpec]:
+    """Offer `grpc`."""
+    return [
+        RunnerSpec(
+            name="grpc",
+            contract="runner/1",
+            summary="runs sub-agents on any host that serves SubAgentRunnerService",
+            config_schema=GrpcRunnerSettings.model_json_schema(),
+            capabilities=frozenset({"remote", "cancels_agent", "usage"}),
+            factory=grpc_runner,
+        )
+    ]

@@ -1,0 +1,141 @@
+"""Runner `grpc`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+import grpc
+
+from sidecar.adapters.runner_grpc.failures import error_of, lacks_definition
+from sidecar.adapters.runner_grpc.messages import card_message, event_of, run_message
+from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
+from sidecar.adapters.runner_grpc.targets import is_local
+from sidecar.policy.protocols import RunFinished, RunnerError, RunnerEvent, RunRequest
+from subagents.runner.v1 import runner_pb2
+
+RUN: Final = "/subagents.runner.v1.SubAgentRunnerService/Run"
+MOST_UNKNOWN: Final = 1000
+"""Reports of kinds that a newer host may know; more than this is a flood."""
+
+
+class DefinitionWanted(Exception):
+    """The host does not hold the definition and has not begun."""
+
+
+class GrpcRunner:
+    """Runs attempts on one host. Retries nothing by itself: what may be repeated is the contract's to say.
+
+    Args:
+        target: the host, as a gRPC target; also what fails together.
+        gateway_target: where the host reaches the tool gateway.
+        settings: how the network is used.
+
+    Raises:
+        ValueError: `target` is empty, or beyond this machine without `allow_remote`.
+    """
+
+    def __init__(self, target: str, gateway_target: str, settings: GrpcRunnerSettings | None = None) -> None:
+        self._settings = settings or GrpcRunnerSettings()
+        if not target:
+            raise ValueError("a runner of kind `grpc` needs a target, e.g. unix:/run/shop/shop.sock")
+        if not self._settings.allow_remote and not is_local(target):
+            raise ValueError(
+                f"{target} is beyond this machine, and nothing would be encrypted: use a Unix socket or loopback, or "
+                "set allow_remote behind a mesh"
+            )
+        self._target = target
+        self._gateway_target = gateway_target
+        self._channel: grpc.aio.Channel | None = None
+        self._closed = False
+
+    @property
+    def target(self) -> str:
+        """Names what fails together."""
+        return self._target
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Execute one attempt; sends the definition only to a host that says it does not hold it.
+
+        Raises:
+            RunnerError: the attempt failed.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + request.timeout.total_seconds()
+        message = run_message(request, self._gateway_target)
+        try:
+            async with aclosing(self._events(message, until - loop.time())) as events:
+                async for event in events:
+                    yield event
+            return
+        except DefinitionWanted:
+            # Nothing has run yet, so this is no second attempt.
+            message.card.CopyFrom(card_message(request.card, request.prompt_prefix))
+        try:
+            async with aclosing(self._events(message, until - loop.time())) as events:
+                async for event in events:
+                    yield event
+        except DefinitionWanted:
+            raise RunnerError("the host asks for the definition although it came with the request") from None
+
+    async def close(self) -> None:
+        """Close the connection; attempts that are running end with `RunnerError`."""
+        self._closed = True
+        if self._channel is not None:
+            channel, self._channel = self._channel, None
+            await channel.close()
+
+    async def _events(self, message: runner_pb2.RunRequest, seconds: float) -> AsyncGenerator[RunnerEvent, None]:
+        """Yield what the host reports until it has finished."""
+        call = self._call(message, seconds)
+        heard, unknown = False, 0
+        try:
+            async for raw in call:
+                event = event_of(raw)
+                heard = True
+                if event is not None:
+                    yield event
+                    if isinstance(event, RunFinished):
+                        return
+                    continue
+                unknown += 1
+                if unknown > MOST_UNKNOWN:
+                    raise RunnerError(f"the host sent more than {MOST_UNKNOWN} events of unknown kinds")
+        except grpc.aio.AioRpcError as failure:
+            if not heard and lacks_definition(failure):
+                raise DefinitionWanted from None
+            raise error_of(failure, heard=heard) from None
+        except grpc.aio.BaseError:
+            raise RunnerError("the connection to the host was closed", transient=True, unreachable=not heard) from None
+        except asyncio.CancelledError:
+            if self._closed and not _being_cancelled():
+                raise RunnerError("the connection to the host was closed", transient=True) from None
+            raise
+        finally:
+            call.cancel()
+
+    def _call(self, message: runner_pb2.RunRequest, seconds: float) -> Any:
+        if self._closed:
+            raise RunnerError("the runner is closed", transient=True, unreachable=True)
+        if self._channel is None:  # not before there is a loop: a gRPC channel belongs to one
+            self._channel = grpc.aio.insecure_channel(self._target, options=_options(self._settings))
+        start: Any = self._channel.unary_stream(RUN, request_serializer=runner_pb2.RunRequest.SerializeToString)
+        return start(message, timeout=max(0.0, seconds))
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _options(settings: GrpcRunnerSettings) -> Sequence[tuple[str, int]]:
+    return (
+        ("grpc.enable_retries", 0),
+        ("grpc.keepalive_time_ms", round(settings.keepalive_seconds * 1000)),
+        ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+        ("grpc.max_send_message_length", settings.max_message_bytes),
+    )
