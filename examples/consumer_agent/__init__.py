@@ -1,0 +1,5 @@
+"""An example consumer-agent on the SDK: the service whose model talks to the user.
+
+`agent` carries one turn from the user's words to the answer, `model` says what it needs of a model, `rule_based` is a
+small offline stand-in for one, `history` keeps the messages the way model providers demand.
+"""

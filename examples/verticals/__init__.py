@@ -1,0 +1,4 @@
+"""Three example sub-agents, each meant to run in a runner host of its own: shop, rewards, support.
+
+They are small scripts around their data, not models, so that they need no network and say the same every time.
+"""

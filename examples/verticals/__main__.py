@@ -1,0 +1,40 @@
+"""`python -m examples.verticals shop --listen unix:/run/shop/shop.sock`: serves one sub-agent until SIGTERM."""
+
+import argparse
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from examples.verticals import rewards, shop, support
+from examples.verticals.staging import Staging, SubAgent, breakable
+from subagents_client.runner import HostLimits, RunnerHost
+
+SUB_AGENTS: Final[Mapping[str, SubAgent]] = {"shop": shop.answer, "rewards": rewards.answer, "support": support.answer}
+GRACE: Final = timedelta(seconds=2)
+"""Shorter than a service should have: a demo ends when it is told to."""
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m examples.verticals", description="One example sub-agent.")
+    parser.add_argument("slot", choices=sorted(SUB_AGENTS))
+    parser.add_argument("--listen", required=True, help="unix:<path>, or a loopback address and port")
+    parser.add_argument("--pace", type=float, default=0.0, help="how slowly it works, for people; 0: at once (default)")
+    parser.add_argument("--broken-while", type=Path, help="as long as this file exists, the sub-agent has a defect")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    staging = Staging(options.pace, options.broken_while)
+    asyncio.run(_serve(options.slot, options.listen, staging))
+
+
+async def _serve(slot: str, target: str, staging: Staging) -> None:
+    host = RunnerHost(software=f"example-{slot}/1.0", limits=HostLimits(grace=GRACE))
+    host.sub_agent(slot)(breakable(SUB_AGENTS[slot], staging))
+    await host.serve(target)
+
+
+if __name__ == "__main__":
+    main()
