@@ -1,0 +1,350 @@
+"""A real gRPC server on Unix sockets with scripted sub-agents behind it, for tests through the RPC.
+
+    async with running_sidecar_for_tests(cap=2) as sidecar:
+        sidecar.runner.use("shop", hangs())
+        bound = await sidecar.bind()
+        reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards")
+        assert reply.of("call-1").outcome == OUTCOME_SUCCEEDED
+
+At its end the harness itself asserts that nothing was reported as a defect and no task has raised.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, cast
+
+import grpc
+
+from sidecar.adapters.store_memory import MemoryStore
+from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, SystemIds
+from sidecar.core.binding.bind import BindingRules
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.identifiers import Digest
+from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
+from sidecar.operations.assembly import Operations, Ports, assemble
+from sidecar.operations.call_tool import ToolResult
+from sidecar.operations.ports import Store
+from sidecar.operations.rules import DispatchRules
+from sidecar.rpc import dispatch_servicer, tool_gateway_servicer
+from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, Entrance
+from sidecar.rpc.dispatch_servicer import DispatchServicer
+from sidecar.rpc.listeners import ListenerPlan, listening
+from sidecar.rpc.outermost import ServingRules, Surroundings
+from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
+from sidecar.settings import LimitsSettings
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
+from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
+from tests.support.builders import FixedFlags, a_card, a_catalogue
+from tests.support.fake_runner import ScriptedConnector, ScriptedRunner
+from tests.support.requests import a_bind, some_calls
+
+SECRET: Final = "boot-secret-of-the-tests-0123456789abcdef"
+SLOTS: Final = ("shop", "rewards", "support")
+VOCABULARY: Final = Vocabulary(
+    {
+        "searching_offers": EventRule(),
+        "comparing_prices": EventRule(Handling.TRANSFORM, becomes="working"),
+        "thinking_aloud": EventRule(Handling.SUPPRESS),
+        "loading_data": EventRule(Handling.BATCH, window=timedelta(milliseconds=20)),
+    }
+)
+
+
+class ScriptedDefinitions:
+    """A configuration that a test may replace; counts how often it is read."""
+
+    def __init__(self, catalogue: Catalogue | None) -> None:
+        """Begin with one, or with none loaded."""
+        self._catalogue = catalogue
+        self._cards: dict[Digest, Card] = {}
+        self.reads = 0
+        if catalogue is not None:
+            self.load(catalogue)
+
+    def load(self, catalogue: Catalogue) -> None:
+        """Replace it; earlier cards stay known by digest."""
+        self._catalogue = catalogue
+        self._cards.update({card.digest: card for card in catalogue.cards.values()})
+
+    def current(self) -> Catalogue | None:
+        """Return the newest."""
+        self.reads += 1
+        return self._catalogue
+
+    def card_by_digest(self, digest: Digest) -> Card | None:
+        """Return a card that was ever loaded."""
+        return self._cards.get(digest)
+
+
+class ScriptedFlags:
+    """Flags that a test may switch; counts how often the snapshot is taken."""
+
+    def __init__(self) -> None:
+        """Begin with all off."""
+        self.on: list[str] = []
+        self.unreachable: list[str] = []
+        self.reads = 0
+
+    def current(self) -> FixedFlags:
+        """Return the present snapshot, which later switches leave as it is."""
+        self.reads += 1
+        return FixedFlags(tuple(self.on), tuple(self.unreachable))
+
+
+class KeepingRecorder:
+    """Keeps what operations report: `of("child_settled")` are the arguments of each such report."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.told: list[tuple[str, tuple[Any, ...]]] = []
+
+    def of(self, name: str) -> list[tuple[Any, ...]]:
+        """Return what was reported under one name."""
+        return [arguments for each, arguments in self.told if each == name]
+
+    def __getattr__(self, name: str) -> Any:
+        """Take any report."""
+        return lambda *arguments: self.told.append((name, arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """All frames of one stream."""
+
+    frames: Sequence[pb.DispatchFrame]
+
+    @property
+    def result(self) -> pb.DispatchResult:
+        """The result; every whole stream has one."""
+        return self.frames[-1].result
+
+    @property
+    def events(self) -> list[pb.DispatchEvent]:
+        """Every event, in the order of arrival."""
+        return [event for frame in self.frames for event in frame.events]
+
+    @property
+    def outcomes(self) -> list[str]:
+        """How each call ended, in emission order, e.g. `SUCCEEDED`."""
+        return [outcome_name(each.outcome) for each in self.result.outcomes]
+
+    def of(self, call_id: str) -> outcome_pb2.CallOutcome:
+        """Return the outcome of one call."""
+        return next(each for each in self.result.outcomes if each.call_id == call_id)
+
+
+def outcome_name(outcome: Any) -> str:
+    """Return the name of an outcome without its prefix."""
+    return outcome_pb2.Outcome.Name(outcome).removeprefix("OUTCOME_")
+
+
+@dataclass(slots=True)
+class SidecarForTests:
+    """The running sidecar, what is behind it, and short ways to call it."""
+
+    operations: Operations
+    runner: ScriptedRunner
+    connector: ScriptedConnector
+    definitions: ScriptedDefinitions
+    flags: ScriptedFlags
+    store: Store
+    recorder: KeepingRecorder
+    tasks: OwnedTasks
+    around: Surroundings
+    channel: grpc.aio.Channel
+    tools_channel: grpc.aio.Channel
+    folder: Path
+    defects: list[BaseException] = field(default_factory=list)
+    metadata: tuple[tuple[str, str], ...] = ((BOOT_SECRET_KEY, SECRET),)
+    _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
+
+    @property
+    def stub(self) -> dispatch_pb2_grpc.DispatchServiceStub:
+        """The consumer-agent's stub; give it `metadata=sidecar.metadata`."""
+        return dispatch_pb2_grpc.DispatchServiceStub(self.channel)
+
+    @property
+    def dispatch_target(self) -> str:
+        """Where the consumer-agent connects."""
+        return f"unix:{self.folder / 'dispatch.sock'}"
+
+    @property
+    def agents_target(self) -> str:
+        """Where runner hosts connect."""
+        return f"unix:{self.folder / 'agents.sock'}"
+
+    async def bind(self, **fields: Any) -> pb.BindTurnResponse:
+        """Bind a turn; without a `turn_id` a new one."""
+        fields.setdefault("turn_id", f"turn-{next(self._numbers)}")
+        return await self.stub.BindTurn(a_bind(**fields), metadata=self.metadata)
+
+    def dispatch_request(
+        self, bound: pb.BindTurnResponse, *calls: str | pb.ToolCall, **fields: Any
+    ) -> pb.DispatchRequest:
+        """Return a request; without a `dispatch_id` with a new one."""
+        fields.setdefault("dispatch_id", f"dispatch-{next(self._numbers)}")
+        return pb.DispatchRequest(
+            surface_token=bound.surface_token,
+            binding_digest=fields.pop("binding_digest", bound.surface.binding_digest),
+            calls=some_calls(*calls),
+            **fields,
+        )
+
+    async def dispatch(
+        self, bound: pb.BindTurnResponse, *calls: str | pb.ToolCall, seconds: float = 10.0, **fields: Any
+    ) -> Reply:
+        """Dispatch calls such as `ask_shop` (`call-1`, `call-2`, ...) and read the whole stream."""
+        return await self.send(self.dispatch_request(bound, *calls, **fields), seconds)
+
+    async def send(self, request: pb.DispatchRequest, seconds: float = 10.0) -> Reply:
+        """Send a dispatch and read the whole stream."""
+        stream = self.stub.Dispatch(request, timeout=seconds, metadata=self.metadata)
+        return Reply([message.frame async for message in stream])
+
+    async def resume(self, bound: pb.BindTurnResponse, dispatch_id: str, after: int = 0) -> Reply:
+        """Listen to a dispatch again, to its end."""
+        request = pb.ResumeDispatchRequest(
+            surface_token=bound.surface_token, dispatch_id=dispatch_id, after_sequence=after
+        )
+        stream = self.stub.ResumeDispatch(request, timeout=10, metadata=self.metadata)
+        return Reply([message.frame async for message in stream])
+
+    async def end(self, bound: pb.BindTurnResponse, **fields: Any) -> pb.EndTurnResponse:
+        """End a turn."""
+        request = pb.EndTurnRequest(surface_token=bound.surface_token, **fields)
+        return await self.stub.EndTurn(request, timeout=10, metadata=self.metadata)
+
+    async def call_tool(self, grant: str, tool_id: str, arguments_json: str) -> ToolResult:
+        """Call a tool as a runner host would."""
+        answer = await tools_pb2_grpc.ToolGatewayServiceStub(self.tools_channel).CallTool(
+            tools_pb2.CallToolRequest(tool_id=tool_id, arguments_json=arguments_json),
+            timeout=10,
+            metadata=((GRANT_KEY, grant),),
+        )
+        released = answer.WhichOneof("result") == "payload_json"
+        return ToolResult(answer.payload_json if released else None, answer.partial)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a test may choose; everything else is as in the example configuration.
+
+    Attributes:
+        cap, max_dispatches: of every turn.
+        cards: of the sub-agents; default: shop, rewards, support. An orchestrator `concierge` lists them all.
+        rules: other rules of dispatching, by name of `DispatchRules`.
+        defects_expected: do not assert at the end that there was none.
+    """
+
+    cap: int = 3
+    max_dispatches: int = 8
+    cards: Sequence[Card] = ()
+    catalogue: Catalogue | None = None
+    rules: dict[str, Any] = field(default_factory=dict)
+    serving: ServingRules = field(default_factory=ServingRules)
+    store: Store | None = None
+    reflection: bool = False
+    defects_expected: bool = False
+
+
+@asynccontextmanager
+async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTests]:
+    """Serve on two Unix sockets while the context is open; the arguments are those of `Setup`."""
+    setup = Setup(**chosen)
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sc")))
+        defects: list[BaseException] = []
+        tasks = OwnedTasks(lambda name, error: defects.append(error))
+        stack.push_async_callback(tasks.close)
+        around = Surroundings(
+            on_defect=lambda method, correlation_id, error: defects.append(error),
+            correlation_id=lambda: "correlation-of-the-tests",
+            rules=setup.serving,
+        )
+        sidecar = _joined(setup, tasks, around, folder)
+        sidecar.defects = defects
+        for plan in _plans(setup, sidecar):
+            health = await stack.enter_async_context(listening(plan, around, LimitsSettings()))
+            await health.set_serving(True)
+        stack.push_async_callback(sidecar.channel.close)
+        stack.push_async_callback(sidecar.tools_channel.close)
+        for loop in sidecar.operations.loops:
+            tasks.spawn(loop(), "loop")
+        yield sidecar
+    assert setup.defects_expected or not defects, defects
+
+
+def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path) -> SidecarForTests:
+    catalogue = setup.catalogue or a_catalogue(*(setup.cards or [a_card(slot) for slot in SLOTS]))
+    runner, connector, recorder = ScriptedRunner(), ScriptedConnector(), KeepingRecorder()
+    definitions, flags, store = ScriptedDefinitions(catalogue), ScriptedFlags(), setup.store or MemoryStore()
+    ports = Ports(
+        clock=SystemClock(),
+        ids=SystemIds(),
+        chance=SystemChance(),
+        spawner=tasks,
+        store=store,
+        recorder=recorder,
+        definitions=definitions,
+        flags=cast("Any", flags),
+        runners=OneRunner(runner),
+        connectors=connector,
+    )
+    rules = DispatchRules(
+        **{"binding": BindingRules(setup.cap, setup.max_dispatches), "vocabulary": VOCABULARY, **setup.rules}
+    )
+    operations = assemble(rules, SigningKeys({"k1": b"k" * 32}, "k1"), ports)
+    sidecar = SidecarForTests(
+        operations=operations,
+        runner=runner,
+        connector=connector,
+        definitions=definitions,
+        flags=flags,
+        store=store,
+        recorder=recorder,
+        tasks=tasks,
+        around=around,
+        channel=grpc.aio.insecure_channel(f"unix:{folder / 'dispatch.sock'}"),
+        tools_channel=grpc.aio.insecure_channel(f"unix:{folder / 'agents.sock'}"),
+        folder=folder,
+    )
+    runner.call_tool = sidecar.call_tool
+    return sidecar
+
+
+class OneRunner:
+    """The same runner for every card."""
+
+    def __init__(self, runner: ScriptedRunner) -> None:
+        """Keep it."""
+        self._runner = runner
+
+    def runner_for(self, card: Card) -> ScriptedRunner:
+        """Return it."""
+        return self._runner
+
+
+def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
+    servicer = DispatchServicer(sidecar.operations, setup.serving.write_timeout)
+    yield ListenerPlan(
+        socket=sidecar.folder / "dispatch.sock",
+        entrance=Entrance(CallerKind.CONSUMER_AGENT, SECRET),
+        services=(dispatch_servicer.SERVICE,),
+        methods=servicer.methods(),
+        streams=1024,
+        reflection=setup.reflection,
+    )
+    yield ListenerPlan(
+        socket=sidecar.folder / "agents.sock",
+        entrance=Entrance(CallerKind.RUNNER_HOST),
+        services=(tool_gateway_servicer.SERVICE,),
+        methods=ToolGatewayServicer(sidecar.operations.call_tool).methods(),
+        streams=1024,
+        reflection=setup.reflection,
+    )
