@@ -1,0 +1,150 @@
+"""The ports `Runners` and `Connectors`, over the plugins that the settings chose.
+
+Objects are made when they are first needed, one for each (runner, target) and one for each connector, and kept until
+the end: a breaker and a connection pool are worth something only as long as their target stays the same object.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sidecar.core.definitions.card import Card
+from sidecar.policy.making import make_connector, make_runner
+from sidecar.policy.problems import PluginProblem
+from sidecar.policy.protocols import (
+    Connector,
+    EnricherCall,
+    EnricherRefused,
+    EnricherReply,
+    RefusalKind,
+    Runner,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+)
+from sidecar.policy.selection import PolicyMap
+from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
+
+Made = TypeVar("Made", Runner, Connector)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMap:
+    """Where the settings say that hosts are. A slot's entry wins over its card, a vertical's gives way to it."""
+
+    slots: Mapping[str, str] = field(default_factory=dict)
+    verticals: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, card: Card) -> str | None:
+        """Return the target of a card; None: the runner's default."""
+        definition = card.definition
+        return self.slots.get(definition.slot) or definition.runner.target or self.verticals.get(definition.vertical)
+
+
+class ChosenRunners:
+    """The port `Runners`.
+
+    Args:
+        policy: which runner serves whom.
+        settings: of each runner, by its name.
+        targets: where hosts are.
+        gateway_address: where sub-agents' hosts reach the tool gateway.
+    """
+
+    def __init__(
+        self, policy: PolicyMap, settings: Mapping[str, Mapping[str, Any]], targets: TargetMap, gateway_address: str
+    ) -> None:
+        self._policy = policy
+        self._settings = settings
+        self._targets = targets
+        self._gateway_address = gateway_address
+        self._made: dict[tuple[str, str | None], Runner] = {}
+
+    def runner_for(self, card: Card) -> Runner:
+        """Return the runner of a card; one that cannot be made is one whose every attempt fails (axis 1)."""
+        definition = card.definition
+        target = self._targets.of(card)
+        try:
+            spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
+            return self._runner(spec, target)
+        except PluginProblem as problem:
+            return BrokenRunner(f"{definition.runner.kind}:{target}", problem)
+
+    def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:
+        key = (spec.name, target)
+        if key not in self._made:
+            config = RunnerConfig(self._settings.get(spec.name, {}), target, self._gateway_address)
+            self._made[key] = make_runner(spec, config)
+        return self._made[key]
+
+    async def close(self) -> None:
+        """Release every runner's connections."""
+        await _close_all(self._made)
+
+
+class ChosenConnectors:
+    """The port `Connectors`."""
+
+    def __init__(self, policy: PolicyMap, settings: Mapping[str, Mapping[str, Any]]) -> None:
+        self._policy = policy
+        self._settings = settings
+        self._made: dict[str, Connector] = {}
+
+    def connector_for(self, card: Card, tool_id: str) -> Connector:
+        """Return the connector of a tool; one that cannot be made is one whose service is away."""
+        named = next((tool.connector for tool in card.tools if tool.id == tool_id), None)
+        try:
+            spec = self._policy.connector(card.definition.vertical, named, f"tools.{tool_id}.connector")
+            return self._connector(spec)
+        except PluginProblem:
+            return BrokenConnector()
+
+    def _connector(self, spec: ConnectorSpec) -> Connector:
+        if spec.name not in self._made:
+            self._made[spec.name] = make_connector(spec, self._settings.get(spec.name, {}))
+        return self._made[spec.name]
+
+    async def close(self) -> None:
+        """Release every connector's connections."""
+        await _close_all(self._made)
+
+
+class BrokenRunner:
+    """Stands for a runner that a definition names and that cannot be had: its own calls fail, nothing else does."""
+
+    _nothing: tuple[RunnerEvent, ...] = ()
+
+    def __init__(self, target: str, problem: PluginProblem) -> None:
+        self._target = target
+        self._problem = problem
+
+    @property
+    def target(self) -> str:
+        """Name what fails together."""
+        return self._target
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Report nothing and raise `RunnerError`."""
+        for event in self._nothing:
+            yield event
+        raise RunnerError(self._problem.what, unreachable=True)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class BrokenConnector:
+    """Stands for a connector that a tool names and that cannot be had."""
+
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        """Refuse as unavailable."""
+        return EnricherRefused(RefusalKind.UNAVAILABLE)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def _close_all(made: Mapping[Any, Made]) -> None:
+    """Close each object, whatever the others do, in order of making."""
+    await asyncio.gather(*(one.close() for one in made.values()), return_exceptions=True)

@@ -1,0 +1,20 @@
+"""Time, chance, ids, tasks and secrets of the real world; the simulation has its own."""
+
+from sidecar.adapters.system.entropy import SystemChance, SystemIds
+from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
+from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor
+from sidecar.adapters.system.system_clock import SystemClock
+from sidecar.adapters.system.tasks import OwnedTasks
+
+__all__ = [
+    "LoopEnded",
+    "LoopObserver",
+    "OwnedTasks",
+    "SecretFileProblem",
+    "Supervisor",
+    "SystemChance",
+    "SystemClock",
+    "SystemIds",
+    "read_or_make_secret",
+    "read_secret",
+]

@@ -1,0 +1,73 @@
+"""Secrets in files: made or read, with their modes checked."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Final
+
+SHORTEST: Final = 32
+"""Characters."""
+SECRET_BYTES: Final = 32
+LARGEST: Final = 64 * 1024
+
+
+class SecretFileProblem(Exception):
+    """A secret cannot be used; says which file and why, and nothing of its content."""
+
+
+def read_secret(path: Path) -> str:
+    """Return the text of a secret file, without the spaces around it.
+
+    Raises:
+        SecretFileProblem: it cannot be read, is too short, or others may read it.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise SecretFileProblem(f"{path} is not a regular file")
+            if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise SecretFileProblem(
+                    f"{path} may be read by others (mode {found.st_mode & 0o777:04o}): chmod 0400 it"
+                )
+            content = file.read(LARGEST)
+    except OSError as error:
+        raise SecretFileProblem(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        secret = content.decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise SecretFileProblem(f"{path} holds more than ASCII text; write the secret as hex or base64") from None
+    if len(secret) < SHORTEST or not secret.isprintable():
+        raise SecretFileProblem(f"{path} must hold one line of {SHORTEST} characters or more")
+    return secret
+
+
+def read_or_make_secret(path: Path) -> str:
+    """Return the secret in `path`; if there is no such file, make one of 256 bits with mode 0400.
+
+    Two processes that start at once end up with the same secret: the file appears whole or not at all.
+    """
+    if not path.exists():
+        _make(path)
+    return read_secret(path)
+
+
+def _make(path: Path) -> None:
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_urlsafe(SECRET_BYTES) + "\n")
+                file.flush()
+                os.fsync(handle)
+            os.link(fresh, path)  # unlike a rename, never replaces what another process made meanwhile
+        finally:
+            fresh.unlink()
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise SecretFileProblem(f"{path} cannot be made: {error.strerror}") from None

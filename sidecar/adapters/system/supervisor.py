@@ -1,0 +1,64 @@
+"""Keeps the background loops going."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+FIRST_WAIT: Final = 0.2
+LONGEST_WAIT: Final = 10.0
+HEALTHY_AFTER: Final = 60.0
+"""Seconds. A loop that ran this long begins again with the first wait."""
+
+
+class LoopEnded(Exception):
+    """A loop that should run for ever has returned."""
+
+
+class LoopObserver(Protocol):
+    """Is told how the loops fare; must not raise."""
+
+    def loop_down(self, name: str, error: BaseException) -> None:
+        """A loop has ended and is not running."""
+        ...
+
+    def loop_up(self, name: str) -> None:
+        """It runs again."""
+        ...
+
+
+class Supervisor:
+    """Runs a loop, and runs it again whenever it ends.
+
+    Args:
+        observer: told of each end and each new start.
+        pause: waits that many seconds.
+    """
+
+    def __init__(self, observer: LoopObserver, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._observer = observer
+        self._pause = pause
+
+    async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run `run` for ever; ends only by being cancelled."""
+        wait, loop = FIRST_WAIT, asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            self._observer.loop_down(name, await self._end_of(run))
+            wait = FIRST_WAIT if loop.time() - began > HEALTHY_AFTER else min(2 * wait, LONGEST_WAIT)
+            await self._pause(wait)
+            self._observer.loop_up(name)
+
+    async def _end_of(self, run: Callable[[], Awaitable[None]]) -> BaseException:
+        """Return what a loop ended with; our own cancellation goes through."""
+        task = asyncio.current_task()
+        try:
+            await run()
+        except KeyboardInterrupt:
+            raise
+        except asyncio.CancelledError as stray:
+            if task is not None and task.cancelling():
+                raise
+            return stray
+        except BaseException as error:  # noqa: BLE001  a plugin's loop may raise SystemExit
+            return error
+        return LoopEnded("the loop returned")

@@ -1,0 +1,51 @@
+"""Owns every task that outlives the call that began it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class OwnedTasks:
+    """Keeps a reference to each task until it ends, sees what it raises, and waits for all of them at the end.
+
+    Args:
+        on_stray: told the name of a task and what it raised; must not raise itself.
+    """
+
+    def __init__(self, on_stray: Callable[[str, BaseException], None]) -> None:
+        self._on_stray = on_stray
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """How many run."""
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run `work`; what it raises is reported, never lost and never spread."""
+        task = asyncio.get_running_loop().create_task(self._guarded(work, name), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Keep even a plugin's `SystemExit` from ending the loop, as a task that raises it would."""
+        try:
+            await work
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  the border: what strays out of a task ends that task only
+            self._on_stray(name, error)
+
+    async def ended(self, within: float) -> bool:
+        """Wait for all tasks, `within` seconds at most; say whether they have ended."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=within)
+        return not self._tasks
+
+    async def close(self, within: float = 1.0) -> None:
+        """Cancel what still runs and wait for it; a task that will not end is reported and left behind."""
+        for task in list(self._tasks):
+            task.cancel("the sidecar is stopping")
+        if not await self.ended(within):
+            for task in list(self._tasks):
+                self._on_stray(task.get_name(), TimeoutError("it runs on although it was told to stop"))

@@ -1,0 +1,125 @@
+"""The command line. What a command needs of the rest is handed in, so that this imports nothing heavy."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from sidecar.cli.health import health
+from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
+from sidecar.cli.validate import validate
+from sidecar.core.definitions.resolving import Loaded
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.problems import EX_CONFIG, PluginProblem
+from sidecar.policy.selection import PolicySettings
+from sidecar.settings import Settings, SettingsProblem
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+PATIENCE: Final = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """What the commands do their work with.
+
+    Attributes:
+        read_settings: from a file and the environment; raises `SettingsProblem`.
+        serve: runs the sidecar; returns its exit code.
+        load: reads the definitions below a folder.
+        built_ins: the plugins that come with the sidecar.
+        policy: of the settings.
+    """
+
+    read_settings: Callable[[Path | None], Settings]
+    serve: Callable[[Settings], int]
+    load: Callable[[Path], Loaded]
+    built_ins: Callable[[], Sequence[object]]
+    policy: Callable[[Settings], PolicySettings]
+
+
+def make_app(commands: Commands) -> typer.Typer:
+    """Return the command line."""
+    app = typer.Typer(
+        no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="The dispatch sidecar."
+    )
+    app.callback()(_about)
+    _add_serving(app, commands)
+    _add_looking(app, commands)
+    return app
+
+
+def _about(
+    shown: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=lambda wanted: _show_version(wanted=wanted))
+    ] = False,
+) -> None:
+    """Everything between a model's `ask_<id>` tool call and its result."""
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sidecar {version('dispatch-sidecar')}")
+        raise typer.Exit
+
+
+def _add_serving(app: typer.Typer, commands: Commands) -> None:
+    @app.command()
+    def serve(config: Config = None) -> None:
+        """Serve until SIGTERM or SIGINT, then drain.
+
+        Exit codes: 0 stopped, 69 an address is held by another process, 70 a defect, 78 wrong settings.
+        """
+        raise typer.Exit(commands.serve(_settings(commands, config)))
+
+    @app.command(name="health")
+    def ask_health(config: Config = None) -> None:
+        """Ask the running sidecar whether it takes turns."""
+        raise typer.Exit(health(_settings(commands, config).server.ops_address, PATIENCE, sys.stdout))
+
+
+def _add_looking(app: typer.Typer, commands: Commands) -> None:
+    @app.command(name="validate")
+    def check(
+        folder: Annotated[Path, typer.Argument(help="The folder that holds agent_config.yaml.")],
+        as_json_text: AsJson = False,
+    ) -> None:
+        """Check agent definitions as the sidecar would, without one running."""
+        raise typer.Exit(validate(folder, as_json_text, commands.load, sys.stdout))
+
+    plugins = typer.Typer(no_args_is_help=True, help="What can be plugged in.")
+    app.add_typer(plugins, name="plugins")
+
+    @plugins.callback()
+    def _plugins() -> None:
+        """What can be plugged in."""
+
+    @plugins.command(name="list")
+    def list_plugins(config: Config = None, as_json_text: AsJson = False) -> None:
+        """List built-in and installed plugins, and what is wrong with a broken one. Exit code 1 if one is broken."""
+        settings = None if config is None else _settings(commands, config)
+        selection = PluginSelection(tuple(settings.plugins.enabled) if settings else ())
+        policy = commands.policy(settings) if settings else PolicySettings()
+        try:
+            rows = plugin_rows(commands.built_ins(), selection, policy)
+        except PluginProblem as problem:
+            raise _refused(str(problem)) from None
+        typer.echo(as_json(rows) if as_json_text else as_table(rows), nl=False)
+        raise typer.Exit(exit_code_of(rows))
+
+
+def _settings(commands: Commands, config: Path | None) -> Settings:
+    try:
+        return commands.read_settings(config)
+    except SettingsProblem as problem:
+        raise _refused("the settings cannot be used:\n" + "\n".join(f"  {line}" for line in problem.problems)) from None
+
+
+def _refused(text: str) -> typer.Exit:
+    typer.echo(text, err=True)
+    return typer.Exit(EX_CONFIG)

@@ -1,0 +1,125 @@
+"""Turns settings into the plain values that operations and plugins take."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sidecar.adapters.system import SecretFileProblem, read_secret
+from sidecar.core.binding.bind import BindingRules
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.dispatching.collecting import ResultLimits
+from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.identifiers import Vertical
+from sidecar.core.status_events.policy import EventRule, Vocabulary
+from sidecar.observability import names
+from sidecar.observability.logging import StructuredLog
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.flag_snapshot import FlagTiming
+from sidecar.operations.rules import AdmissionRules, DispatchRules
+from sidecar.policy.selection import PLATFORM_DEFAULT, PolicyNames, PolicySettings
+from sidecar.policy.specs import PluginKind
+from sidecar.settings import DispatchSettings, KeysSettings, PolicyNamesSettings, Settings, SettingsProblem
+
+MADE_KEY: Final = "made"
+KEY_BYTES: Final = 32
+
+
+def dispatch_rules(settings: Settings) -> DispatchRules:
+    """Return what the operator decided about dispatching."""
+    said = settings.dispatch
+    return DispatchRules(
+        binding=BindingRules(said.fan_out_cap, said.max_dispatches_per_turn),
+        vocabulary=_vocabulary(settings),
+        join_timeout=said.join_timeout,
+        delivery_margin=said.delivery_margin,
+        turn_lifetime=said.turn_lifetime,
+        record_timeout=said.record_timeout,
+        facts_timeout=said.facts_timeout,
+        strict_prior_context=said.strict_prior_context,
+        events_kept=said.events_kept,
+        quarantine_after=said.quarantine_after,
+        episodes_cached=said.episodes_cached,
+        admission=AdmissionRules(said.admission.turns, said.admission.dispatches, said.admission.least_time),
+        retries=_retries(said),
+        breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),
+        results=ResultLimits(**_plain(said.results)),
+        envelopes=EnvelopeLimits(**_plain(said.envelopes)),
+    )
+
+
+def flag_timing(settings: Settings) -> FlagTiming:
+    """Return how flags are kept fresh."""
+    return FlagTiming(**_plain(settings.flag_refresh))
+
+
+def policy_settings(settings: Settings) -> PolicySettings:
+    """Return which plugins serve whom."""
+    verticals = {Vertical(name): _names(said) for name, said in settings.policy.verticals.items()}
+    return PolicySettings(_names(settings.policy.default, PLATFORM_DEFAULT), verticals)
+
+
+def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]:
+    """Return the settings of plugins, by kind and name."""
+    return {
+        PluginKind.FLAG_BACKEND: settings.flags,
+        PluginKind.RUNNER: settings.runners,
+        PluginKind.CONNECTOR: settings.connectors,
+    }
+
+
+def signing_keys(settings: KeysSettings, redactor: Redactor) -> SigningKeys:
+    """Read the keys; without any, make one that nobody else holds, and say so.
+
+    Raises:
+        SettingsProblem: lists every key file that cannot be used.
+    """
+    if not settings.files:
+        StructuredLog("sidecar.keys").warning(
+            names.KEY_MADE,
+            "no signing key is configured: turns do not outlive this process, and no other replica honours them; "
+            "set keys.files to change that",
+        )
+        return SigningKeys({MADE_KEY: secrets.token_bytes(KEY_BYTES)}, MADE_KEY)
+    keys: dict[str, str] = {}
+    problems: list[str] = []
+    for key_id, file in settings.files.items():
+        try:
+            keys[key_id] = read_secret(file)
+        except SecretFileProblem as problem:
+            problems.append(f"keys.files.{key_id}: {problem}")
+    if problems:
+        raise SettingsProblem(problems)
+    redactor.learn(keys.values())
+    return SigningKeys({key_id: text.encode() for key_id, text in keys.items()}, settings.signing or next(iter(keys)))
+
+
+def _vocabulary(settings: Settings) -> Vocabulary:
+    said = settings.status
+    rules = {name: EventRule(rule.policy, rule.becomes, rule.window) for name, rule in said.events.items()}
+    return Vocabulary(rules, said.per_second, said.burst)
+
+
+def _retries(settings: DispatchSettings) -> RetryRules:
+    said = settings.retries
+    return RetryRules(
+        first_backoff=said.first_backoff.total_seconds(),
+        longest_backoff=said.longest_backoff.total_seconds(),
+        share=said.share,
+        floor=said.floor,
+        window=said.window.total_seconds(),
+    )
+
+
+def _names(said: PolicyNamesSettings, otherwise: PolicyNames | None = None) -> PolicyNames:
+    default = otherwise or PolicyNames()
+    return PolicyNames(
+        flags=said.flags or default.flags,
+        runner=said.runner or default.runner,
+        connector=said.connector or default.connector,
+    )
+
+
+def _plain(section: Any) -> dict[str, Any]:
+    """Return a section's fields, which carry the same names and units as the value that is made of them."""
+    return {name: getattr(section, name) for name in type(section).model_fields}

@@ -1,0 +1,68 @@
+"""Runs the sidecar as a process and turns whatever ends it into an exit code."""
+
+import asyncio
+import resource
+import sys
+from contextlib import suppress
+from enum import IntEnum, unique
+
+import uvloop
+
+from sidecar.composition.reporting import show_lost_lines
+from sidecar.composition.running import running_sidecar
+from sidecar.composition.stopping import StopSignals, serve_until_stopped
+from sidecar.observability.logging import LossyQueue, logging_to, standard_error
+from sidecar.observability.redaction import Redactor
+from sidecar.policy.problems import EX_CONFIG, PluginProblem
+from sidecar.rpc.socket_files import AddressHeld, CannotListen
+from sidecar.settings import Settings, SettingsProblem
+
+
+@unique
+class ExitCode(IntEnum):
+    """What `sidecar serve` ends with; numbers of sysexits.h."""
+
+    OK = 0
+    """It was asked to stop, and drained."""
+    UNAVAILABLE = 69
+    """Another process serves one of the addresses."""
+    INTERNAL = 70
+    """A defect; the traceback is in the log."""
+    CONFIGURATION = EX_CONFIG
+    """Settings, plugins, secrets or directories are not as they must be."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code."""
+    _bound_the_process()
+    redactor = Redactor()
+    problem: BaseException
+    with logging_to(standard_error(), settings.log.format, settings.log.level, redactor) as log:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(_serve(settings, redactor, log))
+        except (SettingsProblem, PluginProblem, CannotListen) as refused:
+            problem = refused
+        except Exception as defect:  # noqa: BLE001  the process ends here, with a code that says why
+            sys.excepthook(type(defect), defect, defect.__traceback__)
+            return ExitCode.INTERNAL
+        else:
+            return ExitCode.OK
+    sys.stderr.write(redactor.clean(f"the sidecar cannot start:\n{problem}\n"))
+    return ExitCode.UNAVAILABLE if isinstance(problem, AddressHeld) else ExitCode.CONFIGURATION
+
+
+async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> None:
+    signals = StopSignals()
+    with signals.caught():
+        async with running_sidecar(settings, redactor) as sidecar:
+            show_lost_lines(sidecar.metrics, log)
+            await serve_until_stopped(sidecar, signals)
+
+
+def _bound_the_process() -> None:
+    """Write no core, which would hold keys and users' data; and use every file descriptor that is allowed."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,0 +1,297 @@
+"""Builds the whole, yields it, and closes everything in reverse order, also when building fails half-way."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sidecar.adapters.definitions_directory.git_history import GitHistory
+from sidecar.adapters.definitions_directory.source import DefinitionsSource
+from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.adapters.store_memory import MemoryStore
+from sidecar.adapters.system import (
+    OwnedTasks,
+    SecretFileProblem,
+    Supervisor,
+    SystemChance,
+    SystemClock,
+    SystemIds,
+    read_or_make_secret,
+)
+from sidecar.composition.built_ins import BUILT_INS
+from sidecar.composition.from_settings import (
+    dispatch_rules,
+    flag_timing,
+    plugin_sections,
+    policy_settings,
+    signing_keys,
+)
+from sidecar.composition.reporting import (
+    DefectReports,
+    DefinitionsReports,
+    FlagReports,
+    LoopReports,
+    show_process,
+)
+from sidecar.core.definitions.resolving import nowhere_committed
+from sidecar.observability import names
+from sidecar.observability.logging import StructuredLog
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.readiness import Readiness
+from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.assembly import Operations, Ports, assemble
+from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Store
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.loading import PluginHost, load_plugins
+from sidecar.policy.making import check_sections, checked_settings, make_flag_backend
+from sidecar.policy.selection import PolicyMap, resolve_policy
+from sidecar.policy.specs import ConnectorSpec, RunnerSpec
+from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
+from sidecar.rpc.dispatch_servicer import DispatchServicer
+from sidecar.rpc.health import Health
+from sidecar.rpc.in_flight import InFlight
+from sidecar.rpc.listeners import ListenerPlan, listening
+from sidecar.rpc.ops_http import OpsHttp, Page
+from sidecar.rpc.outermost import ServingRules, Surroundings
+from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
+from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
+from sidecar.settings import Settings, SettingsProblem
+
+LAST_TASKS_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced:
+    """What a test puts in the place of the real thing."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=SystemIds)
+    chance: Chance = field(default_factory=SystemChance)
+    store: Store = field(default_factory=MemoryStore)
+    plugins: Sequence[object] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """A running sidecar.
+
+    Attributes:
+        boot_secret: what callers of the dispatch socket have to send.
+        ops_address: as bound.
+        set_health: tells every gRPC listener whether new turns are taken.
+    """
+
+    settings: Settings
+    operations: Operations
+    metrics: Metrics
+    readiness: Readiness
+    in_flight: InFlight
+    boot_secret: str = field(repr=False)
+    ops_address: str
+    set_health: Callable[[bool], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What is built before anything listens."""
+
+    settings: Settings
+    replaced: Replaced
+    redactor: Redactor
+    metrics: Metrics
+    readiness: Readiness
+    recorder: Recorder
+    tasks: OwnedTasks
+    defects: DefectReports
+    in_flight: InFlight
+
+
+@asynccontextmanager
+async def running_sidecar(
+    settings: Settings, redactor: Redactor | None = None, replaced: Replaced | None = None
+) -> AsyncIterator[Sidecar]:
+    """Build every object, listen, and yield the whole; close all in reverse order.
+
+    Args:
+        settings: how the process runs.
+        redactor: of the log; told every secret that is read.
+        replaced: what a test puts in the place of the real thing.
+
+    Raises:
+        SettingsProblem, PluginProblem: it cannot start as configured.
+        AddressHeld: another process serves one of the addresses.
+        CannotListen: one of them cannot be served.
+    """
+    async with AsyncExitStack() as opened:
+        healths: list[Health] = []
+
+        async def set_health(serving: bool) -> None:
+            for health in healths:
+                await health.set_serving(serving)
+
+        parts = _parts(settings, redactor or Redactor(), replaced or Replaced(), set_health)
+        opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
+        boot_secret = _boot_secret(parts)
+        keys = signing_keys(settings.keys, parts.redactor)
+        policy = _policy(parts)
+        ports, loops = await _ports(parts, policy, opened)
+        operations = assemble(dispatch_rules(settings), keys, ports)
+        show_process(parts.metrics, parts.readiness, operations, ports.flags)
+        for plan in _plans(settings, operations, boot_secret):
+            around = Surroundings(
+                on_defect=parts.defects.of_call,
+                correlation_id=lambda: parts.replaced.ids.new("defect"),
+                in_flight=parts.in_flight,
+            )
+            healths.append(await opened.enter_async_context(listening(plan, around, settings.server.limits)))
+        ops = OpsHttp(_pages(parts), parts.defects.of_page)
+        ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
+        _supervise(parts, [*loops, *((f"operations {number}", run) for number, run in enumerate(operations.loops))])
+        sidecar = Sidecar(
+            settings, operations, parts.metrics, parts.readiness, parts.in_flight, boot_secret, ops_address, set_health
+        )
+        _say_where(sidecar)
+        parts.readiness.clear("start")
+        yield sidecar
+
+
+def _parts(
+    settings: Settings, redactor: Redactor, replaced: Replaced, set_health: Callable[[bool], Coroutine[Any, Any, None]]
+) -> _Parts:
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    defects = DefectReports(recorder)
+    tasks = OwnedTasks(defects.of_task)
+    readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
+    for sections in plugin_sections(settings).values():
+        redactor.learn_settings(dict(sections))
+    return _Parts(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight())
+
+
+def _spawned(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
+    tasks.spawn(work, "health")
+
+
+def _boot_secret(parts: _Parts) -> str:
+    try:
+        secret = read_or_make_secret(parts.settings.server.boot_secret_file)
+    except SecretFileProblem as problem:
+        raise SettingsProblem([f"server.boot_secret_file: {problem}"]) from None
+    parts.redactor.learn([secret])
+    return secret
+
+
+def _policy(parts: _Parts) -> PolicyMap:
+    """Load the plugins, and check now what would else fail at the first call."""
+    settings = parts.settings
+    host: PluginHost = load_plugins(
+        (*BUILT_INS, *parts.replaced.plugins), PluginSelection(tuple(settings.plugins.enabled))
+    )
+    sections = plugin_sections(settings)
+    check_sections(host, sections)
+    for (kind, name), registered in host.registered.items():
+        if isinstance(registered.spec, RunnerSpec | ConnectorSpec) and name in sections[kind]:
+            checked_settings(registered.spec, sections[kind][name])
+    return resolve_policy(policy_settings(settings), host)
+
+
+async def _ports(
+    parts: _Parts, policy: PolicyMap, opened: AsyncExitStack
+) -> tuple[Ports, list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]]:
+    """Make everything that the operations need from outside; also return its loops."""
+    settings, replaced = parts.settings, parts.replaced
+    definitions = _definitions(parts)
+    backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in policy.flag_backends}
+    for backend in backends.values():
+        opened.push_async_callback(backend.close)
+    flags = FlagSnapshots(backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed)
+    targets = TargetMap(settings.targets.slots, settings.targets.verticals)
+    runners = ChosenRunners(policy, settings.runners, targets, f"unix:{settings.server.agents_socket}")
+    opened.push_async_callback(runners.close)
+    connectors = ChosenConnectors(policy, settings.connectors)
+    opened.push_async_callback(connectors.close)
+    await asyncio.gather(definitions.refresh(), flags.refresh_all())
+    ports = Ports(
+        clock=replaced.clock,
+        ids=replaced.ids,
+        chance=replaced.chance,
+        spawner=parts.tasks,
+        store=replaced.store,
+        recorder=parts.recorder,
+        definitions=definitions,
+        flags=flags,
+        runners=runners,
+        connectors=connectors,
+    )
+    return ports, [("definitions", definitions.run), ("flags", flags.run)]
+
+
+def _definitions(parts: _Parts) -> DefinitionsSource:
+    said = parts.settings.definitions
+    reports = DefinitionsReports(parts.metrics, parts.readiness)
+    commits_of = GitHistory(said.path).commits_of if said.git_commits else nowhere_committed
+    return DefinitionsSource(said.path, reports.changed, commits_of=commits_of)
+
+
+def _plans(settings: Settings, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
+    server, limits = settings.server, settings.server.limits
+    dispatch = DispatchServicer(operations, ServingRules().write_timeout)
+    return (
+        ListenerPlan(
+            server.dispatch_socket,
+            Entrance(CallerKind.CONSUMER_AGENT, boot_secret),
+            (DISPATCH_SERVICE,),
+            dispatch.methods(),
+            limits.dispatch_streams,
+            server.reflection,
+        ),
+        ListenerPlan(
+            server.agents_socket,
+            Entrance(CallerKind.RUNNER_HOST),
+            (TOOLS_SERVICE,),
+            ToolGatewayServicer(operations.call_tool).methods(),
+            limits.agent_streams,
+            server.reflection,
+        ),
+    )
+
+
+def _pages(parts: _Parts) -> dict[str, Any]:
+    async def metrics(accept: str) -> Page:
+        # Loaded on first use: the library takes longer to load than everything that the start needs.
+        from sidecar.observability.exposition import exposition  # noqa: PLC0415  see above
+
+        page, content_type = exposition(parts.metrics, accept)
+        return Page(200, content_type, page)
+
+    async def ready(accept: str) -> Page:
+        detail = parts.redactor.clean(json.dumps(parts.readiness.detail(), indent=2, default=str))
+        return Page(200 if parts.readiness.ready else 503, "application/json", detail.encode() + b"\n")
+
+    async def alive(accept: str) -> Page:
+        return Page(200, "application/json", b'{"alive": true}\n')
+
+    return {"/metrics": metrics, "/readyz": ready, "/healthz": alive}
+
+
+def _supervise(parts: _Parts, loops: Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]) -> None:
+    supervisor = Supervisor(LoopReports(parts.metrics, parts.readiness))
+    for name, run in loops:
+        parts.tasks.spawn(supervisor.keep(name, run), name)
+
+
+def _say_where(sidecar: Sidecar) -> None:
+    server = sidecar.settings.server
+    StructuredLog("sidecar.listeners").info(
+        names.LISTENING,
+        "the sidecar listens",
+        dispatch_socket=str(server.dispatch_socket),
+        agents_socket=str(server.agents_socket),
+        ops_address=sidecar.ops_address,
+        boot_secret_file=str(server.boot_secret_file),
+    )

@@ -1,0 +1,1 @@
+"""Metrics, logs and traces: what operations report, made visible."""

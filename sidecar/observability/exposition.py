@@ -1,0 +1,58 @@
+"""Writes the metrics as a Prometheus server wants to read them.
+
+To be imported after the sidecar listens: the library takes longer to load than everything else the start needs.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from sidecar.observability.metrics import Counter, Histogram, Metrics
+
+
+def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
+    """Return the page and its content type.
+
+    Args:
+        metrics: everything that is counted.
+        accept: the scraper's `Accept` header: the text or the OpenMetrics format, with dots in names if it can.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(metrics))
+    encode, content_type = choose_encoder(accept)
+    page: bytes = encode(registry)
+    return page, content_type
+
+
+class _Collector(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._metrics:
+            if isinstance(metric, Counter):
+                counter = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+                for key, count in sorted(metric.series.items()):
+                    counter.add_metric(key, count)
+                yield counter
+            elif isinstance(metric, Histogram):
+                histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+                for key, buckets in sorted(metric.series.items()):
+                    ends = [*map(str, metric.bounds), "+Inf"]
+                    rising = list(zip(ends, map(float, accumulate(buckets.counts)), strict=True))
+                    histogram.add_metric(key, rising, buckets.total)
+                yield histogram
+            else:
+                gauge = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+                for key, value in sorted(metric.read().items()):
+                    gauge.add_metric(key, value)
+                yield gauge

@@ -1,0 +1,146 @@
+"""Structured logging: one line per event on standard error, text for people or JSON for machines.
+
+The event loop only puts records into a bounded queue; a thread writes them. A reader that stops reading costs lines,
+which are counted, and never a turn.
+"""
+
+import json
+import logging
+import logging.handlers
+import queue
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO
+
+from sidecar.observability.redaction import Redactor
+
+LINES_WAITING: Final = 10_000
+LONGEST_LINE: Final = 64 * 1024
+"""Characters."""
+CHATTY: Final = ("httpx", "httpcore", "hpack", "asyncio")
+"""Libraries whose own INFO lines would repeat ours, with addresses in them."""
+ALWAYS: Final = "sidecar.always"
+"""Logger of what no level silences: routing decisions and security incidents."""
+
+
+class StructuredLog:
+    """Writes events with fields.
+
+    Args:
+        name: of the logger.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def info(self, event: str, text: str, **fields: Any) -> None:
+        """Write something that happened."""
+        self._write(logging.INFO, event, text, fields)
+
+    def warning(self, event: str, text: str, **fields: Any) -> None:
+        """Write something that somebody should look at some time."""
+        self._write(logging.WARNING, event, text, fields)
+
+    def error(self, event: str, text: str, error: BaseException | None = None, **fields: Any) -> None:
+        """Write something that somebody should look at now, with a traceback if there is one."""
+        self._write(logging.ERROR, event, text, fields, error)
+
+    def _write(
+        self, level: int, event: str, text: str, fields: dict[str, Any], error: BaseException | None = None
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, text, exc_info=error, extra={"event": event, "fields": fields})
+
+
+class LineFormatter(logging.Formatter):
+    """Makes the line, and takes secrets out of the whole of it."""
+
+    def __init__(self, kind: Literal["text", "json"], redactor: Redactor) -> None:
+        super().__init__()
+        self._write = _as_json if kind == "json" else _as_text
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line; in text, a traceback follows on further ones."""
+        line = self._redactor.clean(self._write(record))
+        return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+
+
+class LossyQueue(logging.handlers.QueueHandler):
+    """Hands records to the writing thread; counts those that find no room."""
+
+    def __init__(self, waiting: "queue.Queue[logging.LogRecord]") -> None:
+        super().__init__(waiting)
+        self.lost = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Hand the record over as it is: its thread is ours, and formatting is what the loop should not do."""
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Never wait."""
+        try:
+            self.queue.put_nowait(record)
+        except queue.Full:
+            self.lost += 1
+
+
+@contextmanager
+def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor: Redactor) -> Iterator[LossyQueue]:
+    """Let the whole process log to `out` while the context is open; flushes at its end."""
+    waiting: queue.Queue[logging.LogRecord] = queue.Queue(LINES_WAITING)
+    front = LossyQueue(waiting)
+    writer = logging.StreamHandler(out)
+    writer.setFormatter(LineFormatter(kind, redactor))
+    listener = logging.handlers.QueueListener(waiting, writer)
+    root, always = logging.getLogger(), logging.getLogger(ALWAYS)
+    before = (root.level, root.handlers[:], logging.raiseExceptions)
+    logging.raiseExceptions = False  # a closed standard error must not make noise about itself
+    root.handlers[:] = [front]
+    root.setLevel(level.upper())
+    always.setLevel(logging.INFO)
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    listener.start()
+    try:
+        yield front
+    finally:
+        listener.stop()
+        root.level, root.handlers[:], logging.raiseExceptions = before
+
+
+def standard_error() -> TextIO:
+    """Return where logs go."""
+    return sys.stderr
+
+
+def _as_json(record: logging.LogRecord) -> str:
+    line: dict[str, Any] = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "event": getattr(record, "event", record.name),
+        "message": record.getMessage(),
+        **getattr(record, "fields", {}),
+    }
+    if record.exc_info:
+        line["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+    return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def _as_text(record: logging.LogRecord) -> str:
+    when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
+    fields = "".join(f" {name}={_short(value)}" for name, value in getattr(record, "fields", {}).items())
+    event = getattr(record, "event", record.name)
+    message = "".join(sign if sign.isprintable() else " " for sign in record.getMessage())
+    line = f"{when} {record.levelname:<7} {event}: {message}{fields}"
+    if record.exc_info:
+        line += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
+    return line
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) and value.isalnum() else json.dumps(value, default=str, ensure_ascii=False)

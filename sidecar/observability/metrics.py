@@ -1,0 +1,122 @@
+"""Counters and histograms as plain integers: nothing is called, locked or exported when something is counted.
+
+An event costs a dict look-up and an addition. What a scraper reads is made when it asks, by `exposition.py`. For one
+event loop only.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+MOST_SERIES: Final = 2000
+"""Label sets of one metric; further ones are counted together, so that no caller can fill the memory."""
+OTHER: Final = "other"
+
+Labels = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Counter:
+    """Only rises. `labels` names the parts of each key."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    series: dict[Labels, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Be there at 0 from the start, where there is only one series."""
+        if not self.labels:
+            self.series[()] = 0
+
+    def add(self, *key: str, by: int = 1) -> None:
+        """Count."""
+        series = self.series
+        if key not in series:
+            key = bounded(series, key)
+            series[key] = 0
+        series[key] += by
+
+
+@dataclass(slots=True)
+class Buckets:
+    """One histogram series: counts per bucket, the last one unbounded, and the sum."""
+
+    counts: list[int]
+    total: float = 0.0
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts values by size. `bounds` are inclusive upper ends, ascending."""
+
+    name: str
+    help: str
+    bounds: tuple[float, ...]
+    labels: tuple[str, ...] = ()
+    series: dict[Labels, Buckets] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Be there at 0 from the start, where there is only one series."""
+        if not self.labels:
+            self._begin(())
+
+    def observe(self, value: float, *key: str) -> None:
+        """Count one value."""
+        buckets = self.series.get(key) or self._begin(bounded(self.series, key))
+        buckets.counts[bisect_left(self.bounds, value)] += 1
+        buckets.total += value
+
+    def _begin(self, key: Labels) -> Buckets:
+        return self.series.setdefault(key, Buckets([0] * (len(self.bounds) + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """Is read when somebody asks."""
+
+    name: str
+    help: str
+    read: Callable[[], Mapping[Labels, float]]
+    labels: tuple[str, ...] = ()
+
+
+Metric = Counter | Histogram | Gauge
+MetricT = TypeVar("MetricT", Counter, Histogram, Gauge)
+
+
+class Metrics:
+    """All metrics of the process."""
+
+    def __init__(self) -> None:
+        self._metrics: list[Metric] = []
+
+    def counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        """Make a counter."""
+        return self._keep(Counter(name, help_text, labels))
+
+    def histogram(self, name: str, help_text: str, bounds: Sequence[float], *labels: str) -> Histogram:
+        """Make a histogram."""
+        return self._keep(Histogram(name, help_text, tuple(bounds), labels))
+
+    def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
+        """Show one number."""
+        self._keep(Gauge(name, help_text, lambda: {(): read()}))
+
+    def gauges(self, name: str, help_text: str, read: Callable[[], Mapping[Labels, float]], *labels: str) -> None:
+        """Show a number for each label set."""
+        self._keep(Gauge(name, help_text, read, labels))
+
+    def __iter__(self) -> Iterator[Metric]:
+        """Return the metrics in order of making."""
+        return iter(self._metrics)
+
+    def _keep(self, metric: MetricT) -> MetricT:
+        self._metrics.append(metric)
+        return metric
+
+
+def bounded(series: Mapping[Labels, object], key: Labels) -> Labels:
+    """Return `key`, or the one that stands for all further ones."""
+    return key if key in series or len(series) < MOST_SERIES else (OTHER,) * len(key)

@@ -1,0 +1,152 @@
+"""Every name of a metric, log event, span and attribute.
+
+Metric names stand as OpenTelemetry writes them; a Prometheus server that does not ask for UTF-8 names gets underscores
+for dots. No label holds a user, an episode or a turn. Units stand in the name: seconds, ratios without one.
+"""
+
+from typing import Final
+
+# --- metrics: envelopes -----------------------------------------------------------------------------------------------
+
+PRINCIPAL_MISMATCH: Final = "ps6.envelope.principal_mismatch_total"
+"""Envelopes withheld because they were for another user. Counter; consumer. Any is an alert. Source: PC2-FR-12d,
+PC2-OBS-6, TN-30."""
+
+VERSION_MISMATCH: Final = "ps6.envelope.version_mismatch_total"
+"""Envelopes withheld because their payload has another major version. Counter; consumer. Source: PC2-D-26, TN-29."""
+
+CONSUMER: Final = "consumer-agent"
+"""Value of the label `consumer` of both."""
+
+SECURITY_INCIDENTS: Final = "sidecar.gateway.security_incidents_total"
+"""Answers of data services that may have been somebody else's. Counter; reason. Source: PC2-FR-12c."""
+
+DATA_CALLS: Final = "sidecar.gateway.calls_total"
+"""Calls of data services. Counter; sub_agent_id, tool_id, result (`released`, or why it was withheld)."""
+
+DATA_CALL_SECONDS: Final = "sidecar.gateway.duration_seconds"
+"""How long data services took. Histogram; tool_id."""
+
+# --- metrics: turns, dispatches, children -----------------------------------------------------------------------------
+
+TURNS_ENDED: Final = "sidecar.turn.ended_total"
+"""Turns that came to their end. Counter; close_reason, cap (`within`, `at`, `over`)."""
+
+TURNS_OVER_CAP: Final = "sidecar.turn.over_cap_total"
+"""Turns with more calls than the cap. Counter. Any is a hint to raise the cap. Source: PC2-OBS-3."""
+
+INTENTS: Final = "sidecar.turn.intents"
+"""Distinct sub-agents called in a turn, before the cap. Histogram with bounds 0, 1, 2. Source: PC2-OBS-2, TN-17."""
+
+FAN_OUT: Final = "sidecar.turn.sub_agents"
+"""Distinct sub-agents that ran in a turn. Histogram. Source: PC1-OBS-3."""
+
+FAN_OUT_CALLS: Final = "sidecar.turn.fan_out_calls_total"
+"""Calls that ran in turns with two or more. Counter; result (`succeeded`, `not_succeeded`): M/N. Source: PC2-OBS-8."""
+
+PARTIAL_FAILURES: Final = "sidecar.turn.partial_failures_total"
+"""Turns in which some of several sub-agents succeeded: axis 3. Counter. Source: PC2-OBS-9, TN-27."""
+
+ROUTING_SECONDS: Final = "sidecar.turn.routing_seconds"
+"""From the bind to the first call: the orchestrator's model deciding and summarising. Histogram. Source: PC1-OBS-2."""
+
+FAILSAFES: Final = "sidecar.turn.failsafe_total"
+"""Responses that declared more intents than they called sub-agents. Counter. Source: PC1-NFR-2b, TN-16."""
+
+PRIOR_CONTEXT_MISSING: Final = "sidecar.turn.prior_context_missing_total"
+"""Intent switches without `prior_context`. Counter; orchestrator_id. Source: TN-12."""
+
+DISPATCHES: Final = "sidecar.dispatch.settled_total"
+"""Dispatches that settled. Counter; result (`all`, `some`, `none` succeeded, or `empty`)."""
+
+OVERHEAD_SECONDS: Final = "sidecar.dispatch.overhead_seconds"
+"""What a dispatch took beyond its sub-agents and their data. Histogram. Source: PC2-OBS-5."""
+
+CHILD_SECONDS: Final = "sidecar.child.duration_seconds"
+"""How long calls took that were run. Histogram; sub_agent_id, outcome. Source: PC2-OBS-4."""
+
+CHILD_FAILURES: Final = "sidecar.child.failures_total"
+"""Calls that failed (axis 1) or were degraded (axis 2). Counter; sub_agent_id, axis. Source: PC2-OBS-9."""
+
+STATUS_EVENTS: Final = "sidecar.child.status_events"
+"""Progress reports of one invocation. Histogram; sub_agent_id. Source: PC2-OBS-7."""
+
+STATUS_DECISIONS: Final = "sidecar.child.status_decisions_total"
+"""Progress reports by what the policy made of them. Counter; sub_agent_id, decision. Source: PC2-FR-13."""
+
+# --- metrics: the process ---------------------------------------------------------------------------------------------
+
+ANOMALIES: Final = "sidecar.anomalies_total"
+"""Things that should not happen. Counter; kind. The log has the detail."""
+
+LOOP_DEATHS: Final = "sidecar.loop_deaths_total"
+"""Background loops that ended and were restarted. Counter; loop."""
+
+LOG_LINES_LOST: Final = "sidecar.log_lines_lost_total"
+"""Log lines dropped because nobody read them quickly enough. Counter."""
+
+DEFINITIONS_LOADS: Final = "sidecar.definitions.loads_total"
+"""New states of the definitions. Counter; result (`in_force`, `refused`)."""
+
+DEFINITIONS_INVALID: Final = "sidecar.definitions.invalid"
+"""1 while the newest state has errors and an older one, or none, is in force. Gauge."""
+
+DEFINITIONS_PROBLEMS: Final = "sidecar.definitions.problems"
+"""Problems of the newest state. Gauge; severity."""
+
+DEFINITIONS_REVISION: Final = "sidecar.definitions.revision_info"
+"""1, with the revision in force as label. Gauge; revision."""
+
+FLAGS_STALE: Final = "sidecar.flags.stale"
+"""1 while a flag backend's flags are too old to be used. Gauge; backend. Source: PF1-T-19."""
+
+TURNS_OPEN: Final = "sidecar.turns_open"
+"""Turns that are open. Gauge."""
+
+DISPATCHES_RUNNING: Final = "sidecar.dispatches_running"
+"""Dispatches that run. Gauge."""
+
+GRANTS_ALIVE: Final = "sidecar.grants_alive"
+"""Attempts that may call tools. Gauge."""
+
+READY: Final = "sidecar.ready"
+"""1 while new turns are taken. Gauge."""
+
+# --- log events -------------------------------------------------------------------------------------------------------
+
+ROUTING_DECISION: Final = "routing.decision"
+"""What one turn could have called, what it called, and what came of it. One per turn, calls or none. Source: PC2-FR-15,
+DESIGN section 11."""
+
+SECURITY_INCIDENT: Final = "security.incident"
+"""A data service's answer may have been somebody else's. Source: PC2-FR-12c."""
+
+ANOMALY: Final = "sidecar.anomaly"
+"""Something that should not happen."""
+
+LISTENING: Final = "sidecar.listening"
+"""The addresses that are served."""
+
+READY_CHANGED: Final = "sidecar.readiness"
+"""New turns are taken, or no longer, and why."""
+
+DRAINING: Final = "sidecar.draining"
+"""A stop signal came: what is waited for, and how long."""
+
+STOPPED: Final = "sidecar.stopped"
+"""The end, and what was cut off."""
+
+DEFINITIONS_CHANGED: Final = "definitions.changed"
+"""A new state of the definitions is in force."""
+
+DEFINITIONS_REFUSED: Final = "definitions.refused"
+"""A new state of the definitions has errors; the last good one stays."""
+
+FLAGS_CONTACT: Final = "flags.contact"
+"""A flag backend became fresh or unreachable, or its flags changed."""
+
+LOOP_DIED: Final = "sidecar.loop_died"
+"""A background loop ended; it is restarted."""
+
+KEY_MADE: Final = "sidecar.key_made"
+"""No signing key is configured, so that one was made that nobody else holds."""

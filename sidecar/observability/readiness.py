@@ -1,0 +1,57 @@
+"""Whether the process takes new turns, and everything that a person would want to know beside that."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sidecar.observability import names
+from sidecar.observability.logging import StructuredLog
+
+
+class Readiness:
+    """Ready while nothing stands against it.
+
+    Args:
+        on_change: told whenever it becomes ready or stops being so; must not raise or block.
+    """
+
+    def __init__(self, on_change: Callable[[bool], None]) -> None:
+        self._on_change = on_change
+        self._against: dict[str, str] = {"start": "still starting"}
+        self._sections: dict[str, Callable[[], Any]] = {}
+        self._log = StructuredLog("sidecar.readiness")
+
+    @property
+    def ready(self) -> bool:
+        """Whether new turns are taken."""
+        return not self._against
+
+    @property
+    def against(self) -> Mapping[str, str]:
+        """What stands against it: a short name, and a sentence."""
+        return dict(self._against)
+
+    def block(self, what: str, why: str) -> None:
+        """Let something stand against it."""
+        before = self.ready
+        self._against[what] = why
+        self._tell(before)
+
+    def clear(self, what: str) -> None:
+        """Take something back; what never stood is ignored."""
+        before = self.ready
+        self._against.pop(what, None)
+        self._tell(before)
+
+    def section(self, name: str, read: Callable[[], Any]) -> None:
+        """Show more under `name`; `read` is called whenever somebody asks and returns what JSON can hold."""
+        self._sections[name] = read
+
+    def detail(self) -> dict[str, Any]:
+        """Return everything, for `/readyz`."""
+        return {"ready": self.ready, "against": self.against} | {name: read() for name, read in self._sections.items()}
+
+    def _tell(self, before: bool) -> None:
+        if before != self.ready:
+            text = "new turns are taken" if self.ready else "no new turns are taken"
+            self._log.info(names.READY_CHANGED, text, **self.against)
+            self._on_change(self.ready)

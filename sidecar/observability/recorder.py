@@ -1,0 +1,138 @@
+"""The port `Recorder`: what operations report becomes counts and log lines."""
+
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.observability import names
+from sidecar.observability.logging import ALWAYS, StructuredLog
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.routing import routing_fields
+
+FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Bounds in seconds for what the sidecar does itself: half a millisecond to a second."""
+SLOW: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 90.0, 120.0)
+"""Bounds in seconds for what models and data services do: ten milliseconds to two minutes."""
+FEW: Final = (0.0, 1.0, 2.0)
+SUB_AGENTS: Final = tuple(float(number) for number in range(11))
+REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+
+
+class MeasuringRecorder:
+    """Counts in plain integers and logs decisions, incidents and anomalies. Never raises, never waits.
+
+    Args:
+        metrics: where the counters are kept.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._always = StructuredLog(ALWAYS)
+        self._log = StructuredLog("sidecar.operations")
+        self._count_envelopes(metrics)
+        self._count_children(metrics)
+        self._count_turns(metrics)
+        self._anomalies = metrics.counter(names.ANOMALIES, "Things that should not happen.", "kind")
+
+    def _count_envelopes(self, metrics: Metrics) -> None:
+        self._principal = metrics.counter(names.PRINCIPAL_MISMATCH, "Envelopes for another user.", "consumer")
+        self._version = metrics.counter(names.VERSION_MISMATCH, "Payloads of another major version.", "consumer")
+        for alerting in (self._principal, self._version):
+            alerting.add(names.CONSUMER, by=0)
+        self._incidents = metrics.counter(names.SECURITY_INCIDENTS, "Answers that may be somebody else's.", "reason")
+        self._data_calls = metrics.counter(
+            names.DATA_CALLS, "Calls of data services.", "sub_agent_id", "tool_id", "result"
+        )
+        self._data_seconds = metrics.histogram(names.DATA_CALL_SECONDS, "Time of data services.", SLOW, "tool_id")
+
+    def _count_children(self, metrics: Metrics) -> None:
+        self._child_seconds = metrics.histogram(
+            names.CHILD_SECONDS, "Time of sub-agents.", SLOW, "sub_agent_id", "outcome"
+        )
+        self._child_failures = metrics.counter(names.CHILD_FAILURES, "Failures by axis.", "sub_agent_id", "axis")
+        self._reports = metrics.histogram(names.STATUS_EVENTS, "Reports of an invocation.", REPORTS, "sub_agent_id")
+        self._decisions = metrics.counter(
+            names.STATUS_DECISIONS, "Reports by what became of them.", "sub_agent_id", "decision"
+        )
+
+    def _count_turns(self, metrics: Metrics) -> None:
+        self._turns = metrics.counter(names.TURNS_ENDED, "Turns that ended.", "close_reason", "cap")
+        self._over_cap = metrics.counter(names.TURNS_OVER_CAP, "Turns with more calls than the cap.")
+        self._intents = metrics.histogram(names.INTENTS, "Distinct sub-agents called in a turn.", FEW)
+        self._fan_out = metrics.histogram(names.FAN_OUT, "Distinct sub-agents that ran in a turn.", SUB_AGENTS)
+        self._fan_out_calls = metrics.counter(names.FAN_OUT_CALLS, "Calls of turns with several.", "result")
+        self._partial = metrics.counter(names.PARTIAL_FAILURES, "Turns in which only some of several succeeded.")
+        self._routing_seconds = metrics.histogram(names.ROUTING_SECONDS, "From the bind to the first call.", SLOW)
+        self._failsafes = metrics.counter(names.FAILSAFES, "More intents declared than called.")
+        self._without_context = metrics.counter(
+            names.PRIOR_CONTEXT_MISSING, "Switches without prior_context.", "orchestrator_id"
+        )
+        self._dispatches = metrics.counter(names.DISPATCHES, "Dispatches that settled.", "result")
+        self._overhead = metrics.histogram(names.OVERHEAD_SECONDS, "Time of the sidecar itself.", FAST)
+
+    def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
+        """Count one call that was run and came to its outcome."""
+        self._child_seconds.observe(seconds, slot, outcome)
+        if axis:
+            self._child_failures.add(slot, str(int(axis)))
+
+    def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
+        """Count one dispatch."""
+        result = "empty" if calls == 0 else "all" if failed == 0 else "none" if failed >= calls else "some"
+        self._dispatches.add(result)
+        self._overhead.observe(overhead.total_seconds())
+
+    def turn_routed(self, record: RoutingRecord) -> None:
+        """Count one turn and write its routing decision to the log."""
+        ran = [call for call in record.calls if call.started_at is not None]
+        self._turns.add(record.close_reason, record.cap.value)
+        self._intents.observe(record.intent_count)
+        self._fan_out.observe(len({call.sub_agent_id for call in ran}))
+        if record.cap.value == "over":
+            self._over_cap.add()
+        succeeded = sum(call.outcome is Outcome.SUCCEEDED for call in ran)
+        for call in ran:
+            self._reports.observe(call.status_events, call.sub_agent_id or "")
+        if len(ran) > 1:
+            self._fan_out_calls.add("succeeded", by=succeeded)
+            self._fan_out_calls.add("not_succeeded", by=len(ran) - succeeded)
+            self._partial.add(by=int(0 < succeeded < len(ran)))
+        if ran:
+            first = min(call.started_at for call in ran if call.started_at is not None)
+            self._routing_seconds.observe((first - record.bound_at).total_seconds())
+        self._failsafes.add(by=sum(report.failsafe for report in record.intents))
+        self._always.info(names.ROUTING_DECISION, "the turn has ended", **routing_fields(record))
+
+    def status_seen(self, slot: str, decision: str) -> None:
+        """Count one progress report and what the policy made of it."""
+        self._decisions.add(slot, decision)
+
+    def prior_context_missing(self, orchestrator_id: str) -> None:
+        """Count an intent switch without `prior_context`."""
+        self._without_context.add(orchestrator_id)
+
+    def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
+        """Count one call of a data service."""
+        self._data_calls.add(slot, tool_id, str(result))
+        self._data_seconds.observe(seconds, tool_id)
+
+    def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
+        """Raise the security alert; the line in the log is `security_incident`'s. Source: PC2-FR-12d."""
+        self._principal.add(names.CONSUMER)
+
+    def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
+        """Log and count an answer that may have been somebody else's. Source: PC2-FR-12c."""
+        self._incidents.add(str(reason))
+        text = "a data service's answer may have been somebody else's; it was withheld"
+        self._always.error(
+            names.SECURITY_INCIDENT, text, sub_agent_id=slot, tool_id=tool_id, child_id=child_id, reason=str(reason)
+        )
+
+    def version_mismatch(self, slot: str, tool_id: str) -> None:
+        """Count an envelope whose payload has another major version."""
+        self._version.add(names.CONSUMER)
+
+    def anomaly(self, kind: str, detail: str) -> None:
+        """Log and count something that should not happen."""
+        self._anomalies.add(kind)
+        self._log.warning(names.ANOMALY, detail, kind=kind)

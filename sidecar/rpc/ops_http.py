@@ -1,0 +1,134 @@
+"""The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1 on loopback.
+
+h11 reads and writes the protocol. One request a connection: what asks here does so every few seconds.
+"""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import h11
+
+from sidecar.rpc.socket_files import AddressHeld, CannotListen
+
+SECONDS: Final = 5.0
+"""For one connection from its first byte to its last."""
+MOST_CONNECTIONS: Final = 32
+LARGEST_REQUEST: Final = 16 * 1024
+"""Bytes."""
+READ_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Render = Callable[[str], Awaitable[Page]]
+"""Takes the `Accept` header."""
+
+NOT_FOUND: Final = Page(404, "text/plain; charset=utf-8", b"there are: /metrics /healthz /readyz\n")
+NOT_ALLOWED: Final = Page(405, "text/plain; charset=utf-8", b"GET only\n")
+BAD_REQUEST: Final = Page(400, "text/plain; charset=utf-8", b"not HTTP/1.1\n")
+FAILED: Final = Page(500, "text/plain; charset=utf-8", b"see the log\n")
+
+
+class OpsHttp:
+    """Serves pages.
+
+    Args:
+        pages: by path.
+        on_defect: told what a page raised.
+    """
+
+    def __init__(self, pages: Mapping[str, Render], on_defect: Callable[[str, BaseException], None]) -> None:
+        self._pages = pages
+        self._on_defect = on_defect
+        self._open = 0
+
+    @asynccontextmanager
+    async def listening(self, address: str) -> AsyncIterator[str]:
+        """Serve while the context is open; gives the address, with the port that was chosen for port 0.
+
+        Raises:
+            AddressHeld: the port is in use.
+            CannotListen: it cannot be bound.
+        """
+        host, _, port = address.rpartition(":")
+        try:
+            server = await asyncio.start_server(self._serve, host.strip("[]"), int(port), limit=LARGEST_REQUEST)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise AddressHeld(f"server.ops_address {address} is in use by another process") from None
+            raise CannotListen(f"server.ops_address {address} cannot be bound: {error.strerror}") from None
+        try:
+            yield f"{host}:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection; whatever it does ends that connection only."""
+        self._open += 1
+        try:
+            with suppress(OSError, TimeoutError, h11.RemoteProtocolError):
+                if self._open <= MOST_CONNECTIONS:
+                    async with asyncio.timeout(SECONDS):
+                        await self._exchange(reader, writer)
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_REQUEST)
+        try:
+            request = await _request(connection, reader)
+        except h11.RemoteProtocolError:
+            page = BAD_REQUEST
+        else:
+            if request is None:
+                return
+            page = await self._page(request)
+        headers = [
+            ("content-type", page.content_type),
+            ("content-length", str(len(page.body))),
+            ("connection", "close"),
+        ]
+        for event in (
+            h11.Response(status_code=page.status, headers=headers),
+            h11.Data(data=page.body),
+            h11.EndOfMessage(),
+        ):
+            writer.write(connection.send(event) or b"")
+        await writer.drain()
+
+    async def _page(self, request: h11.Request) -> Page:
+        path = request.target.decode("ascii", "replace").partition("?")[0]
+        render = self._pages.get(path)
+        if render is None:
+            return NOT_FOUND
+        if request.method != b"GET":
+            return NOT_ALLOWED
+        accept = b", ".join(value for name, value in request.headers if name == b"accept")
+        try:
+            return await render(accept.decode("latin-1"))
+        except Exception as error:  # noqa: BLE001  a metric that cannot be read must not end the listener
+            self._on_defect(path, error)
+            return FAILED
+
+
+async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
+    """Return the request's head; None if the other side left before it was whole."""
+    while True:
+        event = connection.next_event()
+        if isinstance(event, h11.Request):
+            return event
+        if event is not h11.NEED_DATA:
+            return None
+        connection.receive_data(await reader.read(READ_BYTES))

@@ -1,0 +1,74 @@
+"""A Unix socket that only we serve, in a directory that only we can enter."""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+PRIVATE: Final = 0o700
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+class CannotListen(Exception):
+    """An address cannot be served as configured; says why and what to do."""
+
+
+class AddressHeld(CannotListen):
+    """Another process serves the address; it was left alone."""
+
+
+@contextmanager
+def held_alone(path: Path) -> Iterator[None]:
+    """Hold the right to serve `path` while the context is open.
+
+    gRPC would take over a socket that another process serves, and a socket left by a killed process cannot be told from
+    a live one by looking; so a lock beside it decides, and what lies at `path` is removed only under the lock.
+
+    Raises:
+        AddressHeld: another process has the lock.
+        CannotListen: the directory lets others in, or is not ours, or the path holds something that is no socket.
+
+    Source: reliability row 12 and finding 9.
+    """
+    _make_private(path.parent)
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise CannotListen(f"{path}.lock cannot be opened: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AddressHeld(f"{path} is served by another process; stop it, or configure another path") from None
+        _remove_stale(path)
+        yield
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(lock)  # the lock's file stays: removing it would let two processes lock two files of one name
+
+
+def _make_private(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        found = directory.stat()
+    except OSError as error:
+        raise CannotListen(f"the directory {directory} cannot be used: {error.strerror}") from None
+    # An existing directory is never changed: it may be one that others need, such as /run.
+    if found.st_uid != os.geteuid():
+        raise CannotListen(f"the directory {directory} belongs to another user; configure one of our own")
+    if found.st_mode & OTHERS:
+        mode = f"{stat.S_IMODE(found.st_mode):04o}"
+        raise CannotListen(f"the directory {directory} lets others in (mode {mode}): chmod 0700 it")
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise CannotListen(f"{path} is there and is no socket; remove it, or configure another path")
+    path.unlink()

@@ -1,0 +1,34 @@
+"""How this process runs: every setting, read once at the start from a file and the environment.
+
+What the sidecar works *on* (definitions, flags) is data and is read through ports while it runs (PF1-D-74).
+"""
+
+from sidecar.settings.dispatching import DispatchSettings
+from sidecar.settings.problems import SettingsProblem
+from sidecar.settings.reading import read_settings
+from sidecar.settings.sections import (
+    KeysSettings,
+    LimitsSettings,
+    LogSettings,
+    PolicyNamesSettings,
+    ServerSettings,
+    StatusSettings,
+    TargetsSettings,
+    TelemetrySettings,
+)
+from sidecar.settings.whole import Settings
+
+__all__ = [
+    "DispatchSettings",
+    "KeysSettings",
+    "LimitsSettings",
+    "LogSettings",
+    "PolicyNamesSettings",
+    "ServerSettings",
+    "Settings",
+    "SettingsProblem",
+    "StatusSettings",
+    "TargetsSettings",
+    "TelemetrySettings",
+    "read_settings",
+]

@@ -1,0 +1,17 @@
+"""What is wrong with the settings, all of it at once."""
+
+from collections.abc import Sequence
+
+
+class SettingsProblem(Exception):
+    """The process cannot start with these settings; `__main__` prints every line and exits with 78 (`EX_CONFIG`).
+
+    Args:
+        problems: each one line: where (file and key, or variable), what, and what to do. No value is repeated in them,
+            since it may be a secret.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Keep the lines."""
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)

@@ -1,0 +1,138 @@
+"""Reads the settings: a TOML file, overridden by variables such as `SIDECAR__DISPATCH__FAN_OUT_CAP`.
+
+Nothing is skipped in silence: an unknown key, and a variable that no setting claims, refuse the start. All problems are
+found in one go.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sidecar.policy.problems import nearest
+from sidecar.settings.problems import SettingsProblem
+from sidecar.settings.whole import Settings
+
+PREFIX: Final = "SIDECAR__"
+LARGEST_FILE: Final = 256 * 1024
+"""Bytes."""
+
+Path_ = tuple[str, ...]
+
+
+def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
+    """Return the settings.
+
+    Args:
+        file: the TOML file; None: variables only.
+        environ: the environment.
+
+    Raises:
+        SettingsProblem: lists everything that is wrong.
+    """
+    document, problems = ({}, []) if file is None else _document(file)
+    for name, field in Settings.model_fields.items():
+        if field.is_required():
+            document.setdefault(name, {})  # so that what is missing in it is told by its own name
+    variables: dict[Path_, str] = {}
+    for name in sorted(name for name in environ if name.upper().startswith(PREFIX)):
+        path = tuple(name[len(PREFIX) :].lower().split("__"))
+        problem = _claim(document, path, environ[name])
+        if problem is None:
+            variables[path] = name
+        else:
+            problems.append(f"{name}: {problem}")
+    try:
+        settings = Settings.model_validate(document)
+    except ValidationError as wrong:
+        found = (_line(error, file, variables) for error in wrong.errors(include_url=False, include_input=False))
+        raise SettingsProblem([*problems, *found]) from None
+    if problems:
+        raise SettingsProblem(problems)
+    return settings
+
+
+def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
+    try:
+        content = file.read_bytes()
+        if len(content) > LARGEST_FILE:
+            return {}, [f"{file}: is larger than {LARGEST_FILE} bytes"]
+        return tomllib.loads(content.decode("utf-8")), []
+    except OSError as error:
+        return {}, [f"{file}: cannot be read: {error.strerror}"]
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return {}, [f"{file}: is not TOML: {error}"]
+
+
+def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
+    """Put a variable's value where it belongs, or say why it belongs nowhere."""
+    kind: Any = Settings
+    for depth, part in enumerate(path):
+        kind, known = _below(kind, part)
+        if known is not None:
+            return f"no setting is called {'.'.join(path[: depth + 1])}{_hint(part, known)}"
+    if _is_structured(kind):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return "must be JSON, e.g. [] or {}"
+    else:
+        value = text
+    table: Any = document
+    for part in path[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            return f"{'.'.join(path)} lies inside something that is no table in the file"
+    table[path[-1]] = value
+    return None
+
+
+def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
+    """Return the type of a member; or, if there is none of that name, the names there are."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = kind.model_fields.get(part)
+        return (None, tuple(kind.model_fields)) if field is None or not part else (field.annotation, None)
+    if get_origin(kind) is dict and part:
+        return get_args(kind)[1], None
+    return (kind, None) if kind is Any and part else (None, ())
+
+
+def _is_structured(kind: Any) -> bool:
+    return get_origin(kind) in {list, dict} or (isinstance(kind, type) and issubclass(kind, BaseModel))
+
+
+def _hint(name: str, known: tuple[str, ...]) -> str:
+    meant = nearest(name, known)
+    return f"; did you mean `{meant}`?" if meant else f"; there are: {', '.join(known)}" if known else ""
+
+
+def _line(error: ErrorDetails, file: Path | None, variables: Mapping[Path_, str]) -> str:
+    path = tuple(str(part) for part in error["loc"])
+    return f"{_source(path, file, variables)}: {_sentence(error, path)}"
+
+
+def _source(path: Path_, file: Path | None, variables: Mapping[Path_, str]) -> str:
+    """Say where a value came from: the variable if one set it, else key and file."""
+    for prefix in _prefixes(path):
+        if prefix in variables:
+            return variables[prefix]
+    return f"{file or 'no file'}: {'.'.join(path)}" if path else str(file or "settings")
+
+
+def _prefixes(path: Path_) -> Iterator[Path_]:
+    return (path[:length] for length in range(len(path), 0, -1))
+
+
+def _sentence(error: ErrorDetails, path: Path_) -> str:
+    if error["type"] == "missing":
+        return f"is required (or set {PREFIX}{'__'.join(path).upper()})"
+    if error["type"] == "extra_forbidden":
+        kind: Any = Settings
+        for part in path[:-1]:
+            kind, _ = _below(kind, part)
+        return f"no such setting{_hint(path[-1], _below(kind, path[-1])[1] or ())}"
+    return error["msg"].removeprefix("Value error, ")

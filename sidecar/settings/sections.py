@@ -1,0 +1,190 @@
+"""Every section but `[dispatch]`."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from sidecar.core.status_events.policy import TYPE_FORM, Handling
+from sidecar.settings.values import Duration, LoopbackAddress, Section, SocketPath
+
+NOTHING: Final = timedelta(0)
+SECOND: Final = timedelta(seconds=1)
+MIB: Final = 1024 * 1024
+
+
+class LimitsSettings(Section):
+    """What a connection may ask of the server."""
+
+    message_bytes: int = Field(4 * MIB, ge=64 * 1024, le=64 * MIB, description="Largest message, in bytes.")
+    metadata_bytes: int = Field(16_384, ge=1024, description="Most metadata of a call, in bytes.")
+    dispatch_streams: int = Field(256, ge=1, description="Most calls at a time on one connection of an orchestrator.")
+    agent_streams: int = Field(100, ge=1, description="Most calls at a time on one connection of a sub-agent's host.")
+
+
+class ServerSettings(Section):
+    """Where the sidecar listens, and how it ends."""
+
+    dispatch_socket: SocketPath = Field(
+        Path("/run/sidecar/dispatch/sidecar.sock"),
+        description="Unix socket for the orchestrator. Its directory is made with mode 0700; an open one is refused.",
+    )
+    agents_socket: SocketPath = Field(
+        Path("/run/sidecar/agents/sidecar.sock"),
+        description="Unix socket of the tool gateway, for sub-agents' hosts. The same holds for its directory.",
+    )
+    ops_address: LoopbackAddress = Field(
+        "127.0.0.1:9464", description="Loopback address of /metrics, /healthz and /readyz; port 0: any free one."
+    )
+    boot_secret_file: Path = Field(
+        Path("/run/sidecar/dispatch/boot-secret"),
+        description="The secret that every caller of the dispatch socket sends; made with mode 0400 if it is absent.",
+    )
+    reflection: bool = Field(False, description="Describe the services to tools such as `buf curl`. Not in production.")
+    lame_duck: Duration = Field(
+        2 * SECOND, ge=NOTHING, description="After a stop signal, how long calls are still taken while health says no."
+    )
+    drain_grace: Duration = Field(
+        110 * SECOND, gt=NOTHING, description="After a stop signal, how long running dispatches may take to end."
+    )
+    limits: LimitsSettings = Field(LimitsSettings(), description="What a connection may ask.")
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.dispatch_socket == self.agents_socket:
+            raise ValueError("dispatch_socket and agents_socket must differ: they admit different callers")
+        return self
+
+
+class DefinitionsSettings(Section):
+    """Where the agent definitions are."""
+
+    path: Path = Field(description="Folder that holds agent_config.yaml and prompts/components; watched for changes.")
+    git_commits: bool = Field(
+        True, description="Label definitions with the commit they first appeared in, where the folder is a checkout."
+    )
+
+
+class EventSettings(Section):
+    """What becomes of one type of progress report."""
+
+    policy: Handling = Field(Handling.FORWARD, description="forward, transform, suppress or batch.")
+    becomes: str = Field("", description="The type it is passed on as; with transform only.")
+    window: Duration = Field(
+        timedelta(milliseconds=500), gt=NOTHING, description="How long reports are gathered; with batch only."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.policy is Handling.TRANSFORM) != bool(self.becomes):
+            raise ValueError("`becomes` belongs to policy `transform`, and to no other")
+        return self
+
+
+class StatusSettings(Section):
+    """Progress reports of sub-agents: the vocabulary, and what becomes of each type."""
+
+    per_second: float = Field(20.0, gt=0, description="Reports a sub-agent may send on average; more are dropped.")
+    burst: int = Field(50, ge=1, description="Reports a sub-agent may send at once.")
+    events: dict[str, EventSettings] = Field({}, description="Known types, by name. Unknown ones are dropped.")
+
+    @field_validator("events")
+    @classmethod
+    def _identifiers(cls, events: dict[str, EventSettings]) -> dict[str, EventSettings]:
+        wrong = [name for name in events if not TYPE_FORM.match(name)]
+        if wrong:
+            raise ValueError(
+                f"no identifiers (3 to 64 lower-case letters, digits and _): {', '.join(map(repr, wrong))}"
+            )
+        return events
+
+
+class PolicyNamesSettings(Section):
+    """Which plugins serve a vertical, by name."""
+
+    flags: str | None = Field(None, description="Flag backend; unset: the default's.")
+    runner: str | None = Field(None, description="Runner of definitions that name none; unset: the default's.")
+    connector: str | None = Field(None, description="Connector of tools that name none; unset: the default's.")
+
+
+class PolicySection(Section):
+    """Which plugins serve whom."""
+
+    default: PolicyNamesSettings = Field(
+        PolicyNamesSettings(flags="memory", runner="grpc", connector="rest"),
+        description="For whatever a vertical does not say.",
+    )
+    verticals: dict[str, PolicyNamesSettings] = Field({}, description="What differs, by vertical.")
+
+
+class PluginsSettings(Section):
+    """Which installed plugins may run."""
+
+    enabled: list[str] = Field(
+        [], description="Entry points or distributions; an installed plugin that is not named is never imported."
+    )
+
+
+class TargetsSettings(Section):
+    """Where runners find the hosts of sub-agents. A slot's entry wins over its card, a vertical's gives way to it."""
+
+    slots: dict[str, str] = Field({}, description='By slot, e.g. shop = "unix:/run/shop/runner.sock".')
+    verticals: dict[str, str] = Field({}, description="By vertical.")
+
+
+class FlagRefreshSettings(Section):
+    """How flags are kept fresh."""
+
+    fetch_deadline: Duration = Field(2 * SECOND, gt=NOTHING, description="Longest one fetch may take.")
+    refresh_interval: Duration = Field(
+        2 * SECOND, gt=NOTHING, description="A backend is asked so long after its last answer, if it gave no hint."
+    )
+    quiet_time: Duration = Field(
+        timedelta(milliseconds=50), gt=NOTHING, description="Least time between two fetches from one backend."
+    )
+    max_staleness: Duration = Field(
+        10 * SECOND, gt=NOTHING, description="Flags older than this are unreachable: gated sub-agents are left out."
+    )
+
+    @model_validator(mode="after")
+    def _one_fetch_may_be_lost(self) -> Self:
+        if self.max_staleness <= self.fetch_deadline + self.refresh_interval:
+            raise ValueError("max_staleness must be longer than fetch_deadline and refresh_interval together")
+        return self
+
+
+class KeysSettings(Section):
+    """The keys that sign surface tokens and grants, shared by all replicas."""
+
+    files: dict[str, Path] = Field(
+        {}, description="Key files by key id, 32 bytes or more each, readable by the owner only. None: a key is made."
+    )
+    signing: str = Field("", description="Id of the key that signs; may be left out where there is one.")
+
+    @model_validator(mode="after")
+    def _signing_known(self) -> Self:
+        if self.signing and self.signing not in self.files:
+            raise ValueError("`signing` is not the id of a key in `files`")
+        if len(self.files) > 1 and not self.signing:
+            raise ValueError("there are several keys: say which one is `signing`")
+        wrong = [key_id for key_id in self.files if not key_id.isalnum()]
+        if wrong:
+            raise ValueError(f"key ids are letters and digits only: {', '.join(map(repr, wrong))}")
+        return self
+
+
+class TelemetrySettings(Section):
+    """What is measured beyond logs and the metrics of the ops address."""
+
+    grpc_spans: bool = Field(
+        False, description="OpenTelemetry's gRPC instrumentation: a span for each call, at some 0.1 ms each."
+    )
+    trace_ratio: float = Field(0.01, ge=0, le=1, description="Share of traces that are sampled, unless a caller says.")
+
+
+class LogSettings(Section):
+    """How the log is written, on standard error."""
+
+    format: Literal["text", "json"] = Field("text", description="text for people, json for machines.")
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is written.")

@@ -1,0 +1,48 @@
+"""All settings of one process."""
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from sidecar.settings.dispatching import DispatchSettings
+from sidecar.settings.sections import (
+    DefinitionsSettings,
+    FlagRefreshSettings,
+    KeysSettings,
+    LogSettings,
+    PluginsSettings,
+    PolicySection,
+    ServerSettings,
+    StatusSettings,
+    TargetsSettings,
+    TelemetrySettings,
+)
+from sidecar.settings.values import Section
+
+
+class Settings(Section):
+    """How this process runs. Made by `read_settings`, once, and handed to the composition root."""
+
+    server: ServerSettings = Field(ServerSettings(), description="Where the sidecar listens, and how it ends.")
+    definitions: DefinitionsSettings = Field(description="Where the agent definitions are.")
+    dispatch: DispatchSettings = Field(description="How the calls of one model response are carried out.")
+    status: StatusSettings = Field(StatusSettings(), description="Progress reports of sub-agents.")
+    policy: PolicySection = Field(PolicySection(), description="Which plugins serve whom.")
+    plugins: PluginsSettings = Field(PluginsSettings(), description="Which installed plugins may run.")
+    targets: TargetsSettings = Field(TargetsSettings(), description="Where runners find the hosts of sub-agents.")
+    flag_refresh: FlagRefreshSettings = Field(FlagRefreshSettings(), description="How flags are kept fresh.")
+    flags: dict[str, dict[str, Any]] = Field({}, description="Settings of each flag backend, by its name.")
+    runners: dict[str, dict[str, Any]] = Field({}, description="Settings of each runner, by its name.")
+    connectors: dict[str, dict[str, Any]] = Field({}, description="Settings of each connector, by its name.")
+    keys: KeysSettings = Field(KeysSettings(), description="What signs surface tokens and grants.")
+    telemetry: TelemetrySettings = Field(TelemetrySettings(), description="What is measured beyond logs and metrics.")
+    log: LogSettings = Field(LogSettings(), description="How the log is written.")
+
+    @model_validator(mode="after")
+    def _drain_outlasts_dispatches(self) -> Self:
+        if self.server.drain_grace < self.dispatch.join_timeout + self.dispatch.delivery_margin:
+            raise ValueError(
+                "server.drain_grace must be at least dispatch.join_timeout and dispatch.delivery_margin together, "
+                "so that no dispatch is cut off by a stop"
+            )
+        return self
