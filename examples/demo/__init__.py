@@ -1,0 +1,1 @@
+"""`make demo`: the sidecar with everything around it, and a conversation to watch."""

@@ -1,0 +1,134 @@
+"""`python -m examples.demo`: starts everything, holds the conversation, shows what was recorded, stops everything."""
+
+import argparse
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from examples.consumer_agent.rule_based import RuleBasedModel
+from examples.demo.performance import Performance, Played, epilogue, try_it
+from examples.demo.processes import Processes, StartFailed
+from examples.demo.screen import Screen, console
+from examples.demo.script import SCENES
+from examples.demo.stage import set_stage
+from subagents_client import SubagentsError
+
+AS_SCRIPTED: Final = 0
+NOT_AS_SCRIPTED: Final = 1
+INTERRUPTED: Final = 130
+
+
+def main() -> int:
+    """Run the demo and return its exit code: 0 only if every turn went by the script."""
+    options = _options()
+    screen = Screen(console(), options.pace, "en-US")
+    with _folder(options.folder) as folder, asyncio.Runner() as runner:
+        try:
+            return runner.run(_demo(options, screen, folder))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            screen.line("stopped; nothing is left running", "bold")
+            return INTERRUPTED
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description="A conversation to watch.")
+    pace, hold = os.environ.get("DEMO_PACE") or "1", os.environ.get("HOLD") or "0"
+    parser.add_argument(
+        "--pace", type=float, default=pace, help="factor on every pause; 0: none (default: $DEMO_PACE or 1)"
+    )
+    parser.add_argument("--hold", action="store_true", default=hold != "0", help="keep everything running ($HOLD)")
+    parser.add_argument(
+        "--folder", type=Path, help="an empty folder for sockets and logs; kept (default: a temporary one)"
+    )
+    canary = os.environ.get("DEMO_CANARY") or f"canary-{secrets.token_hex(8)}"
+    parser.add_argument("--canary", default=canary, help="text in the data of another user ($DEMO_CANARY)")
+    return parser.parse_args()
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    """Give the folder of this run; a temporary one is removed again."""
+    if given is not None:
+        given.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield given.resolve()
+        return
+    made = Path(tempfile.mkdtemp(prefix="demo-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+async def _demo(options: argparse.Namespace, screen: Screen, folder: Path) -> int:
+    _stop_on(signal.SIGTERM, signal.SIGHUP)
+    try:
+        async with Processes(folder, temporary=options.folder is None) as processes:
+            try:
+                return await _show(options, screen, folder, processes)
+            finally:
+                screen.stop()
+                screen.line()
+                screen.line("stopping everything …", "dim")
+    except StartFailed as failure:
+        screen.line(f"{failure}. The end of {failure.running.log}:", "bold red")
+        screen.line(failure.running.tail())
+        return NOT_AS_SCRIPTED
+
+
+async def _show(options: argparse.Namespace, screen: Screen, folder: Path, processes: Processes) -> int:
+    model = RuleBasedModel()
+    _opening(screen, model)
+    async with set_stage(folder, processes, options.pace, screen) as stage:
+        played: list[Played] = []
+        try:
+            await Performance(stage, screen, options.canary).play(model, played)
+        except SubagentsError as error:
+            screen.line(f"a turn failed: {type(error).__name__}: {error.message}", "bold red")
+        if (ended := processes.ended()) is not None:
+            raise StartFailed(ended, f"ended by itself, with exit code {ended.process.returncode}")
+        epilogue(screen, played)
+        good = sum(not one.deviations for one in played)
+        screen.rule("done")
+        style = "bold green" if good == len(SCENES) else "bold red"
+        screen.line(f"{good} of {len(SCENES)} turns went exactly as scripted.", style)
+        if options.hold:
+            screen.line("Everything keeps running until Ctrl-C. Try, in another terminal:")
+            for command in try_it(stage):
+                screen.line(f"  {command}")
+            await asyncio.Event().wait()
+        screen.line("To keep everything running and look around: make demo HOLD=1", "dim")
+        return AS_SCRIPTED if good == len(SCENES) else NOT_AS_SCRIPTED
+
+
+def _opening(screen: Screen, model: RuleBasedModel) -> None:
+    screen.rule("the dispatch sidecar, live")
+    screen.line(
+        "A shopping assistant talks to Kim. Its model decides which specialists to ask, by calling tools such as"
+    )
+    screen.line("ask_shop. The sidecar beside it runs those calls: at the same time, each in its own host, under Kim's")
+    screen.line("identity, with data that was checked, and with exactly one outcome for each call whatever goes wrong.")
+    screen.line()
+    screen.line(f"The assistant's model here: {model.name}.", "yellow")
+    screen.line("The specialists are scripts around a small data service. Everything runs on this machine only.")
+    screen.rule("starting, each a process of its own")
+
+
+def _stop_on(*signals: signal.Signals) -> None:
+    """End the demo in order on these signals, as Ctrl-C does."""
+    task = asyncio.current_task()
+    assert task is not None
+    for one in signals:
+        with suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(one, task.cancel)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Plays the script: sets the trouble of each scene, holds the turn, checks what came of it."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from examples.consumer_agent.agent import ConsumerAgent, TurnStory, User
+from examples.consumer_agent.model import Model
+from examples.demo.checks import Evidence, deviations
+from examples.demo.screen import Screen
+from examples.demo.script import SCENES, Scene, Trouble
+from examples.demo.stage import Stage, faulty_answers, metric, set_fault
+from examples.demo.timeline import turn_lines
+from subagents_client import SidecarClient
+
+KIM: Final = User(principal="user-kim", episode_id="episode-demo", locale="en-US", location="Chicago, IL")
+MISMATCHES: Final = "ps6_envelope_principal_mismatch_total"
+WRONG_PRINCIPAL: Final = "wrong_principal"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A scene and what came of it; `deviations` is empty if it went by the script."""
+
+    scene: Scene
+    story: TurnStory
+    deviations: Sequence[str]
+
+
+class Performance:
+    """Plays scenes on a stage.
+
+    Args:
+        stage: where everything runs.
+        screen: what is shown.
+        canary: text in the data that belongs to somebody else; it must show up nowhere.
+    """
+
+    def __init__(self, stage: Stage, screen: Screen, canary: str) -> None:
+        self._stage = stage
+        self._screen = screen
+        self._canary = canary
+
+    async def play(self, model: Model, played: list[Played]) -> None:
+        """Play every scene in one conversation; each is added to `played` as soon as it is over.
+
+        Raises:
+            SubagentsError: the sidecar could not bind or end a turn.
+        """
+        target, secret = self._stage.sidecar, self._stage.boot_secret_file
+        async with SidecarClient.connect(target, boot_secret_file=secret) as client:
+            agent = ConsumerAgent(client, model, KIM, self._screen)
+            for number, scene in enumerate(SCENES, 1):
+                self._screen.rule(f"{number} of {len(SCENES)} · {scene.title}")
+                self._screen.aside(scene.watch, "italic")
+                played.append(await self._play(agent, scene))
+                await self._screen.pause(1.6)
+
+    async def _play(self, agent: ConsumerAgent, scene: Scene) -> Played:
+        before = await self._counts()
+        shown = await metric(self._stage, MISMATCHES)
+        async with self._trouble(scene.trouble):
+            await self._screen.pause(1.0)
+            await self._screen.say("kim", scene.says, "blue", typed=True)
+            story = await agent.turn(scene.says)
+        after = await self._counts()
+        if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
+            self._screen.aside(f"/metrics before: {shown}", "yellow")
+            self._screen.aside(f"/metrics after:  {await metric(self._stage, MISMATCHES)}", "bold yellow")
+        evidence = Evidence(self._screen.status_lines, after[0] - before[0], after[1] - before[1])
+        wrong = list(deviations(scene, story, evidence))
+        for one in wrong:
+            self._screen.aside(f"NOT AS SCRIPTED: {one}", "bold red")
+        return Played(scene, story, wrong)
+
+    async def _counts(self) -> tuple[int, int]:
+        """Return what the sidecar counted as mismatches, and what the data service answered wrongly."""
+        line = await metric(self._stage, MISMATCHES)
+        counted = int(float(line.rpartition(" ")[2])) if line else -1
+        return counted, await faulty_answers(self._stage, WRONG_PRINCIPAL)
+
+    @contextlib.asynccontextmanager
+    async def _trouble(self, trouble: Trouble) -> AsyncIterator[None]:
+        broken = self._stage.broken_file("rewards")
+        if trouble is Trouble.REWARDS_RAISES:
+            self._screen.aside("(behind the scenes: the rewards sub-agent now raises an exception)", "red")
+            broken.touch()
+        elif trouble is Trouble.SOMEBODY_ELSES_DATA:
+            self._screen.aside("(behind the scenes: the data service now answers with another user's points)", "red")
+            fault = {"kind": WRONG_PRINCIPAL, "enricher_id": "points_balance", "times": 1, "canary": self._canary}
+            await set_fault(self._stage, fault)
+        try:
+            yield
+        finally:
+            broken.unlink(missing_ok=True)
+
+
+def epilogue(screen: Screen, played: Sequence[Played]) -> None:
+    """Show what was recorded of every turn."""
+    screen.rule("what the sidecar recorded")
+    screen.aside("A bar for each sub-agent from its start to its outcome, and below it the turn's routing decision.")
+    for number, one in enumerate(played, 1):
+        screen.line()
+        for line in turn_lines(number, one.scene.title, one.story.end.routing_decision):
+            screen.line(line)
+
+
+def try_it(stage: Stage) -> Iterator[str]:
+    """Yield commands that work as long as the stage stands."""
+    secret = f"x-subagents-boot-secret: $(cat {stage.boot_secret_file})"
+    turn = '{"turn_id": "turn-by-hand", "episode_id": "by-hand", "principal": "user-kim", "source": "TURN_SOURCE_CHAT"}'
+    socket = stage.sidecar.removeprefix("unix:")
+    yield f"curl -s http://{stage.ops}/metrics | grep -v '^#'"
+    yield (
+        f'buf curl --protocol grpc --http2-prior-knowledge --unix-socket {socket} -H "{secret}" '
+        f"-d '{turn}' http://sidecar/subagents.dispatch.v1.DispatchService/BindTurn"
+    )
+    yield f"curl -s {stage.data_service}/admin/calls"
+    yield f"touch {stage.broken_file('shop')}      # shop raises until you remove the file"
+    yield f"tail -f {stage.folder}/sidecar.log"

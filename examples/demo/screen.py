@@ -1,0 +1,235 @@
+"""What a person sees: a chat with the sub-agents' progress in place. Plain lines where the output is no terminal."""
+
+import asyncio
+import sys
+import textwrap
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+from rich.rule import Rule
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from examples.consumer_agent.model import Reply
+from examples.demo.processes import Running
+from examples.demo.timeline import OUTCOME_MARK, OUTCOME_STYLE, SLOT_STYLE, milliseconds
+from subagents_client import (
+    CallOutcome,
+    CallState,
+    CallStateChanged,
+    DispatchEvent,
+    DispatchResult,
+    Gap,
+    Outcome,
+    StatusRenderer,
+    StatusUpdate,
+    Surface,
+)
+
+WIDEST: Final = 104
+LABEL: Final = 10
+KEYSTROKE: Final = 0.018
+"""Seconds per character of what somebody types."""
+ENDS: Final = {
+    Outcome.SUCCEEDED: "answered",
+    Outcome.DEGRADED: "answered without the data it needed",
+    Outcome.FAILED: "failed",
+    Outcome.DROPPED: "dropped: more calls than the cap allows",
+}
+
+
+class Screen:
+    """Shows the demo. An audience of the consumer-agent, and told of every start.
+
+    Args:
+        console: where to.
+        pace: factor on every pause; 0: none.
+        locale: of the words for progress.
+
+    Attributes:
+        status_lines: progress reports of this turn for which there were words.
+    """
+
+    def __init__(self, console: Console, pace: float, locale: str) -> None:
+        self.status_lines = 0
+        self._console = console
+        self._pace = pace
+        self._locale = locale
+        self._words = StatusRenderer()
+        self._board = CallBoard()
+        self._live: Live | None = None
+
+    # -- telling ----------------------------------------------------------------------------------------------------
+
+    def line(self, text: str | Text = "", style: str = "") -> None:
+        """Show one line, or a paragraph that is wrapped."""
+        shown = text if isinstance(text, Text) else Text(text, style=style)
+        self._console.print(shown, soft_wrap=not self._console.is_terminal)
+
+    def rule(self, title: str) -> None:
+        """Begin a part."""
+        self.line()
+        rule = Rule(Text(title, style="bold"), align="left", style="dim")
+        self._console.print(rule, width=self.width)
+
+    @property
+    def width(self) -> int:
+        """Characters in a line."""
+        return min(self._console.width, WIDEST)
+
+    async def pause(self, seconds: float) -> None:
+        """Give people time to read."""
+        await asyncio.sleep(seconds * self._pace)
+
+    async def say(self, who: str, text: str, style: str, *, typed: bool = False) -> None:
+        """Show what somebody says, with hanging indent; character by character if it is typed."""
+        lines = textwrap.wrap(text, self.width - LABEL - 1) or [""]
+        for place, part in enumerate(lines):
+            self._console.print(Text(f"{who if place == 0 else '':>{LABEL - 2}}  ", style=f"bold {style}"), end="")
+            if typed and self._console.is_terminal and self._pace:
+                for character in part:
+                    self._console.print(Text(character), end="", soft_wrap=True)
+                    await self.pause(KEYSTROKE)
+                self._console.print()
+            else:
+                self._console.print(Text(part), soft_wrap=True)
+
+    def aside(self, text: str, style: str = "dim") -> None:
+        """Show what happens behind the scenes."""
+        for part in textwrap.wrap(text, self.width - LABEL - 1):
+            self._console.print(Text(" " * LABEL + part, style=style), soft_wrap=True)
+
+    # -- progress of the start --------------------------------------------------------------------------------------
+
+    def started(self, what: str, address: str, running: Running, seconds: float) -> None:
+        """A process is ready."""
+        self.line(
+            Text.assemble(
+                ("  ✓ ", "green"),
+                f"{what:<24}",
+                (f"pid {running.pid:<8}", "dim"),
+                (f"{seconds:5.1f} s   ", "dim"),
+                address,
+            )
+        )
+
+    # -- the audience of a turn -------------------------------------------------------------------------------------
+
+    async def bound(self, surface: Surface) -> None:
+        """The turn is bound."""
+        self.status_lines = 0
+        names = " ".join(tool.name for tool in surface.sub_agent_tools)
+        digest = surface.binding_digest.removeprefix("sha256:")[:12]
+        self.aside(f"BindTurn → {names} · cap {surface.fan_out_cap} · surface {digest}")
+
+    async def calling(self, reply: Reply, surface: Surface) -> None:
+        """The model has emitted calls."""
+        await self.say("assistant", reply.text, "green")
+        if reply.prior_context:
+            self.aside(f"prior_context: {reply.prior_context}")
+        slots = {tool.name: tool.sub_agent_id for tool in surface.sub_agent_tools}
+        self._board = CallBoard()
+        for call in reply.calls:
+            self.aside(f'→ {call.name}(request="{call.arguments["request"]}")', "default")
+            self._board.add(call.call_id, slots.get(call.name, call.name))
+        if self._console.is_terminal:
+            self._live = Live(self._board, console=self._console, refresh_per_second=12, transient=True)
+            self._live.start()
+
+    async def happened(self, event: DispatchEvent) -> None:
+        """Something happened in the running dispatch."""
+        match event:
+            case StatusUpdate():
+                words = self._words.words(event, self._locale)
+                if words is None:
+                    return
+                self.status_lines += 1
+                self._board.status(event, words)
+                if self._live is None:
+                    self._console.print(Text(f"{' ' * LABEL}{', '.join(event.sub_agent_ids):<8} … {words}"))
+            case CallStateChanged():
+                self._board.state(event)
+            case Gap():
+                self.aside("(some progress was missed)")
+
+    async def settled(self, result: DispatchResult) -> None:
+        """Every call has its outcome."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        for outcome in result.outcomes:
+            self._console.print(_ended(outcome))
+
+    async def answered(self, reply: Reply) -> None:
+        """The model has composed the answer."""
+        await self.pause(0.4)
+        await self.say("assistant", reply.text, "green", typed=True)
+
+    def stop(self) -> None:
+        """Leave the terminal as it was, wherever the demo stopped."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+class CallBoard:
+    """The running calls, one line each, redrawn in place."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+        self._ended: dict[str, Outcome] = {}
+        self._spinner = Spinner("dots")
+
+    def add(self, call_id: str, slot: str) -> None:
+        """Add a line."""
+        self._slots[call_id] = slot
+        self._words[call_id] = "waiting"
+
+    def status(self, update: StatusUpdate, words: str) -> None:
+        """Show what a sub-agent, or several, are doing."""
+        for call_id, slot in self._slots.items():
+            if update.call_id == call_id or (not update.call_id and slot in update.sub_agent_ids):
+                self._words[call_id] = words
+
+    def state(self, event: CallStateChanged) -> None:
+        """Show that a call began or ended."""
+        if event.state is CallState.RUNNING:
+            self._words[event.call_id] = "thinking"
+        elif event.outcome is not None:
+            self._ended[event.call_id] = event.outcome
+
+    def __rich__(self) -> Table:
+        """Return the lines as they are now."""
+        table = Table.grid(padding=(0, 1))
+        for call_id, slot in self._slots.items():
+            outcome = self._ended.get(call_id)
+            mark = Text(OUTCOME_MARK.get(outcome, "·"), OUTCOME_STYLE.get(outcome, "")) if outcome else self._spinner
+            words = ENDS.get(outcome, str(outcome)) if outcome else self._words[call_id]
+            table.add_row(
+                " " * (LABEL - 1), Text(f"{slot:<8}", SLOT_STYLE.get(slot, "white")), mark, Text(words, "dim")
+            )
+        return table
+
+
+def _ended(outcome: CallOutcome) -> Text:
+    style = OUTCOME_STYLE.get(outcome.outcome, "white")
+    took = f" after {milliseconds(outcome.duration)}" if outcome.duration is not None else ""
+    cards = (
+        f", {len(outcome.components)} card{'s' if len(outcome.components) > 1 else ''}" if outcome.components else ""
+    )
+    return Text.assemble(
+        " " * LABEL,
+        (f"{outcome.sub_agent_id:<8} ", SLOT_STYLE.get(outcome.sub_agent_id, "white")),
+        (f"{OUTCOME_MARK.get(outcome.outcome, '·')} {ENDS.get(outcome.outcome, outcome.outcome)}", style),
+        (f"{took}{cards}", "dim"),
+    )
+
+
+def console() -> Console:
+    """Return the terminal, or a plain stream of lines; what it cannot spell is replaced."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace", line_buffering=True)
+    return Console(highlight=False, soft_wrap=False)

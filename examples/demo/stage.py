@@ -1,0 +1,171 @@
+"""Sets the stage: data service, three runner hosts and the sidecar, each a process of its own."""
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import grpc
+import httpx
+from grpc_health.v1 import health_pb2
+
+from examples.demo.processes import ROOT, Processes, Running, ready
+from examples.demo.sidecar_settings import CONFIGURED_ENDPOINT, sidecar_toml
+
+SLOTS: Final = ("shop", "rewards", "support")
+ASK_SECONDS: Final = 2.0
+LONGEST_FOLDER: Final = 70
+"""Bytes: the path of a Unix socket has at most 107."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where everything is.
+
+    Attributes:
+        folder: configuration, sockets and logs.
+        data_service: URL of the data service.
+        sidecar: target of the dispatch listener.
+        boot_secret_file: what the sidecar wrote for its callers.
+        ops: address of `/metrics`.
+        processes: which run.
+    """
+
+    folder: Path
+    data_service: str
+    sidecar: str
+    boot_secret_file: Path
+    ops: str
+    processes: Processes
+
+    def broken_file(self, slot: str) -> Path:
+        """Return the file that makes a sub-agent raise, as long as it exists."""
+        return broken_file(self.folder, slot)
+
+
+class Progress(Protocol):
+    """Who is told that things have started."""
+
+    def started(self, what: str, address: str, running: Running, seconds: float) -> None:
+        """A process is ready."""
+
+
+@asynccontextmanager
+async def set_stage(folder: Path, processes: Processes, pace: float, progress: Progress) -> AsyncIterator[Stage]:
+    """Start everything in order and yield when it is all ready; `processes` stops it.
+
+    Raises:
+        StartFailed: a process ended or did not become ready.
+        ValueError: the folder's path is too long for a socket in it.
+    """
+    if len(str(folder).encode()) > LONGEST_FOLDER:
+        raise ValueError(f"{folder} is too long for the path of a Unix socket: give a shorter one with --folder")
+    clock = time.monotonic
+    begun = clock()
+    running = await processes.start("data-service", ["-m", "examples.ccs", "--port", "0"])
+    data_service = await _told(running, lambda text: _json_lines(text, "address"))
+    progress.started("data service", data_service, running, clock() - begun)
+
+    configure(folder, data_service)
+    begun = clock()
+    hosts = {slot: await processes.start(f"host-{slot}", _host_arguments(folder, slot, pace)) for slot in SLOTS}
+    for slot, running in hosts.items():
+        await ready(running, _healthy(_host_target(folder, slot)))
+        progress.started(f"sub-agent host: {slot}", _host_target(folder, slot), running, clock() - begun)
+
+    begun = clock()
+    sidecar = f"unix:{folder}/dispatch/sidecar.sock"
+    running = await processes.start("sidecar", ["-m", "sidecar", "serve", "--config", str(folder / "sidecar.toml")])
+    await ready(running, _healthy(sidecar))
+    ops = await _told(running, lambda text: _json_lines(text, "ops_address"))
+    progress.started("the sidecar", sidecar, running, clock() - begun)
+    yield Stage(folder, data_service, sidecar, folder / "dispatch" / "boot-secret", ops, processes)
+
+
+def configure(folder: Path, data_service: str) -> None:
+    """Write the definitions, whose tools point at the data service, and the sidecar's settings."""
+    shutil.copytree(ROOT / "examples" / "config", folder / "config", dirs_exist_ok=True)
+    definitions = folder / "config" / "agent_config.yaml"
+    text = definitions.read_text(encoding="utf-8")
+    definitions.write_text(text.replace(CONFIGURED_ENDPOINT, data_service), encoding="utf-8")
+    targets = {slot: _host_target(folder, slot) for slot in SLOTS}
+    (folder / "sidecar.toml").write_text(sidecar_toml(folder, targets), encoding="utf-8")
+    for slot in SLOTS:
+        (folder / slot).mkdir(mode=0o700, exist_ok=True)
+
+
+def broken_file(folder: Path, slot: str) -> Path:
+    """Return the file that makes a sub-agent raise, as long as it exists."""
+    return folder / slot / "broken"
+
+
+def _host_target(folder: Path, slot: str) -> str:
+    return f"unix:{folder}/{slot}/host.sock"
+
+
+def _host_arguments(folder: Path, slot: str, pace: float) -> list[str]:
+    defect = ["--broken-while", str(broken_file(folder, slot))]
+    return ["-m", "examples.verticals", slot, "--listen", _host_target(folder, slot), "--pace", str(pace), *defect]
+
+
+def _healthy(target: str) -> Callable[[], Awaitable[bool]]:
+    """Return a question to a gRPC server: are you ready?"""
+
+    async def ask() -> bool:
+        async with grpc.aio.insecure_channel(target) as channel:
+            with suppress(grpc.aio.AioRpcError):
+                check = channel.unary_unary(
+                    "/grpc.health.v1.Health/Check",
+                    request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+                    response_deserializer=health_pb2.HealthCheckResponse.FromString,
+                )
+                answer = await check(health_pb2.HealthCheckRequest(), timeout=ASK_SECONDS)
+                return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+        return False
+
+    return ask
+
+
+async def _told(running: Running, find: Callable[[str], str]) -> str:
+    """Wait until a process has said something in its log, and return that."""
+
+    async def said() -> bool:
+        return bool(find(running.log.read_text(encoding="utf-8", errors="replace")))
+
+    await ready(running, said)
+    return find(await asyncio.to_thread(running.log.read_text, encoding="utf-8", errors="replace"))
+
+
+def _json_lines(text: str, key: str) -> str:
+    """Return the text that the first JSON line with that key has there; empty if none has."""
+    for line in text.splitlines():
+        with suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, Mapping) and isinstance(found.get(key), str):
+                return str(found[key])
+    return ""
+
+
+async def set_fault(stage: Stage, fault: Mapping[str, object]) -> None:
+    """Set a switch of the data service."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        (await client.post(f"{stage.data_service}/admin/faults", json=dict(fault))).raise_for_status()
+
+
+async def faulty_answers(stage: Stage, kind: str) -> int:
+    """Return how many requests the data service answered with that fault."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        calls = (await client.get(f"{stage.data_service}/admin/calls")).raise_for_status().json()
+    return sum(call["fault"] == kind for call in calls)
+
+
+async def metric(stage: Stage, name: str) -> str:
+    """Return the line of `/metrics` that begins with `name`; empty if there is none."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        page = (await client.get(f"http://{stage.ops}/metrics")).raise_for_status().text
+    return next((line for line in page.splitlines() if line.startswith(name)), "")
