@@ -1,0 +1,93 @@
+"""Compare the sidecar with a bare gRPC server of the same bytes, on this machine: `make bench`.
+
+    python -m scripts.bench [--rounds N] [--again N] [--json] [--profile FILE]
+
+Exit codes: 0 the run is valid, whatever it shows; 1 the same server measured twice differed by more than a tenth, so
+that nothing is printed; 2 the bench could not be carried out. What is measured, and how: docs/benchmarks.md.
+"""
+
+import argparse
+import json
+import os
+import pstats
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import uvloop
+from rich.console import Console
+
+from scripts.benchmark.clients import WrongAnswer
+from scripts.benchmark.processes import ServerLost
+from scripts.benchmark.report import as_json, show
+from scripts.benchmark.rounds import A_A_TOLERANCE, Plan, Series, run, twins_agree
+from scripts.benchmark.serving import pin
+
+LEAST_ROUNDS: Final = 6
+"""With fewer, a difference of a tenth is noise."""
+ROUNDS: Final = 8
+SHOWN: Final = 40
+"""Lines of a profile."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the bench and return the exit code."""
+    given = _given(arguments)
+    if not sys.platform.startswith("linux"):
+        print("the bench reads the CPU clock of other processes, which only Linux has", file=sys.stderr)
+        return 2
+    plan = _plan(given)
+    pin(plan.client_cpu)
+    try:
+        for _ in range(1 + given.again):
+            series = uvloop.run(run(plan))
+            valid, ratios = twins_agree(series)
+            if valid:
+                _print(series, plan, as_text=not given.json)
+                return 0
+            worst = max(ratios.values(), key=lambda ratio: abs(ratio - 1))
+            print(
+                f"void: the same server twice differed by {abs(worst - 1):.0%}, more than {A_A_TOLERANCE:.0%}; "
+                "something else uses this machine",
+                file=sys.stderr,
+            )
+    except (ServerLost, WrongAnswer) as problem:
+        print(f"not measured: {problem}", file=sys.stderr)
+        return 2
+    return 1
+
+
+def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description="The sidecar beside a bare gRPC stream.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"at least {LEAST_ROUNDS} to say anything")
+    parser.add_argument("--share", type=float, default=1.0, help="of the usual number of requests in a round")
+    parser.add_argument("--again", type=int, default=0, help="how often to try again after a void run")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--profile", type=Path, help="profile the sidecar into this file; its numbers mean nothing then"
+    )
+    parser.add_argument("--twin-delay", type=float, default=0.0, help="seconds; plants a difference, to see it found")
+    return parser.parse_args(arguments)
+
+
+def _plan(given: argparse.Namespace) -> Plan:
+    """Give server and client a core each, if there are two."""
+    cores = sorted(os.sched_getaffinity(0))
+    server, client = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
+    return Plan(given.rounds, given.share, server, client, given.twin_delay, given.profile)
+
+
+def _print(series: Series, plan: Plan, *, as_text: bool) -> None:
+    if as_text:
+        show(series, plan, Console(width=None if sys.stdout.isatty() else 120))
+    else:
+        print(json.dumps(as_json(series, plan), indent=2))
+    if plan.profile is not None:
+        pstats.Stats(str(plan.profile)).sort_stats("tottime").print_stats(SHOWN)
+    if plan.rounds < LEAST_ROUNDS:
+        print(f"only {plan.rounds} rounds: nothing can be concluded from fewer than {LEAST_ROUNDS}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

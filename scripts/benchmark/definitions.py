@@ -1,0 +1,54 @@
+"""The configuration that is measured: eight sub-agents that answer at once, eight that sleep first."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from scripts.benchmark.processes import REPOSITORY
+
+MOST_CHILDREN: Final = 8
+INSTANT: Final = "instant"
+SLEEPING: Final = "sleeping"
+RUNNER: Final = "bench"
+PROMPTS: Final = Path("prompts")
+
+HEAD: Final = """\
+models:
+  - id: small
+    provider_model: small-1
+    context_window: 272000
+agents:
+"""
+ORCHESTRATOR: Final = """\
+  - id: {kind}
+    description: Asks {kind} sub-agents.
+    role: orchestrator
+    model: small
+    vertical: platform
+    prompt_blocks: [format-streaming]
+    sub_agents: [{slots}]
+"""
+SUB_AGENT: Final = """\
+  - id: {slot}
+    description: Answers with a kilobyte of text, for the bench.
+    role: native
+    model: small
+    prompt_blocks: [format-streaming, safety-financial]
+    runner: {{kind: {runner}, target: {kind}}}
+    limits: {{attempt_timeout: 20s}}
+"""
+
+
+def slots(kind: str) -> tuple[str, ...]:
+    """Return the slots of one kind, in order."""
+    return tuple(f"{kind}-{number}" for number in range(1, MOST_CHILDREN + 1))
+
+
+def write_definitions(folder: Path) -> None:
+    """Write the configuration into `folder`, with the example's prompt blocks, so that prompts have a real size."""
+    shutil.copytree(REPOSITORY / "examples" / "config" / PROMPTS, folder / PROMPTS)
+    parts = [HEAD]
+    for kind in (INSTANT, SLEEPING):
+        parts.append(ORCHESTRATOR.format(kind=kind, slots=", ".join(slots(kind))))
+        parts.extend(SUB_AGENT.format(slot=slot, kind=kind, runner=RUNNER) for slot in slots(kind))
+    (folder / "agent_config.yaml").write_text("".join(parts), encoding="utf-8")

@@ -1,0 +1,77 @@
+"""The sidecar as it is measured: all that `sidecar serve` builds, with sub-agents that answer at once as a plugin.
+
+    python -m scripts.benchmark.sidecar_server --socket PATH --definitions FOLDER [--cpu N] [--profile FILE]
+
+Memory store, metrics and log on (the log goes to the null device), gRPC spans off: what the example settings say too.
+"""
+
+import argparse
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.benchmark import instant_runner
+from scripts.benchmark.clients import DISPATCHES_PER_TURN
+from scripts.benchmark.definitions import MOST_CHILDREN
+from scripts.benchmark.serving import serve
+from sidecar.composition.running import Replaced, Sidecar, running_sidecar
+from sidecar.observability.logging import logging_to
+from sidecar.observability.redaction import Redactor
+from sidecar.settings import Settings
+
+TURN_LIFETIME: Final = "20s"
+"""Ended turns are kept so long; the default of 15 minutes would let one round weigh on the next ones."""
+
+
+def settings(socket: Path, definitions: Path) -> Settings:
+    """Return the settings that are measured; what is not named here is as it is by default."""
+    folder = socket.parent
+    said: dict[str, Any] = {
+        "server": {
+            "dispatch_socket": socket,
+            "agents_socket": folder / "agents.sock",
+            "boot_secret_file": secret_file(socket),
+            "ops_address": "127.0.0.1:0",
+            "lame_duck": "0s",
+        },
+        "definitions": {"path": definitions, "git_commits": False},
+        "dispatch": {
+            "fan_out_cap": MOST_CHILDREN,
+            "max_dispatches_per_turn": DISPATCHES_PER_TURN,
+            "turn_lifetime": TURN_LIFETIME,
+        },
+        "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
+    }
+    return Settings.model_validate(said)
+
+
+def secret_file(socket: Path) -> Path:
+    """Return where the sidecar of `socket` leaves its boot secret."""
+    return socket.parent / "boot-secret"
+
+
+@asynccontextmanager
+async def sidecar_server(socket: Path, definitions: Path, redactor: Redactor) -> AsyncIterator[Sidecar]:
+    """Listen."""
+    replaced = Replaced(plugins=(instant_runner,))
+    async with running_sidecar(settings(socket, definitions), redactor, replaced) as sidecar:
+        yield sidecar
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser(description="A sidecar with sub-agents that answer at once.")
+    parser.add_argument("--socket", type=Path, required=True)
+    parser.add_argument("--definitions", type=Path, required=True)
+    parser.add_argument("--cpu", type=int)
+    parser.add_argument("--profile", type=Path)
+    given = parser.parse_args()
+    redactor = Redactor()
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, logging_to(nowhere, "json", "info", redactor):
+        serve(sidecar_server(given.socket, given.definitions, redactor), given.cpu, given.profile)
+
+
+if __name__ == "__main__":
+    main()
