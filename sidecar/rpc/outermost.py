@@ -23,7 +23,7 @@ OnDefect = Callable[[str, str, BaseException], None]
 """Told of a defect: method, correlation id, what was raised. For the log; must not raise."""
 
 ABORT_SECONDS: Final = 1.0
-"""A status waits behind messages that the client does not read; the call is given up then."""
+"""Longest to wait for a status to be sent: it comes after messages that the client may never read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class Outermost(grpc.GenericRpcHandler):
     """Serves the methods of one listener."""
 
     def __init__(self, entrance: Entrance, methods: Sequence[Method], surroundings: Surroundings) -> None:
-        """Make a handler for each method, and one that refuses for each that is served elsewhere or by nobody."""
+        """Make a handler for each method, and one that refuses for each that is for other callers."""
         self._entrance = entrance
         self._around = surroundings
-        self._served = frozenset(method.name for method in methods)
-        handlers = {name: self._refusing(name) for name in CALLERS_OF}
+        elsewhere = [name for name, callers in CALLERS_OF.items() if entrance.callers not in callers]
+        handlers = {name: self._refusing(name) for name in elsewhere}
         self._handlers: Mapping[str, Any] = handlers | {method.name: self._handler(method) for method in methods}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -91,16 +91,13 @@ class Outermost(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(converse)
 
     def _refusing(self, name: str) -> Any:
-        """Return a handler for a method that is not served on this listener."""
+        """Return a handler for a method that the callers of this listener may not call."""
 
         async def refuse(_: AsyncIterator[bytes], context: GrpcContext) -> None:
-            refusal: SubagentsError
             try:
-                admit(name, (), Entrance(self._entrance.callers))
-                refusal = InternalFault("the method is not served on this listener")
-            except SubagentsError as error:
-                refusal = error
-            await _end(context, rich_status(refusal))
+                admit(name, (), self._entrance)
+            except SubagentsError as refusal:
+                await _end(context, rich_status(refusal))
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
@@ -172,5 +169,8 @@ async def _all_parsed(method: Method, raws: AsyncIterator[bytes]) -> AsyncIterat
 
 async def _end(context: GrpcContext, status: RichStatus) -> None:
     """End the call with a status; gRPC wants the exception that `abort` raises to come out of the handler."""
-    async with asyncio.timeout(ABORT_SECONDS):
-        await context.abort(status.code, status.message, trailing_metadata=status.trailing_metadata)
+    try:
+        async with asyncio.timeout(ABORT_SECONDS):
+            await context.abort(status.code, status.message, trailing_metadata=status.trailing_metadata)
+    except TimeoutError:
+        return  # gRPC has the status, and sends it if the client ever reads what comes before

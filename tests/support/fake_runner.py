@@ -40,6 +40,7 @@ class ScriptedRunner:
         """Begin with scripts by slot."""
         self._scripts = dict(scripts or {})
         self._started: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._cancelled: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.requests: list[RunRequest] = []
         self.cancelled: list[str] = []
         self.call_tool: Callable[[str, str, str], Awaitable[ToolResult]]
@@ -62,6 +63,11 @@ class ScriptedRunner:
         for slot in slots:
             await self._started[slot].wait()
 
+    async def until_cancelled(self, *slots: str) -> None:
+        """Wait until an attempt of each of the slots was told to stop."""
+        for slot in slots:
+            await self._cancelled[slot].wait()
+
     async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
         """Execute one attempt."""
         slot: Slot = request.card.definition.slot
@@ -73,6 +79,7 @@ class ScriptedRunner:
                     yield event
         except asyncio.CancelledError:
             self.cancelled.append(slot)
+            self._cancelled[slot].set()
             raise
 
     async def close(self) -> None:

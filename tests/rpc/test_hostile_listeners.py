@@ -1,0 +1,175 @@
+"""Listeners that read slowly, leave, or ask twice (reliability rows 33, 34, 35)."""
+
+import asyncio
+import os
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from grpc import StatusCode
+
+from sidecar.rpc.outermost import ServingRules
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.errors.v1 import error_reason_pb2
+from tests.support.fake_runner import answers, hangs, waits_for
+from tests.support.harness import SidecarForTests, running_sidecar_for_tests
+from tests.support.requests import a_call, failure_of
+
+
+async def settled(sidecar: SidecarForTests, bound: pb.BindTurnResponse, dispatch_id: str) -> pb.DispatchResult:
+    """Return what became of a dispatch."""
+    return (await sidecar.resume(bound, dispatch_id)).result
+
+
+async def test_a_listener_that_does_not_read_is_given_up_and_harms_nobody() -> None:
+    """An answer of a megabyte that nobody reads: given up after the write timeout, told so, and resumable."""
+    serving = ServingRules(write_timeout=timedelta(milliseconds=100))
+    async with running_sidecar_for_tests(serving=serving) as sidecar:
+        sidecar.runner.use("shop", answers("x" * 250_000))
+        bound = await sidecar.bind()
+        options = (("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0))
+        async with grpc.aio.insecure_channel(sidecar.dispatch_target, options=options) as slow:
+            calls = [a_call(f"c-{place}", "ask_shop") for place in range(3)]
+            request = sidecar.dispatch_request(bound, *calls)
+            stream = type(sidecar.stub)(slow).Dispatch(request, metadata=sidecar.metadata)
+            await stream.read()
+            await sidecar.around.in_flight.idle()
+            assert (await sidecar.dispatch(await sidecar.bind(), "ask_rewards")).outcomes == ["SUCCEEDED"]
+            failure = await failure_of(_rest_of(stream))
+        assert (failure.code, failure.reason) == (StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+        assert len((await settled(sidecar, bound, request.dispatch_id)).outcomes[0].narration) == 250_000
+
+
+async def _rest_of(stream: Any) -> None:
+    while await stream.read() is not grpc.aio.EOF:
+        pass
+
+
+@pytest.mark.parametrize("unary", [False, True], ids=["Dispatch", "DispatchUnary"])
+async def test_calls_are_cancelled_when_the_client_leaves(unary: bool) -> None:
+    """By default: the sub-agents are told to stop, the outcome is on record, and a drain need not wait."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", hangs())
+        bound = await sidecar.bind()
+        request = sidecar.dispatch_request(bound, "ask_shop")
+        leaving = _started(sidecar, request, unary=unary)
+        await sidecar.runner.until_started("shop")
+        leaving.cancel()
+        outcome = (await settled(sidecar, bound, request.dispatch_id)).outcomes[0]
+        assert outcome.status.reason == error_reason_pb2.ERROR_REASON_CALL_CANCELLED
+        await sidecar.around.in_flight.idle()
+        assert sidecar.runner.cancelled == ["shop"]
+
+
+@pytest.mark.parametrize("unary", [False, True], ids=["Dispatch", "DispatchUnary"])
+async def test_calls_go_on_without_the_client_if_it_asked_for_that(unary: bool) -> None:
+    """`CONTINUE`: the answer is there when somebody comes back for it."""
+    async with running_sidecar_for_tests() as sidecar:
+        gate = asyncio.Event()
+        sidecar.runner.use("shop", waits_for(gate))
+        bound = await sidecar.bind()
+        request = sidecar.dispatch_request(bound, "ask_shop", on_disconnect=pb.ON_DISCONNECT_CONTINUE)
+        leaving = _started(sidecar, request, unary=unary)
+        await sidecar.runner.until_started("shop")
+        leaving.cancel()
+        await sidecar.around.in_flight.idle()
+        gate.set()
+        assert (await settled(sidecar, bound, request.dispatch_id)).outcomes[0].narration == "hello from shop"
+
+
+async def test_calls_go_on_for_as_long_as_the_client_said() -> None:
+    """`CONTINUE_UNTIL` 50 ms after it left: then they are cancelled."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", hangs())
+        bound = await sidecar.bind()
+        request = sidecar.dispatch_request(
+            bound,
+            "ask_shop",
+            on_disconnect=pb.ON_DISCONNECT_CONTINUE_UNTIL,
+            continue_for=Duration(nanos=50_000_000),
+        )
+        leaving = _started(sidecar, request, unary=False)
+        await sidecar.runner.until_started("shop")
+        leaving.cancel()
+        await sidecar.around.in_flight.idle()
+        await sidecar.runner.until_cancelled("shop")
+        outcome = (await settled(sidecar, bound, request.dispatch_id)).outcomes[0]
+        assert outcome.status.reason == error_reason_pb2.ERROR_REASON_CALL_CANCELLED
+
+
+def _started(sidecar: SidecarForTests, request: pb.DispatchRequest, *, unary: bool) -> "asyncio.Future[object]":
+    async def read() -> object:
+        if unary:
+            return await sidecar.stub.DispatchUnary(
+                pb.DispatchUnaryRequest(dispatch=request), metadata=sidecar.metadata
+            )
+        return await sidecar.send(request, 30.0)
+
+    return asyncio.ensure_future(read())
+
+
+async def test_clients_that_leave_cost_nothing_that_stays() -> None:
+    """200 dispatches, each left in the middle: as many tasks and open files as after the first 20."""
+    async with running_sidecar_for_tests(max_dispatches=1000) as sidecar:
+        sidecar.runner.use("shop", hangs())
+        bound = await sidecar.bind()
+        counts = []
+        for round_ in range(200):
+            request = sidecar.dispatch_request(bound, "ask_shop")
+            stream = sidecar.stub.Dispatch(request, metadata=sidecar.metadata)
+            await stream.read()
+            stream.cancel()
+            await settled(sidecar, bound, request.dispatch_id)
+            await sidecar.around.in_flight.idle()
+            if round_ in {20, 199}:
+                counts.append((len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), len(sidecar.tasks)))
+        assert counts[0] == counts[1]
+        assert sidecar.operations.grants.alive == 0
+        assert sidecar.operations.dispatch_calls.running == 0
+
+
+async def test_the_same_request_twice_runs_once() -> None:
+    """Two at once: both get the same outcomes, one of them as `ATTACHED`; a third, afterwards, gets them again."""
+    async with running_sidecar_for_tests() as sidecar:
+        gate = asyncio.Event()
+        sidecar.runner.use("shop", waits_for(gate))
+        request = sidecar.dispatch_request(await sidecar.bind(), "ask_shop", "ask_rewards")
+        first = asyncio.ensure_future(sidecar.send(request))
+        await sidecar.runner.until_started("shop")
+        second = asyncio.ensure_future(sidecar.send(request))
+        gate.set()
+        replies = [await first, await second, await sidecar.send(request)]
+        states = [reply.frames[0].snapshot.state for reply in replies]
+        assert states == [pb.START_STATE_STARTED, pb.START_STATE_ATTACHED, pb.START_STATE_ATTACHED]
+        assert [list(reply.result.outcomes) for reply in replies] == [list(replies[0].result.outcomes)] * 3
+        assert sidecar.runner.started == ["shop", "rewards"]
+
+
+async def test_an_id_with_other_contents_is_refused() -> None:
+    """`dispatch_id` and `turn_id`; what was begun under them is left alone."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound = await sidecar.bind(turn_id="turn-x")
+        await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-1")
+        failure = await failure_of(sidecar.dispatch(bound, "ask_rewards", dispatch_id="d-1"))
+        assert (failure.code, failure.reason) == (StatusCode.ALREADY_EXISTS, "DISPATCH_ID_REUSED")
+        failure = await failure_of(sidecar.bind(turn_id="turn-x", principal="another"))
+        assert (failure.code, failure.reason) == (StatusCode.ALREADY_EXISTS, "TURN_ID_REUSED")
+        await sidecar.end(bound, narration="the answer")
+        failure = await failure_of(sidecar.end(bound, narration="another answer"))
+        assert failure.reason == "TURN_ID_REUSED"
+        assert sidecar.runner.started == ["shop"]
+
+
+async def test_a_repeated_bind_and_a_repeated_end_return_the_same() -> None:
+    """As after a lost reply; the verdicts may come in another order."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound = [await sidecar.bind(turn_id="turn-x") for _ in range(2)]
+        assert [each.state for each in bound] == [pb.START_STATE_STARTED, pb.START_STATE_ATTACHED]
+        assert bound[0].surface_token == bound[1].surface_token
+        reply = await sidecar.dispatch(bound[0], "ask_shop", "ask_rewards")
+        verdicts = [pb.Integration(child_id=each.child_id) for each in reply.result.outcomes]
+        ended = [await sidecar.end(bound[0], integrations=each) for each in (verdicts, verdicts[::-1])]
+        assert [each.state for each in ended] == [pb.START_STATE_STARTED, pb.START_STATE_ATTACHED]
+        assert ended[0].routing_decision == ended[1].routing_decision

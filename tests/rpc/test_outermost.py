@@ -1,0 +1,189 @@
+"""The wrapper around every handler: whatever a handler does, the caller gets one status and no text of an exception."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from grpc import StatusCode
+
+from sidecar.core.errors import StoreUnavailable, SubagentsError, UnknownChild, all_errors
+from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.errors import STATUS_OF
+from sidecar.rpc.health import Health
+from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.outermost import Outermost, ServingRules, Surroundings
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+from tests.rpc.raw_calls import DISPATCH, raw, raw_failure
+from tests.support.requests import Failure
+
+METHOD = DISPATCH + "BindTurn"
+SECRET_TEXT = "password=hunter2 at /srv/sidecar/core.py"
+
+
+@dataclass(slots=True)
+class Served:
+    """A server whose only method does what a test says."""
+
+    channel: grpc.aio.Channel
+    around: Surroundings
+    defects: list[tuple[str, str, BaseException]] = field(default_factory=list)
+
+    async def failure(self, seconds: float | None = 10.0) -> Failure:
+        """Call it."""
+        return await raw_failure(self.channel, METHOD, b"", (), seconds)
+
+
+@asynccontextmanager
+async def serving(handle: Any, folder: Path, *more: Method, shape: Shape = Shape.ONE_TO_ONE) -> AsyncIterator[Served]:
+    """Serve `handle` as `BindTurn`."""
+    defects: list[tuple[str, str, BaseException]] = []
+    around = Surroundings(
+        on_defect=lambda *defect: defects.append(defect),
+        correlation_id=lambda: "correlation-7",
+        rules=ServingRules(least_time=timedelta(milliseconds=100)),
+    )
+    method = Method(METHOD, shape, pb.BindTurnRequest.FromString, handle)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Outermost(Entrance(CallerKind.CONSUMER_AGENT), [method, *more], around),))
+    server.add_insecure_port(f"unix:{folder / 's.sock'}")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"unix:{folder / 's.sock'}") as channel:
+            yield Served(channel, around, defects)
+    finally:
+        await server.stop(0)
+
+
+def raising(error: BaseException) -> Any:
+    """Return a handler that raises."""
+
+    async def handle(request: Message, call: Call) -> Message:
+        raise error
+
+    return handle
+
+
+@pytest.mark.parametrize("shape", [Shape.ONE_TO_ONE, Shape.ONE_TO_MANY])
+@pytest.mark.parametrize(
+    "error", [RuntimeError(SECRET_TEXT), KeyError(SECRET_TEXT), SystemExit(SECRET_TEXT), RecursionError(SECRET_TEXT)]
+)
+async def test_a_defect_is_told_to_the_log_only(error: BaseException, shape: Shape, tmp_path: Path) -> None:
+    """The caller gets a neutral sentence and an id under which the log says more; the server lives on."""
+    async with serving(raising(error), tmp_path, shape=shape) as served:
+        failure = await served.failure()
+        assert (failure.code, failure.reason) == (StatusCode.INTERNAL, "INTERNAL_FAULT")
+        assert failure.metadata == {"correlation_id": "correlation-7"}
+        assert "hunter2" not in failure.message
+        assert served.defects == [(METHOD, "correlation-7", error)]
+        assert (await served.failure()).reason == "INTERNAL_FAULT"
+
+
+async def test_a_cancellation_that_the_client_did_not_ask_for_becomes_a_status(tmp_path: Path) -> None:
+    """Else the client would hang to its deadline, here for ever (grpc#29248)."""
+    async with serving(raising(asyncio.CancelledError()), tmp_path) as served:
+        failure = await served.failure(seconds=None)
+        assert (failure.code, failure.reason) == (StatusCode.INTERNAL, "INTERNAL_FAULT")
+        assert served.around.in_flight.count == 0
+
+
+async def test_every_error_of_the_tree_arrives_with_its_status_and_reason(tmp_path: Path) -> None:
+    """One call for each class."""
+
+    class NextError:
+        def __init__(self) -> None:
+            self.classes = list(all_errors())
+
+        async def handle(self, request: Message, call: Call) -> Message:
+            raise self.classes[0]("what is wrong, and what to do")
+
+    source = NextError()
+    async with serving(source.handle, tmp_path) as served:
+        while source.classes:
+            failure = await served.failure()
+            cls = source.classes.pop(0)
+            (code,) = {STATUS_OF[base] for base in cls.__mro__ if base in STATUS_OF}
+            assert (failure.code, failure.reason) == (code, cls.reason)
+            assert failure.message == "what is wrong, and what to do"
+
+
+@pytest.mark.parametrize(
+    ("error", "metadata", "retry_after"),
+    [
+        (UnknownChild("no such child", metadata={"child_id": "c-1"}), {"child_id": "c-1"}, None),
+        (StoreUnavailable("not now", retry_after=timedelta(milliseconds=1500)), {}, 1.5),
+    ],
+)
+async def test_details_travel_with_the_status(
+    error: SubagentsError, metadata: dict[str, str], retry_after: float | None, tmp_path: Path
+) -> None:
+    """Facts for a program, and advice when to come back."""
+    async with serving(raising(error), tmp_path) as served:
+        failure = await served.failure()
+        assert (failure.metadata, failure.retry_after) == (metadata, retry_after)
+
+
+async def test_calls_in_flight_are_counted_until_they_are_answered(tmp_path: Path) -> None:
+    """What a drain waits for: two calls, one answered, the other left by its client."""
+    gates: list[asyncio.Event] = []
+    arrived = asyncio.Semaphore(0)
+
+    async def handle(request: Message, call: Call) -> Message:
+        gates.append(asyncio.Event())
+        arrived.release()
+        await gates[-1].wait()
+        return pb.BindTurnResponse()
+
+    async with serving(handle, tmp_path) as served:
+        first = asyncio.ensure_future(_read(served))
+        await arrived.acquire()
+        second = raw(served.channel, METHOD)
+        await arrived.acquire()
+        in_flight = served.around.in_flight
+        assert (in_flight.count, in_flight.by_method()) == (2, {METHOD: 2})
+        gates[0].set()
+        await first
+        assert in_flight.count == 1
+        second.cancel()
+        await in_flight.idle()
+        assert in_flight.by_method() == {}
+
+
+async def _read(served: Served) -> Sequence[bytes]:
+    return [each async for each in raw(served.channel, METHOD)]
+
+
+async def test_a_call_with_too_little_time_left_is_refused_at_the_door(tmp_path: Path) -> None:
+    """50 ms left where 100 are needed: refused at once with advice, and nothing is begun."""
+    begun: list[Message] = []
+
+    async def handle(request: Message, call: Call) -> Message:
+        begun.append(request)
+        return pb.BindTurnResponse()
+
+    async with serving(handle, tmp_path) as served:
+        failure = await served.failure(seconds=0.05)
+        assert failure.code in {StatusCode.RESOURCE_EXHAUSTED, StatusCode.DEADLINE_EXCEEDED}
+        assert begun == []
+
+
+async def test_health_has_a_lane_of_its_own(tmp_path: Path) -> None:
+    """Answered with little time left, not waited for by a drain, and told to those who watch when it changes."""
+    health = Health(["some.Service"])
+    async with serving(raising(RuntimeError()), tmp_path, *health.methods()) as served:
+        watch = raw(served.channel, "/grpc.health.v1.Health/Watch", b"", seconds=None)
+        assert await watch.read() == b"\x08\x02"
+        assert served.around.in_flight.count == 0
+        await health.set_serving(True)
+        assert await watch.read() == b"\x08\x01"
+        (answer,) = [each async for each in raw(served.channel, "/grpc.health.v1.Health/Check", b"", seconds=0.09)]
+        assert answer == b"\x08\x01"
+        unknown = await raw_failure(served.channel, "/grpc.health.v1.Health/Check", b"\x0a\x01x")
+        assert unknown.code is StatusCode.NOT_FOUND
+        watch.cancel()
