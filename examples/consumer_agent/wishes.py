@@ -9,6 +9,7 @@ from typing import Final
 from examples.consumer_agent.model import ToolOffer
 
 BOUNDARY: Final = re.compile(r"[?!.;]+\s*|,\s*(?:and\s+)?|\s+and\s+", re.IGNORECASE)
+LEADING: Final = re.compile(r"^(?:and|also|then)\s+", re.IGNORECASE)
 WORD: Final = re.compile(r"[a-z]+")
 NOT_ITS_JOB: Final = re.compile(r"\bNot for\b.*", re.DOTALL)
 """From here on a description says what the tool is not for."""
@@ -41,7 +42,7 @@ def wishes_in(message: str, tools: Sequence[ToolOffer]) -> Sequence[Wish]:
     A part that fits no tool belongs to the wish before it.
     """
     found: list[Wish] = []
-    for part in (part.strip() for part in BOUNDARY.split(message)):
+    for part in (LEADING.sub("", part.strip()) for part in BOUNDARY.split(message)):
         tool = fitting(part, tools) if part else None
         if tool is not None:
             found.append(Wish(part, tool))

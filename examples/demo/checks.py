@@ -2,10 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from examples.consumer_agent.agent import TurnStory
 from examples.demo.script import Scene, Trouble
 from subagents_client import CandidateVerdict
+
+CANDIDATES: Final = {
+    "shop": CandidateVerdict.CHOSEN,
+    "rewards": CandidateVerdict.CHOSEN,
+    "support": CandidateVerdict.CHOSEN,
+    "travel": CandidateVerdict.FLAG_OFF,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +43,8 @@ def deviations(scene: Scene, story: TurnStory, evidence: Evidence) -> Iterator[s
         yield f"the cap was {routing.cap}, not {scene.cap}"
     if routing.intent_count != len({slot for slot, _ in wanted}):
         yield f"{routing.intent_count} intents were counted"
-    if any(one.verdict is not CandidateVerdict.CHOSEN for one in routing.candidates) or not routing.candidates:
-        yield "a candidate was not callable"
+    if (verdicts := {one.sub_agent_id: one.verdict for one in routing.candidates}) != CANDIDATES:
+        yield f"the candidates were {verdicts}"
     yield from _answer(scene, story)
     yield from _intents(scene, story)
     if evidence.status_lines < scene.least_status:

@@ -29,7 +29,9 @@ from subagents_client import (
 )
 
 WIDEST: Final = 104
-LABEL: Final = 10
+LABEL: Final = 11
+REMARK: Final = 150
+"""Most characters of `prior_context` that are shown."""
 KEYSTROKE: Final = 0.018
 """Seconds per character of what somebody types."""
 ENDS: Final = {
@@ -122,13 +124,13 @@ class Screen:
         self.status_lines = 0
         names = " ".join(tool.name for tool in surface.sub_agent_tools)
         digest = surface.binding_digest.removeprefix("sha256:")[:12]
-        self.aside(f"BindTurn → {names} · cap {surface.fan_out_cap} · surface {digest}")
+        self.aside(f"BindTurn: {names} · cap {surface.fan_out_cap} · digest {digest}")
 
     async def calling(self, reply: Reply, surface: Surface) -> None:
         """The model has emitted calls."""
         await self.say("assistant", reply.text, "green")
         if reply.prior_context:
-            self.aside(f"prior_context: {reply.prior_context}")
+            self.aside(f"prior_context: {textwrap.shorten(reply.prior_context, REMARK, placeholder=' …')}")
         slots = {tool.name: tool.sub_agent_id for tool in surface.sub_agent_tools}
         self._board = CallBoard()
         for call in reply.calls:
@@ -232,4 +234,5 @@ def console() -> Console:
     """Return the terminal, or a plain stream of lines; what it cannot spell is replaced."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace", line_buffering=True)
-    return Console(highlight=False, soft_wrap=False)
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=WIDEST, color_system=None)

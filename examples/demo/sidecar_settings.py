@@ -1,4 +1,4 @@
-"""The settings file of the demo's sidecar."""
+"""What the demo's sidecar is told: its settings file, and one more sub-agent beside the example definitions."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,28 @@ from typing import Final
 CONFIGURED_ENDPOINT: Final = "http://127.0.0.1:8480"
 """Where the example definitions expect the data service."""
 STATUS_TYPES: Final = ("searching_offers", "looking_up_points_balance", "checking_order_status")
+
+LISTED: Final = "sub_agents: [shop, rewards, support]"
+TRAVEL: Final = """
+  # Only in the demo: listed, but its flag is off, so that it is on nobody's surface.
+  - id: travel
+    description: Books trips with points.
+    role: native
+    model: gpt-5.4-mini-low
+    prompt_blocks: [persona-shop]
+    enabled_via_flag: ai_assistant_subagent_travel
+"""
+
+
+def with_travel(definitions: str) -> str:
+    """Return the example definitions with a fourth sub-agent that nobody may call yet.
+
+    Raises:
+        ValueError: the example definitions do not list their sub-agents as expected.
+    """
+    if LISTED not in definitions:
+        raise ValueError(f"the example definitions have no line {LISTED!r}")
+    return definitions.replace(LISTED, LISTED.replace("]", ", travel]")) + TRAVEL
 
 
 def sidecar_toml(folder: Path, targets: Mapping[str, str]) -> str:

@@ -15,12 +15,12 @@ import httpx
 from grpc_health.v1 import health_pb2
 
 from examples.demo.processes import ROOT, Processes, Running, ready
-from examples.demo.sidecar_settings import CONFIGURED_ENDPOINT, sidecar_toml
+from examples.demo.sidecar_settings import CONFIGURED_ENDPOINT, sidecar_toml, with_travel
 
 SLOTS: Final = ("shop", "rewards", "support")
 ASK_SECONDS: Final = 2.0
-LONGEST_FOLDER: Final = 70
-"""Bytes: the path of a Unix socket has at most 107."""
+LONGEST_FOLDER: Final = 75
+"""Bytes; the sidecar takes at most 100 for the path of a socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def configure(folder: Path, data_service: str) -> None:
     """Write the definitions, whose tools point at the data service, and the sidecar's settings."""
     shutil.copytree(ROOT / "examples" / "config", folder / "config", dirs_exist_ok=True)
     definitions = folder / "config" / "agent_config.yaml"
-    text = definitions.read_text(encoding="utf-8")
-    definitions.write_text(text.replace(CONFIGURED_ENDPOINT, data_service), encoding="utf-8")
+    text = definitions.read_text(encoding="utf-8").replace(CONFIGURED_ENDPOINT, data_service)
+    definitions.write_text(with_travel(text), encoding="utf-8")
     targets = {slot: _host_target(folder, slot) for slot in SLOTS}
     (folder / "sidecar.toml").write_text(sidecar_toml(folder, targets), encoding="utf-8")
     for slot in SLOTS:

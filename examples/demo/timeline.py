@@ -1,6 +1,6 @@
 """What was recorded of a turn, drawn: a bar per child, and the routing decision in a few words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,7 +30,7 @@ def turn_lines(number: int, title: str, routing: RoutingDecision) -> Iterator[Te
         yield _call_line(call, begin, whole)
     if not routing.calls:
         yield Text("    no calls", style="dim")
-    yield Text.assemble(("    could call ", "dim"), *_candidates(routing))
+    yield Text.assemble(("    candidates: ", "dim"), *_candidates(routing))
     yield Text(f"    {_facts(routing)}", style="dim")
 
 
@@ -74,23 +74,24 @@ def _remarks(call: RoutedCall) -> str:
     return "".join(f" · {part}" for part in parts)
 
 
-def _candidates(routing: RoutingDecision) -> Sequence[tuple[str, str]]:
-    parts: list[tuple[str, str]] = []
-    for one in routing.candidates:
+def _candidates(routing: RoutingDecision) -> Iterator[str | tuple[str, str]]:
+    for place, one in enumerate(routing.candidates):
         chosen = one.verdict is CandidateVerdict.CHOSEN
-        parts.append((one.sub_agent_id, SLOT_STYLE.get(one.sub_agent_id, "white") if chosen else "dim strike"))
-        parts.append(("  " if chosen else f" ({one.verdict})  ", "dim"))
-    return parts
+        yield (" · " if place else "", "dim")
+        yield (one.sub_agent_id, SLOT_STYLE.get(one.sub_agent_id, "white") if chosen else "dim")
+        yield (f" {'callable' if chosen else str(one.verdict).replace('_', ' ')}", "dim")
 
 
 def _facts(routing: RoutingDecision) -> str:
     declared = sum(report.declared for report in routing.intents)
     facts = [
         f"{len(routing.calls)} call{'' if len(routing.calls) == 1 else 's'}, cap {routing.fan_out_cap} ({routing.cap})",
-        f"intents: declared {declared}, called {routing.intent_count}",
+        f"intents {declared} declared, {routing.intent_count} called",
     ]
     if any(report.switched for report in routing.intents):
         facts.append("intent switch")
-    facts.append(f"all well: {'yes' if routing.gate_passed else 'no'}")
-    facts.append(f"sidecar's own time {routing.overhead.total_seconds() * 1000:.1f} ms")
+    facts.append(f"all completed: {'yes' if routing.gate_passed else 'no'}")
+    if routing.calls:
+        own = routing.overhead.total_seconds() * 1000
+        facts.append(f"sidecar's own time {f'{own:.1f} ms' if own else 'under 1 ms'}")
     return " · ".join(facts)

@@ -50,5 +50,4 @@ def _narration(offers: Sequence[Offer]) -> str:
     if not offers:
         return "There is no such offer at the moment."
     said = [f"{one['title']} at {one['merchant']} ({one['points']:,} points)" for one in offers]
-    listed = said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-    return f"{'There is' if len(said) == 1 else 'There are'} {listed}."
+    return f"I found {'an offer' if len(said) == 1 else f'{len(said)} offers'}: {'; '.join(said)}."

@@ -1,0 +1,110 @@
+"""`python -m examples.demo` as a process, with a mark in its environment by which everything it started is found."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+REPOSITORY: Final = Path(__file__).parents[2]
+MARK: Final = "DEMO_TEST_MARK"
+SECONDS: Final = 90.0
+"""For anything the demo is waited for."""
+
+
+@dataclass(slots=True)
+class RunningDemo:
+    """A demo that runs; `lines` is what it has printed so far."""
+
+    process: "subprocess.Popen[str]"
+    output: IO[str]
+    mark: str
+    lines: list[str] = field(default_factory=list)
+
+    def read_until(self, text: str) -> None:
+        """Read its output up to a line that has `text`."""
+        for line in self.output:
+            self.lines.append(line.rstrip("\n"))
+            if text in line:
+                return
+        raise AssertionError(f"the demo ended without saying {text!r}:\n{self.text}")
+
+    def read_to_the_end(self) -> int:
+        """Read everything it prints until it has ended; return its exit code."""
+        self.lines += [line.rstrip("\n") for line in self.output]
+        return self.process.wait(SECONDS)
+
+    @property
+    def text(self) -> str:
+        """What it has printed so far."""
+        return "\n".join(self.lines)
+
+    def started(self) -> Mapping[int, str]:
+        """Return every process that carries the mark, by id, with its command line: the demo and all it started."""
+        return {pid: _command(pid) for pid in _marked(self.mark)}
+
+    def left_when_gone(self) -> Mapping[int, str]:
+        """Wait until every process with the mark has ended, at most `SECONDS`; return those that have not."""
+        for pid in _marked(self.mark):
+            _wait_for_end(pid)
+        return self.started()
+
+
+@contextmanager
+def running_demo(environment: Mapping[str, str], *arguments: str) -> Iterator[RunningDemo]:
+    """Run the demo without pauses; whatever it leaves is killed at the end, so that a red test leaves nothing."""
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        [sys.executable, "-m", "examples.demo", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "DEMO_PACE": "0", "PYTHONUNBUFFERED": "1", **environment, MARK: mark},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    )
+    assert process.stdout is not None
+    try:
+        with process.stdout:
+            yield RunningDemo(process, process.stdout, mark)
+    finally:
+        for pid in _marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(SECONDS)
+
+
+def _marked(mark: str) -> list[int]:
+    wanted = f"{MARK}={mark}".encode()
+    return [pid for pid in _ids() if wanted in _read(pid, "environ").split(b"\0")]
+
+
+def _ids() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _command(pid: int) -> str:
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+
+
+def _wait_for_end(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            select.select([handle], [], [], SECONDS)
+        finally:
+            os.close(handle)

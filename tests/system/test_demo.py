@@ -1,0 +1,199 @@
+"""`make demo`, as a person would run it: what it shows, and that it leaves nothing behind."""
+
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.requirement import requirement
+from tests.support.running_demo import RunningDemo, running_demo
+
+pytestmark = pytest.mark.system
+
+CANARY: Final = "canary-of-somebody-else-4711"
+TITLE: Final = re.compile(r"(\d) of 8 · ")
+"""How each turn begins on the screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a whole demo showed.
+
+    Attributes:
+        code: its exit code.
+        turns: the text of each turn, by its number.
+        recorded: the text of each turn's timeline and routing decision, by its number.
+        logs: what the processes wrote, by file name.
+        left: processes that were still there.
+    """
+
+    code: int
+    turns: Mapping[int, str]
+    recorded: Mapping[int, str]
+    logs: Mapping[str, str]
+    left: Mapping[int, str]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """One demo for all tests that only look at what it showed."""
+    folder = tmp_path_factory.mktemp("demo")
+    with running_demo({"DEMO_CANARY": CANARY}, "--folder", str(folder)) as demo:
+        code = demo.read_to_the_end()
+        chat, _, record = demo.text.partition("what the sidecar recorded")
+        logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}
+        logs["screen"] = demo.text
+        yield Shown(code, _parts(TITLE, chat), _parts(re.compile(r"(?m)^ (\d)  "), record), logs, demo.started())
+
+
+def _parts(beginning: re.Pattern[str], text: str) -> Mapping[int, str]:
+    _, *pieces = beginning.split(text)
+    return {int(number): piece for number, piece in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def test_the_demo_goes_by_its_script_and_leaves_nothing_behind(shown: Shown) -> None:
+    """It checks itself; its exit code says so, and no process is left."""
+    assert "8 of 8 turns went exactly as scripted" in shown.logs["screen"]
+    assert shown.code == 0
+    assert shown.left == {}
+
+
+def test_the_model_is_named_as_what_it_is(shown: Shown) -> None:
+    """Nobody is to believe that an LLM is at work."""
+    assert "offline rule-based model, not an LLM" in shown.logs["screen"]
+
+
+@requirement("PC1-FR-3a", "PC1-FR-3b", "PC1-FR-3c", "PC2-FR-2a")
+def test_a_single_intent_is_one_tool_call(shown: Shown) -> None:
+    """Offers on coffee: `ask_shop` and nothing else; text for the answer, and a card apart from it."""
+    assert re.findall(r"→ (\w+)\(", shown.turns[1]) == ["ask_shop"]
+    answer = _after(shown.turns[1], "shop     ✓ answered")
+    assert ", 1 card" in answer
+    assert "10 % back on coffee beans at Harbour Roasters (300 points)" in answer
+    assert "offer_id" not in answer
+
+
+@requirement("PC2-FR-6a", "PC2-FR-15b", "PC2-FR-15c")
+def test_a_mixed_message_is_answered_by_two_sub_agents_at_the_same_time(shown: Shown) -> None:
+    """Points and offers: both bars begin at the same time, the answer has both."""
+    assert re.findall(r"→ (\w+)\(", shown.turns[2]) == ["ask_rewards", "ask_shop"]
+    assert "(bronze tier)" in shown.turns[2]
+    assert "running shoes" in shown.turns[2]
+    assert "2 calls, cap 3 (within) · intents 2 declared, 2 called" in shown.recorded[2]
+
+
+@requirement("PC2-FR-5b")
+def test_after_a_switch_the_sub_agent_knows_what_was_talked_about(shown: Shown) -> None:
+    """Of the user's two orders, support names the one with the coffee of the first turn."""
+    assert "intent switch" in shown.recorded[3]
+    assert "coffee beans" in _after(shown.turns[3], "support  ✓ answered")
+    assert "groceries" not in _after(shown.turns[3], "support  ✓ answered")
+
+
+@requirement("PC1-FR-13b", "PC1-FR-13c")
+def test_progress_comes_typed_and_is_shown_in_words(shown: Shown) -> None:
+    """Four places searched by one sub-agent, points looked up by the other; no identifier is shown to the user."""
+    progress = re.findall(r"… (Looking.*|Checking.*)", shown.turns[4])
+    assert len(progress) == 5
+    assert "Looking for offers at City Aquarium…" in progress
+    assert "4 progress reports" in shown.recorded[4]
+
+
+@requirement("PC1-FR-5a", "PC2-FR-8a", "PC2-FR-15e")
+def test_a_failing_sub_agent_costs_its_own_part_only(shown: Shown) -> None:
+    """Rewards raises: shop's answer is used, the user hears what is missing, and nothing of the exception."""
+    assert "rewards  ✗ failed" in shown.turns[5]
+    assert "headphones at Sound & Sons" in shown.turns[5]
+    assert "sorry, I could not find that out just now" in shown.turns[5]
+    assert "failed · RUNNER_FAILED" in shown.recorded[5]
+    assert "PlantedDefect" in shown.logs["host-rewards.log"]
+    assert "PlantedDefect" not in shown.logs["screen"]
+    assert "PlantedDefect" not in shown.logs["sidecar.log"]
+
+
+@requirement("PC2-FR-12b", "PC2-FR-12d", "PC2-AC-6a")
+def test_the_data_of_somebody_else_is_withheld_and_counted(shown: Shown) -> None:
+    """The data service answers as another user: degraded, the counter goes from 0 to 1, and not a byte shows up."""
+    counter = re.findall(r"/metrics (?:before|after): +ps6_envelope_principal_mismatch_total\S+ (\S+)", shown.turns[6])
+    assert [float(value) for value in counter] == [0.0, 1.0]
+    assert "rewards  ◐ answered without the data it needed" in shown.turns[6]
+    assert "cannot be looked up at the moment" in shown.turns[6]
+    assert [name for name, text in shown.logs.items() if CANARY in text] == []
+    assert {"sidecar.log", "host-rewards.log", "data-service.log"} <= shown.logs.keys()
+
+
+@requirement("PC2-AC-4a", "PC2-FR-15d")
+def test_a_call_beyond_the_cap_is_dropped_and_the_user_is_told(shown: Shown) -> None:
+    """Four calls at cap 3: the last one is not run, the answer says so."""
+    assert len(re.findall(r"→ \w+\(", shown.turns[7])) == 4
+    assert "support  ⊘ dropped" in shown.turns[7]
+    assert "I left it for later" in shown.turns[7]
+    assert re.search(r"support +not run +⊘ dropped · OVER_CAP", shown.recorded[7])
+    assert "4 calls, cap 3 (over)" in shown.recorded[7]
+
+
+@requirement("PC2-FR-15a")
+def test_a_turn_without_calls_is_on_record_too(shown: Shown) -> None:
+    """Small talk: no bar, but candidates, cap and intents."""
+    assert "no calls" in shown.recorded[8]
+    assert "travel flag off" in shown.recorded[8]
+    assert "0 calls, cap 3 (within)" in shown.recorded[8]
+
+
+@pytest.mark.parametrize(
+    ("at", "stop"),
+    [("host: shop", signal.SIGINT), ("3 of 8", signal.SIGINT), ("4 of 8", signal.SIGTERM), ("recorded", signal.SIGINT)],
+)
+def test_a_stop_in_the_middle_stops_everything(at: str, stop: signal.Signals) -> None:
+    """While it starts, and within the conversation: exit code 130, no process is left."""
+    with running_demo({}) as demo:
+        demo.read_until(at)
+        demo.process.send_signal(stop)
+        assert demo.read_to_the_end() == 130
+        assert demo.started() == {}
+        assert "nothing is left running" in demo.text
+
+
+def test_held_it_runs_until_it_is_stopped() -> None:
+    """With HOLD=1 everything still runs after the conversation, and commands to try are shown."""
+    with running_demo({"HOLD": "1"}) as demo:
+        demo.read_until("until Ctrl-C")
+        demo.read_until("sidecar.log")
+        assert sum("sidecar serve" in command for command in demo.started().values()) == 1
+        assert "DispatchService/BindTurn" in demo.text
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.read_to_the_end() == 130
+        assert demo.started() == {}
+
+
+def test_a_killed_demo_leaves_nothing_either() -> None:
+    """SIGKILL leaves the demo no time to tidy up; its watchdog does it, and removes the folder."""
+    with running_demo({}) as demo:
+        demo.read_until("2 of 8")
+        folder = _folder_of(demo)
+        assert len(demo.started()) == 7, "the demo, its watchdog, the data service, three hosts, the sidecar"
+        demo.process.kill()
+        assert demo.left_when_gone() == {}
+        assert not folder.exists()
+
+
+def test_a_sidecar_that_cannot_start_ends_the_demo() -> None:
+    """A setting that nobody claims keeps the sidecar from starting: exit code 1, the end of its log on the screen."""
+    with running_demo({"SIDECAR__DISPATCH__FAN_OUT_CAPP": "3"}) as demo:
+        assert demo.read_to_the_end() == 1
+        assert "fan_out_capp" in demo.text
+        assert demo.started() == {}
+
+
+def _after(text: str, beginning: str) -> str:
+    return text.partition(beginning)[2]
+
+
+def _folder_of(demo: RunningDemo) -> Path:
+    found = re.search(r"unix:(\S+)/shop/host\.sock", demo.text)
+    assert found is not None
+    return Path(found[1])
