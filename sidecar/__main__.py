@@ -32,20 +32,20 @@ def _serve(settings: Settings) -> int:
 
 
 def _load(folder: Path) -> Loaded:
-    from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  only for `validate`
-    from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same
+    from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  only `validate` needs it
+    from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same holds
 
     return load_directory(folder, commits_of=GitHistory(folder).commits_of)
 
 
 def _built_ins() -> Sequence[object]:
-    from sidecar.composition.built_ins import BUILT_INS  # noqa: PLC0415  only for `plugins`
+    from sidecar.composition.built_ins import BUILT_INS  # noqa: PLC0415  only `plugins` needs it
 
     return BUILT_INS
 
 
 def _policy(settings: Settings) -> PolicySettings:
-    from sidecar.composition.from_settings import policy_settings  # noqa: PLC0415  only for `plugins`
+    from sidecar.composition.from_settings import policy_settings  # noqa: PLC0415  only `plugins` needs it
 
     return policy_settings(settings)
 

@@ -49,7 +49,6 @@ from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.making import check_sections, checked_settings, make_flag_backend
 from sidecar.policy.selection import PolicyMap, resolve_policy
-from sidecar.policy.specs import ConnectorSpec, RunnerSpec
 from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
 from sidecar.rpc.dispatch_servicer import DispatchServicer
@@ -195,7 +194,7 @@ def _policy(parts: _Parts) -> PolicyMap:
     sections = plugin_sections(settings)
     check_sections(host, sections)
     for (kind, name), registered in host.registered.items():
-        if isinstance(registered.spec, RunnerSpec | ConnectorSpec) and name in sections[kind]:
+        if name in sections[kind]:
             checked_settings(registered.spec, sections[kind][name])
     return resolve_policy(policy_settings(settings), host)
 
@@ -264,7 +263,7 @@ def _plans(settings: Settings, operations: Operations, boot_secret: str) -> Sequ
 def _pages(parts: _Parts) -> dict[str, Any]:
     async def metrics(accept: str) -> Page:
         # Loaded on first use: the library takes longer to load than everything that the start needs.
-        from sidecar.observability.exposition import exposition  # noqa: PLC0415  see above
+        from sidecar.observability.exposition import exposition  # noqa: PLC0415  the reason stands above
 
         page, content_type = exposition(parts.metrics, accept)
         return Page(200, content_type, page)

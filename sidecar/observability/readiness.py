@@ -18,7 +18,7 @@ class Readiness:
         self._on_change = on_change
         self._against: dict[str, str] = {"start": "still starting"}
         self._sections: dict[str, Callable[[], Any]] = {}
-        self._log = StructuredLog("sidecar.readiness")
+        self._log = StructuredLog("sidecar.health")
 
     @property
     def ready(self) -> bool:

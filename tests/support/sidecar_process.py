@@ -1,0 +1,167 @@
+"""The sidecar as a process of its own, started by `python -m sidecar serve --config`."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from subagents_client import SidecarClient
+
+ROOT: Final = Path(__file__).parents[2]
+START_SECONDS: Final = 20.0
+END_SECONDS: Final = 20.0
+SETTINGS: Final = """
+[server]
+dispatch_socket = "{folder}/dispatch/sidecar.sock"
+agents_socket = "{folder}/agents/sidecar.sock"
+boot_secret_file = "{folder}/dispatch/boot-secret"
+ops_address = "127.0.0.1:0"
+lame_duck = "0s"
+
+[definitions]
+path = "{folder}/config"
+git_commits = false
+
+[dispatch]
+fan_out_cap = 3
+
+[targets.slots]
+shop = "unix:{folder}/shop.sock"
+rewards = "unix:{folder}/rewards.sock"
+
+[log]
+format = "json"
+"""
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    """Give a folder with a name short enough for sockets, with the example definitions in `config`."""
+    with tempfile.TemporaryDirectory(prefix="sidecar-") as name:
+        shutil.copytree(ROOT / "examples" / "config", Path(name) / "config")
+        yield Path(name)
+
+
+def settings_file(folder: Path, more: str = "") -> Path:
+    """Write settings whose every address lies in `folder`, with `more` at the end; return the file."""
+    file = folder / "sidecar.toml"
+    file.write_text(SETTINGS.format(folder=folder) + more, encoding="utf-8")
+    return file
+
+
+@dataclass(slots=True)
+class SidecarProcess:
+    """A started process, and every line it has written.
+
+    Attributes:
+        lines: raw.
+        events: those lines that are JSON.
+    """
+
+    process: asyncio.subprocess.Process
+    folder: Path
+    lines: list[str] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def read(self) -> None:
+        """Take in lines until the process ends."""
+        assert self.process.stderr is not None
+        async for raw in self.process.stderr:
+            line = raw.decode()
+            async with self._news:
+                self.lines.append(line)
+                if line.startswith("{"):
+                    self.events.append(json.loads(line))
+                self._news.notify_all()
+        async with self._news:
+            self._news.notify_all()
+
+    async def event(self, name: str, is_it: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
+        """Return the first logged event of that name, waiting for it."""
+        async with self._news, asyncio.timeout(START_SECONDS):
+            await self._news.wait_for(lambda: self._find(name, is_it) is not None or self._over())
+        found = self._find(name, is_it)
+        assert found is not None, f"it ended without {name}:\n{self.text}"
+        return found
+
+    def _find(self, name: str, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+        return next((one for one in self.events if one["event"] == name and is_it(one)), None)
+
+    def _over(self) -> bool:
+        return self.process.stderr is not None and self.process.stderr.at_eof()
+
+    @property
+    def text(self) -> str:
+        """Everything it has written."""
+        return "".join(self.lines)
+
+    @property
+    def boot_secret(self) -> str:
+        """What the dispatch socket asks for."""
+        return (self.folder / "dispatch" / "boot-secret").read_text().strip()
+
+    @property
+    def dispatch_target(self) -> str:
+        """The dispatch socket as a gRPC target."""
+        return f"unix:{self.folder}/dispatch/sidecar.sock"
+
+    def client(self) -> SidecarClient:
+        """Return a client with the boot secret."""
+        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret)
+
+    async def page(self, path: str, **headers: str) -> httpx.Response:
+        """Return a page of the ops address."""
+        address = (await self.event("sidecar.listening"))["ops_address"]
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await client.get(f"http://{address}{path}", headers=headers)
+
+    def signal(self, which: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(which)
+
+    async def ended(self) -> int:
+        """Wait for its end; return its exit code."""
+        async with asyncio.timeout(END_SECONDS):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def started(
+    folder: Path, *, more: str = "", environment: Mapping[str, str] | None = None
+) -> AsyncIterator[SidecarProcess]:
+    """Start a sidecar whose files lie in `folder`; whatever is left of it at the end is killed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "sidecar", "serve", "--config", str(settings_file(folder, more))),
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        limit=1024 * 1024,
+    )
+    running = SidecarProcess(process, folder)
+    reading = asyncio.create_task(running.read())
+    try:
+        yield running
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await reading
+
+
+@asynccontextmanager
+async def serving(folder: Path, *, more: str = "") -> AsyncIterator[SidecarProcess]:
+    """Start a sidecar and wait until it takes turns."""
+    async with started(folder, more=more) as sidecar:
+        await sidecar.event("sidecar.readiness")
+        yield sidecar
