@@ -1,0 +1,50 @@
+"""What the store of a running sidecar holds, read back by a test."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from sidecar.adapters.store_memory import MemoryStore
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import ChildOpened, Record
+from tests.support.harness import SidecarForTests
+
+Kind = TypeVar("Kind")
+
+
+def records_of(sidecar: SidecarForTests) -> tuple[Record, ...]:
+    """Return everything that was appended, in order."""
+    assert isinstance(sidecar.store, MemoryStore)
+    return sidecar.store.records()
+
+
+def kept(sidecar: SidecarForTests, kind: type[Kind]) -> list[Kind]:
+    """Return the records of one kind, in order."""
+    return [record for record in records_of(sidecar) if isinstance(record, kind)]
+
+
+def events_of(sidecar: SidecarForTests, child_id: str) -> list[ChildEvent]:
+    """Return the events of one child, in order."""
+    return [event for event in kept(sidecar, ChildEvent) if event.child_id == child_id]
+
+
+def event_names(sidecar: SidecarForTests, child_id: str) -> list[str]:
+    """Return the names of a child's events without `agent.` and `subagent_`: `created`, `started`, `attempt`..."""
+    return [event.name.removeprefix("agent.").removeprefix("subagent_") for event in events_of(sidecar, child_id)]
+
+
+def event_named(sidecar: SidecarForTests, child_id: str, name: str) -> ChildEvent:
+    """Return the one event of a child with a short name."""
+    (found,) = [event for event in events_of(sidecar, child_id) if event.name.endswith(name)]
+    return found
+
+
+def row_of(sidecar: SidecarForTests, child_id: str) -> ChildOpened:
+    """Return the row of a child."""
+    return next(row for row in kept(sidecar, ChildOpened) if row.child_id == child_id)
+
+
+def contract_of(sidecar: SidecarForTests, child_id: str) -> dict[str, Any]:
+    """Return the stored contract of a child."""
+    contract: dict[str, Any] = msgspec.json.decode(row_of(sidecar, child_id).context_json)
+    return contract
