@@ -186,7 +186,7 @@ async def test_what_has_not_had_its_turn_by_the_join_deadline_is_said_to_be_not_
     async with running_sidecar_for_tests() as sidecar:
         sidecar.runner.use("shop", hangs())
         join = pb.JoinPolicy(max_parallel=1)
-        join.timeout.FromMilliseconds(60)
+        join.timeout.FromMilliseconds(300)
 
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards", join=join)
 

@@ -1,0 +1,178 @@
+"""A sub-agent that fails costs its own call and nothing else, and the model is told in neutral words."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from itertools import product
+
+import pytest
+
+from sidecar.core.definitions.card import Card
+from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest
+from subagents.dispatch.v1 import outcome_pb2
+from subagents.errors.v1 import error_reason_pb2 as errors_pb
+from tests.support.builders import a_card, with_limits
+from tests.support.data_tools import a_card_with_tools, an_envelope
+from tests.support.fake_runner import Script, ScriptedRunner, answers, ends_early, hangs, lies, meets, raises
+from tests.support.harness import Reply, running_sidecar_for_tests
+from tests.support.records import event_named
+from tests.support.requirement import requirement
+
+SOON = timedelta(milliseconds=50)
+SECRET_TEXT = "psql://admin:hunter2@shop-db"
+
+
+def reason_of(reply: Reply, call_id: str = "call-1") -> str:
+    """Return why a call did not succeed."""
+    return errors_pb.ErrorReason.Name(reply.of(call_id).status.reason).removeprefix("ERROR_REASON_")
+
+
+def cards(**limits: object) -> list[Card]:
+    """Return the usual cards, the shop's with other limits."""
+    return [with_limits(a_card("shop"), **limits), a_card("rewards"), a_card("support")]
+
+
+@requirement("PC2-FR-8a", "PC1-FR-5a", "PC2-D-47")
+async def test_a_sub_agent_that_raises_leaves_its_siblings_running_to_their_end() -> None:
+    """Shop raises at once; the siblings, which answer only once shop has begun and each other runs, both answer."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", raises(ValueError("boom")))
+        sidecar.runner.use("rewards", meets("shop", "support"))
+        sidecar.runner.use("support", meets("shop", "rewards"))
+
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards", "ask_support")
+
+        assert reply.outcomes == ["FAILED", "SUCCEEDED", "SUCCEEDED"]
+        assert sidecar.runner.cancelled == []
+
+
+@requirement("PC2-D-19")
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (hangs(), "ATTEMPT_TIMEOUT"),
+        (raises(ValueError("boom")), "RUNNER_FAILED"),
+        (raises(SystemExit(3)), "RUNNER_FAILED"),
+        (raises(asyncio.CancelledError()), "RUNNER_FAILED"),
+        (raises(RunnerError("the tool broke for good"), after="half of"), "RUNNER_FAILED"),
+        (raises(RunnerError("no such host", unreachable=True)), "RUNNER_UNAVAILABLE"),
+        (ends_early(), "RESULT_INVALID"),
+        (lies(), "RESULT_INVALID"),
+    ],
+    ids=["hangs", "raises", "exits", "cancels-itself", "tool-error", "unreachable", "ends-early", "lies"],
+)
+async def test_whatever_goes_wrong_in_a_sub_agent_is_a_failure_of_its_call_only(script: Script, reason: str) -> None:
+    """Axis 1, one reason each, no narration; the sibling answers."""
+    limits = {"attempt_timeout": SOON} if reason == "ATTEMPT_TIMEOUT" else {}
+    async with running_sidecar_for_tests(cards=cards(**limits)) as sidecar:
+        sidecar.runner.use("shop", script)
+
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards")
+
+        assert reply.outcomes == ["FAILED", "SUCCEEDED"]
+        assert reason_of(reply) == reason
+        assert reply.of("call-1").status.axis == errors_pb.FAILURE_AXIS_EXECUTION
+        assert reply.of("call-1").narration == ""
+
+
+@requirement("PC2-D-48", "PC2-T-26", "SX-28")
+async def test_an_attempt_past_its_timeout_ends_like_one_that_raised() -> None:
+    """The card allows 50 ms; both failures have the same axis and state, and the hanging one was told to stop."""
+    async with running_sidecar_for_tests(cards=cards(attempt_timeout=SOON)) as sidecar:
+        sidecar.runner.use("shop", hangs())
+        sidecar.runner.use("rewards", raises(TimeoutError("the model did not answer")))
+
+        bound = await sidecar.bind()
+        reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards")
+        ended = await sidecar.end(bound)
+
+        timed_out, raised = reply.result.outcomes
+        assert timed_out.outcome == raised.outcome == outcome_pb2.OUTCOME_FAILED
+        assert timed_out.status.axis == raised.status.axis == errors_pb.FAILURE_AXIS_EXECUTION
+        assert sidecar.runner.cancelled == ["shop"]
+        assert [(child.final_status, child.close_reason) for child in ended.children] == [
+            ("failed", "execution_failed"),
+            ("failed", "execution_failed"),
+        ]
+
+
+@requirement("PC2-T-29", "PC2-D-41")
+@pytest.mark.parametrize("fates", list(product(("answers", "lacks data", "raises"), repeat=3)), ids="-".join)
+async def test_every_call_has_its_own_outcome_in_any_mix(fates: tuple[str, str, str]) -> None:
+    """All 27 mixes of success, axis 2 and axis 1 over three sub-agents."""
+    scripts = {"answers": answers(), "lacks data": answers(data_unavailable=True), "raises": raises(ValueError("x"))}
+    expected = {"answers": "SUCCEEDED", "lacks data": "DEGRADED", "raises": "FAILED"}
+    async with running_sidecar_for_tests() as sidecar:
+        for slot, fate in zip(("shop", "rewards", "support"), fates, strict=True):
+            sidecar.runner.use(slot, scripts[fate])
+
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards", "ask_support")
+
+        assert reply.outcomes == [expected[fate] for fate in fates]
+
+
+async def test_the_model_is_told_nothing_of_what_broke() -> None:
+    """An exception text stays out of the whole stream, and out of every event on record but the failure's own."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", raises(RuntimeError(SECRET_TEXT)))
+        bound = await sidecar.bind()
+
+        reply = await sidecar.dispatch(bound, "ask_shop")
+        ended = await sidecar.end(bound)
+
+        assert reply.of("call-1").status.message == "The assistant could not answer this time."
+        assert not any(SECRET_TEXT.encode() in frame.SerializeToString() for frame in reply.frames)
+        assert SECRET_TEXT.encode() not in ended.SerializeToString()
+
+
+async def test_the_operator_finds_the_cause_in_the_childs_failure_event() -> None:
+    """A runner's own detail is kept where only operators look."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", raises(RunnerError("the index is being rebuilt")))
+
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
+
+        details = event_named(sidecar, reply.of("call-1").child_id, "failed").details()
+        assert details == {"cause": "RUNNER_FAILED", "detail": "the index is being rebuilt"}
+
+
+async def test_a_sub_agent_that_falls_silent_fails_long_before_its_timeout() -> None:
+    """The card allows 50 ms of silence within 90 s."""
+    async with running_sidecar_for_tests(cards=cards(idle_timeout=SOON)) as sidecar:
+        sidecar.runner.use("shop", hangs())
+
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards")
+
+        assert (reply.outcomes, reason_of(reply)) == (["FAILED", "SUCCEEDED"], "RUNNER_IDLE")
+
+
+async def test_a_sub_agent_that_says_it_lacks_data_is_degraded_with_what_it_could_say() -> None:
+    """Axis 2: the narration is there, and only here may data be called unavailable."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", answers("I only know part of it.", data_unavailable=True))
+
+        outcome = (await sidecar.dispatch(await sidecar.bind(), "ask_shop")).of("call-1")
+
+        assert outcome.outcome == outcome_pb2.OUTCOME_DEGRADED
+        assert (outcome.narration, outcome.data_unavailable) == ("I only know part of it.", True)
+        assert outcome.status.axis == errors_pb.FAILURE_AXIS_DATA
+
+
+@requirement("PC2-D-40")
+async def test_a_sub_agent_may_try_another_tool_when_the_first_has_no_data() -> None:
+    """The first service says `error`, the second answers: one request each, and the call has succeeded."""
+
+    async def tries_both(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        found = [await runner.call_tool(request.grant, tool, "{}") for tool in ("offers", "archive")]
+        yield NarrationPart(" then ".join("nothing" if each.payload_json is None else "data" for each in found))
+        yield RunFinished()
+
+    async with running_sidecar_for_tests(cards=[a_card_with_tools("shop", "offers", "archive")]) as sidecar:
+        sidecar.runner.use("shop", tries_both)
+        sidecar.connector.reply = lambda call: an_envelope(call, status="error" if call.tool_id == "offers" else "ok")
+
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
+
+        assert (reply.outcomes, reply.of("call-1").narration) == (["SUCCEEDED"], "nothing then data")
+        assert [call.tool_id for call in sidecar.connector.calls] == ["offers", "archive"]
+        assert reply.of("call-1").attempts == 1
