@@ -69,6 +69,7 @@ class CarryOut:
         child = make_child(dispatch, planned, self._out.clock, self._out.ids)
         records = child.take_unsaved()
         if await put_on_record(self._out.store, records, dispatch.record_by) is not None:
+            dispatch.turn.unconfirmed.append(child)
             return not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
         child.saved(records)
         dispatch.turn.children[child.child_id] = child

@@ -35,5 +35,4 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
     except ListenerGone:
         return
     finally:
-        if dispatch.leave(number):
-            dispatch.left_alone()
+        dispatch.leave(number)

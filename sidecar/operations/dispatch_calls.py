@@ -82,11 +82,9 @@ class DispatchCalls:
         dispatch = self._accept(request, turn)
         dispatch.settle_at = dispatch.received_at + seconds
         dispatch.record_by = dispatch.settle_at + self._rules.delivery_margin.total_seconds() / 2
-        try:
+        asyncio.get_running_loop().call_at(dispatch.settle_at, dispatch.stop_all, CallFailure.JOIN_DEADLINE)
+        with dispatch.about_to_listen():
             await outlive(self._out.spawner, self._open(dispatch), f"open {request.dispatch_id}")
-        except asyncio.CancelledError:
-            dispatch.left_alone()  # the caller left before it could listen; its calls are not to run on unheard
-            raise
         return Begun(dispatch, attached=False)
 
     async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> Begun:
@@ -95,7 +93,8 @@ class DispatchCalls:
                 "dispatch_id names a dispatch with other contents; make a new id for each model response",
                 metadata={"dispatch_id": request.dispatch_id},
             )
-        refused = await dispatch.opened.wait()
+        with dispatch.about_to_listen():
+            refused = await dispatch.opened.wait()
         if refused is not None:
             raise refused
         return Begun(dispatch, attached=True)
@@ -176,6 +175,7 @@ class DispatchCalls:
         opening = [record for child in children.values() for record in child.take_unsaved()]
         refused = await put_on_record(out.store, [*opening, *settled], dispatch.record_by)
         if refused is not None:
+            turn.unconfirmed.extend(children.values())
             raise refused
         for child in children.values():
             child.saved(child.take_unsaved())
@@ -183,7 +183,6 @@ class DispatchCalls:
         turn.intents.append(dispatch.intents)
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
-        asyncio.get_running_loop().call_at(dispatch.settle_at, dispatch.stop_all, CallFailure.JOIN_DEADLINE)
         return children
 
     async def _work(self, dispatch: LiveDispatch, children: Mapping[CallId, Child]) -> None:

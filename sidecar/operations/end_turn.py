@@ -27,6 +27,7 @@ from sidecar.operations.settle_child import (
     ChildSummary,
     child_named,
     close_unintegrated,
+    close_unstarted,
     final_status_of,
     integrate,
     summary_of,
@@ -112,9 +113,11 @@ class EndTurn:
 
     async def _stop(self, turn: Turn) -> None:
         """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""
-        for dispatch in list(turn.dispatches.values()):
+        dispatches = list(turn.dispatches.values())
+        for dispatch in dispatches:  # all before waiting for any: none may run on while another is being recorded
+            dispatch.stop_all(CallFailure.TURN_OVER)
+        for dispatch in dispatches:
             if await dispatch.opened.wait() is None:
-                dispatch.stop_all(CallFailure.TURN_OVER)
                 await dispatch.finished.wait()
 
     def _prepare(self, turn: Turn, request: object) -> TurnClosed:
@@ -127,7 +130,9 @@ class EndTurn:
             if child.log.state is not ExecutionState.CLOSED:
                 _settle(child, verdicts, now, lost=ended is None)
         routing = self._routing(turn, children, now, ended)
-        records: list[Record] = [record for child in children for record in child.take_unsaved()]
+        for child in turn.unconfirmed:
+            close_unstarted(child, now)
+        records: list[Record] = [record for child in (*children, *turn.unconfirmed) for record in child.take_unsaved()]
         if ended is not None and ended.narration:
             records.append(TurnNarrated(turn.turn_id, turn.claims.episode_id, ended.narration, now))
         turn.closing_records = [*records, routing]

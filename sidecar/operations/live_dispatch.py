@@ -1,7 +1,8 @@
 """A dispatch while it is kept here: where each call stands, what has happened, who listens."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 from sidecar.core.dispatching.frames import (
@@ -179,13 +180,23 @@ class LiveDispatch:
         self._wakers[self._next_waker] = asyncio.Event()
         return self._next_waker, self._wakers[self._next_waker]
 
-    def leave(self, number: int) -> bool:
-        """Remove a listener; say whether nobody listens to a running dispatch now."""
-        self._wakers.pop(number, None)
-        return not self._wakers and not self.finished.settled
+    @contextmanager
+    def about_to_listen(self) -> Iterator[None]:
+        """Count whoever waits for the opening as a listener, so that leaving meanwhile is leaving, too."""
+        number, _ = self.listen()
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.leave(number)
+            raise
+        finally:
+            self._wakers.pop(number, None)
 
-    def left_alone(self) -> None:
-        """Do what the request asks for when nobody listens to a running dispatch any more."""
+    def leave(self, number: int) -> None:
+        """Remove a listener; if nobody listens to a running dispatch now, do what its request asks for."""
+        self._wakers.pop(number, None)
+        if self._wakers or self.finished.settled:
+            return
         policy, going_on = self.request.on_disconnect, self.request.continue_for
         if policy is OnDisconnect.CANCEL:
             self.stop_all(CallFailure.CALL_CANCELLED)

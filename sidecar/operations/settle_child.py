@@ -19,6 +19,7 @@ from sidecar.operations.requests import CloseChildRequest, Integration, Verdict
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_child import Outside
 from sidecar.operations.turns import Turn, Turns
+from subagents_errors import CallFailure
 
 ANSWERED = (Outcome.SUCCEEDED, Outcome.DEGRADED)
 
@@ -59,6 +60,13 @@ def close_unintegrated(child: Child, now: datetime, reason: str) -> None:
     if child.log.state is ExecutionState.WAITING_FOR_MERGE:
         child.unsaved.append(child.log.integration_failed(now, reason))
     _close(child, now, reason)
+
+
+def close_unstarted(child: Child, now: datetime) -> None:
+    """Close a child that was never started because the store did not confirm its opening; it may know it even so."""
+    cause = CallFailure.RECORD_UNAVAILABLE
+    child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}"))
+    _close(child, now, "never_started")
 
 
 def summary_of(child: Child) -> ChildSummary:

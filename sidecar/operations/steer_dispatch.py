@@ -19,7 +19,8 @@ class ResumeDispatch:
     async def __call__(self, request: ResumeRequest) -> Begun:
         """Return the dispatch to listen to. Raises `UnknownDispatch`, `SurfaceTokenInvalid`."""
         dispatch = _known(self._turns, request.surface_token, request.dispatch_id)
-        refused = await dispatch.opened.wait()
+        with dispatch.about_to_listen():
+            refused = await dispatch.opened.wait()
         if refused is not None:
             raise refused
         return Begun(dispatch, attached=True)

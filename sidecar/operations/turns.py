@@ -33,6 +33,7 @@ class Turn:
         claims, token: as signed at bind.
         next_step: emission index of the next call.
         reap_at: of the loop's clock.
+        unconfirmed: children that were never started because the store did not confirm them; it may have them even so.
         closing: set while and after the turn is being ended.
         closing_request: what it is ended with; None by the reaper.
         prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
@@ -49,6 +50,7 @@ class Turn:
     lanes: TurnLanes = field(default_factory=TurnLanes)
     dispatches: dict[DispatchId, "LiveDispatch"] = field(default_factory=dict)
     children: dict[ChildId, Child] = field(default_factory=dict)
+    unconfirmed: list[Child] = field(default_factory=list)
     routed: list[RoutedCall] = field(default_factory=list)
     intents: list[IntentReport] = field(default_factory=list)
     overhead: timedelta = timedelta(0)

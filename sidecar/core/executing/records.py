@@ -39,8 +39,12 @@ class CallSettled:
 
     @property
     def record_id(self) -> str:
-        """The id under which a store keeps it."""
-        return f"{self.dispatch_id}/{self.outcome.call_id}"
+        """The id under which a store keeps it.
+
+        The emission index is in it because a dispatch whose opening was not confirmed may be repeated, and come out
+        otherwise: the record that is left over from the first time must not stand for the second.
+        """
+        return f"{self.dispatch_id}/{self.outcome.call_id}/{self.outcome.emission_index}"
 
 
 @dataclass(frozen=True, slots=True)
