@@ -17,9 +17,9 @@ from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.flag_snapshot import FlagTiming
 from sidecar.operations.rules import AdmissionRules, DispatchRules
-from sidecar.policy.selection import PLATFORM_DEFAULT, PolicyNames, PolicySettings
+from sidecar.policy.selection import PolicyNames, PolicySettings
 from sidecar.policy.specs import PluginKind
-from sidecar.settings import DispatchSettings, KeysSettings, PolicyNamesSettings, Settings, SettingsProblem
+from sidecar.settings import DispatchSettings, KeysSettings, Settings, SettingsProblem
 
 MADE_KEY: Final = "made"
 KEY_BYTES: Final = 32
@@ -55,8 +55,9 @@ def flag_timing(settings: Settings) -> FlagTiming:
 
 def policy_settings(settings: Settings) -> PolicySettings:
     """Return which plugins serve whom."""
-    verticals = {Vertical(name): _names(said) for name, said in settings.policy.verticals.items()}
-    return PolicySettings(_names(settings.policy.default, PLATFORM_DEFAULT), verticals)
+    said = settings.policy
+    verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in said.verticals.items()}
+    return PolicySettings(PolicyNames(**_plain(said.default)), verticals)
 
 
 def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]:
@@ -108,15 +109,6 @@ def _retries(settings: DispatchSettings) -> RetryRules:
         share=said.share,
         floor=said.floor,
         window=said.window.total_seconds(),
-    )
-
-
-def _names(said: PolicyNamesSettings, otherwise: PolicyNames | None = None) -> PolicyNames:
-    default = otherwise or PolicyNames()
-    return PolicyNames(
-        flags=said.flags or default.flags,
-        runner=said.runner or default.runner,
-        connector=said.connector or default.connector,
     )
 
 

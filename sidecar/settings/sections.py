@@ -108,12 +108,19 @@ class PolicyNamesSettings(Section):
     connector: str | None = Field(None, description="Connector of tools that name none; unset: the default's.")
 
 
+class PlatformPolicySettings(Section):
+    """Which plugins serve whoever says nothing else, by name."""
+
+    flags: str = Field("memory", description="Flag backend.")
+    runner: str = Field("grpc", description="Runner of definitions that name none.")
+    connector: str = Field("rest", description="Connector of tools that name none.")
+
+
 class PolicySection(Section):
     """Which plugins serve whom."""
 
-    default: PolicyNamesSettings = Field(
-        PolicyNamesSettings(flags="memory", runner="grpc", connector="rest"),
-        description="For whatever a vertical does not say.",
+    default: PlatformPolicySettings = Field(
+        PlatformPolicySettings(), description="For whatever a vertical does not say."
     )
     verticals: dict[str, PolicyNamesSettings] = Field({}, description="What differs, by vertical.")
 
