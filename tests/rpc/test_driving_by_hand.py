@@ -1,0 +1,118 @@
+"""The commands of docs/driving-by-hand.md do what the page says."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.harness import SECRET, running_sidecar_for_tests
+
+ROOT: Final = Path(__file__).parents[2]
+BLOCK: Final = re.compile(r"^```(sh|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+END_OF_BLOCK: Final = "----- end of block -----"
+
+
+def blocks(page: str) -> list[tuple[str, list[Any]]]:
+    """Return each command with the JSON that the page shows after it; none if it shows none."""
+    found: list[tuple[str, list[Any]]] = []
+    for kind, text in BLOCK.findall(page):
+        if kind == "sh":
+            found.append((text, []))
+        else:
+            found[-1][1].extend(documents(text))
+    return found
+
+
+def documents(text: str) -> list[Any]:
+    """Return each JSON value of a text that holds one after the other."""
+    decoder, values, rest = json.JSONDecoder(), [], text.strip()
+    while rest:
+        value, end = decoder.raw_decode(rest)
+        values.append(value)
+        rest = rest[end:].lstrip()
+    return values
+
+
+def shows(actual: Any, expected: Any) -> bool:
+    """Say whether everything that the page shows is in the answer; the page may leave fields out."""
+    if isinstance(expected, dict):
+        return isinstance(actual, dict) and all(
+            key in actual and shows(actual[key], value) for key, value in expected.items()
+        )
+    if isinstance(expected, list):
+        return isinstance(actual, list) and len(actual) == len(expected) and all(map(shows, actual, expected))
+    return bool(actual == expected)
+
+
+async def output_of(script: str, environment: dict[str, str]) -> str:
+    """Run a script in bash; what it writes to the error stream is shown if it fails."""
+    bash = await asyncio.create_subprocess_exec(
+        "bash",
+        "-euc",
+        script,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+        cwd=ROOT,
+    )
+    out, err = await bash.communicate()
+    assert bash.returncode == 0, err.decode()
+    return out.decode()
+
+
+def environment(folder: Path, socket: str) -> dict[str, str]:
+    """Return what the page's commands find: the socket, the secret, `buf` and Python of the tests, and nothing else."""
+    secret = folder / "boot-secret"
+    secret.write_text(SECRET + "\n")
+    tools = str(Path(sys.executable).parent)
+    assert shutil.which("buf", path=f"{tools}:{os.environ['PATH']}"), "the tests need buf (buf-bin)"
+    return {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "SOCKET": socket,
+        "SECRET_FILE": str(secret),
+    }
+
+
+async def test_every_command_of_the_page_shows_what_the_page_says(tmp_path: Path) -> None:
+    """All of them, in order, in one shell, against a running sidecar with reflection."""
+    page = blocks((ROOT / "docs" / "driving-by-hand.md").read_text())
+    script = "".join(f"{command}\necho '{END_OF_BLOCK}'\n" for command, _ in page)
+    async with running_sidecar_for_tests(reflection=True) as sidecar:
+        socket = sidecar.dispatch_target.removeprefix("unix:")
+        output = await output_of(script, environment(tmp_path, socket))
+    answers = output.split(END_OF_BLOCK)
+    assert len(answers) == len(page) + 1
+    assert sum(len(expected) for _, expected in page) >= 10
+    for (command, expected), answer in zip(page, answers, strict=False):
+        shown = documents(answer)
+        for one in expected:
+            assert any(shows(each, one) for each in shown), f"{command}\nshowed\n{answer}\nand not\n{one}"
+
+
+async def test_the_protos_will_do_where_reflection_is_off(tmp_path: Path) -> None:
+    """`--schema proto`, as the page says."""
+    async with running_sidecar_for_tests() as sidecar:
+        socket = sidecar.dispatch_target.removeprefix("unix:")
+        script = (
+            'buf curl --protocol grpc --http2-prior-knowledge --unix-socket "$SOCKET" --schema proto '
+            '--header "x-subagents-boot-secret: $(cat "$SECRET_FILE")" --data \'{"turn_id": "t", "episode_id": "e", '
+            '"principal": "u", "source": "TURN_SOURCE_CHAT"}\' '
+            "http://sidecar/subagents.dispatch.v1.DispatchService/BindTurn"
+        )
+        (answer,) = documents(await output_of(script, environment(tmp_path, socket)))
+        assert answer["surfaceToken"]
+
+
+def test_an_answer_that_lacks_what_the_page_shows_is_caught() -> None:
+    """Else the first test could pass on anything."""
+    actual = {"a": [{"b": 1, "c": 2}], "d": "x"}
+    assert shows(actual, {"a": [{"b": 1}]})
+    lacking: list[Any] = [{"a": [{"b": 2}]}, {"a": []}, {"e": 1}, {"d": {"x": 1}}, {"a": [{"b": 1}, {"b": 1}]}]
+    for wrong in lacking:
+        assert not shows(actual, wrong)
+    assert blocks("```sh\nx\n```\n```json\n{}{}\n```\n```sh\ny\n```\n") == [("x\n", [{}, {}]), ("y\n", [])]
