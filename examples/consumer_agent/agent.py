@@ -1,9 +1,12 @@
 """One turn of a consumer-agent: bind, let the model call, dispatch, let it compose, end."""
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import timedelta
+from typing import Final, Protocol
 
 from examples.consumer_agent.history import Message, Role, ToolUse, broken_rules
 from examples.consumer_agent.model import Model, Reply, ToolOffer
@@ -19,6 +22,9 @@ from subagents_client import (
     TurnEnd,
     TurnRequest,
 )
+
+ABANDON: Final = timedelta(seconds=1)
+"""Longest time for ending a turn that was interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +115,11 @@ class ConsumerAgent:
         )
         await self._audience.bound(turn.surface)
         self.history.append(Message(Role.USER, said))
-        replies, results = await self._converse(turn, said)
+        try:
+            replies, results = await self._converse(turn, said)
+        except asyncio.CancelledError:
+            await _abandon(turn)
+            raise
         end = await turn.end(narration=replies[-1].text)
         return TurnStory(said, turn.surface, end, replies, results, list(broken_rules(self.history)))
 
@@ -142,6 +152,12 @@ class ConsumerAgent:
                 return await stream.result()
         except SubagentsError as error:
             return turn.unanswered(calls, error)
+
+
+async def _abandon(turn: BoundTurn) -> None:
+    """End a turn that has no answer, since an open one keeps the sidecar from draining until its lifetime is over."""
+    with suppress(SubagentsError):
+        await turn.end(timeout=ABANDON)
 
 
 def offers(surface: Surface) -> Sequence[ToolOffer]:

@@ -102,7 +102,7 @@ async def _show(options: argparse.Namespace, screen: Screen, folder: Path, proce
         if options.hold:
             screen.line("Everything keeps running until Ctrl-C. Try, in another terminal:")
             for command in try_it(stage):
-                screen.line(f"  {command}")
+                screen.line(command, "dim" if command.startswith("#") else "")
             await asyncio.Event().wait()
         screen.line("To keep everything running and look around: make demo HOLD=1", "dim")
         return AS_SCRIPTED if good == len(SCENES) else NOT_AS_SCRIPTED

@@ -108,14 +108,17 @@ def epilogue(screen: Screen, played: Sequence[Played]) -> None:
 
 def try_it(stage: Stage) -> Iterator[str]:
     """Yield commands that work as long as the stage stands."""
-    secret = f"x-subagents-boot-secret: $(cat {stage.boot_secret_file})"
-    turn = '{"turn_id": "turn-by-hand", "episode_id": "by-hand", "principal": "user-kim", "source": "TURN_SOURCE_CHAT"}'
     socket = stage.sidecar.removeprefix("unix:")
+    turn = '{"turn_id": "turn-1", "episode_id": "by-hand", "principal": "user-kim", "source": "TURN_SOURCE_CHAT"}'
+    yield "# what is counted"
     yield f"curl -s http://{stage.ops}/metrics | grep -v '^#'"
+    yield "# bind a turn by hand (buf is in .venv/bin after `make check`)"
     yield (
-        f'buf curl --protocol grpc --http2-prior-knowledge --unix-socket {socket} -H "{secret}" '
+        f"buf curl --protocol grpc --http2-prior-knowledge --unix-socket {socket} --reflect --reflect-header '*' "
+        f'-H "x-subagents-boot-secret: $(cat {stage.boot_secret_file})" '
         f"-d '{turn}' http://sidecar/subagents.dispatch.v1.DispatchService/BindTurn"
     )
+    yield "# what the data service was asked"
     yield f"curl -s {stage.data_service}/admin/calls"
-    yield f"touch {stage.broken_file('shop')}      # shop raises until you remove the file"
+    yield "# the log, with the routing decisions"
     yield f"tail -f {stage.folder}/sidecar.log"

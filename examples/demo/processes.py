@@ -13,8 +13,10 @@ from types import TracebackType
 from typing import Final, Self
 
 ROOT: Final = Path(__file__).parents[2]
+PATIENCE: Final = 2.0
+"""How long a process may drain after SIGTERM before it is told to hurry."""
 STOP_SECONDS: Final = 5.0
-"""How long a process may take to end after SIGTERM."""
+"""How long it may take to end then."""
 START_SECONDS: Final = 30.0
 LOOK_EVERY: Final = 0.05
 TAIL: Final = 25
@@ -72,8 +74,12 @@ class Processes:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for running in reversed(self._running):
-            await stop(running)
+        try:
+            for running in reversed(self._running):
+                await stop(running)
+        finally:  # a second Ctrl-C: at once then
+            for running in self._running:
+                _signal_group(running, signal.SIGKILL)
         if self._watchdog is not None and self._watchdog.stdin is not None:
             self._tell("done")
             with suppress(BrokenPipeError):
@@ -132,10 +138,12 @@ async def ready(running: Running, is_ready: Callable[[], Awaitable[bool]]) -> No
 
 
 async def stop(running: Running) -> None:
-    """Send SIGTERM, wait, and send SIGKILL to whatever is left of the group."""
-    _signal_group(running, signal.SIGTERM)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(running.process.wait(), STOP_SECONDS)
+    """Send SIGTERM, wait, send it again as a request to hurry, and send SIGKILL to whatever is left of the group."""
+    for seconds in (PATIENCE, STOP_SECONDS):
+        _signal_group(running, signal.SIGTERM)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(running.process.wait(), seconds)
+            break
     _signal_group(running, signal.SIGKILL)
     await running.process.wait()
 

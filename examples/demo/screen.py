@@ -134,7 +134,8 @@ class Screen:
         slots = {tool.name: tool.sub_agent_id for tool in surface.sub_agent_tools}
         self._board = CallBoard()
         for call in reply.calls:
-            self.aside(f'→ {call.name}(request="{call.arguments["request"]}")', "default")
+            arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+            self.aside(f"→ {call.name}({arguments})", "default")
             self._board.add(call.call_id, slots.get(call.name, call.name))
         if self._console.is_terminal:
             self._live = Live(self._board, console=self._console, refresh_per_second=12, transient=True)

@@ -1,7 +1,10 @@
 """`make demo`, as a person would run it: what it shows, and that it leaves nothing behind."""
 
+import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,12 +162,15 @@ def test_a_stop_in_the_middle_stops_everything(at: str, stop: signal.Signals) ->
 
 
 def test_held_it_runs_until_it_is_stopped() -> None:
-    """With HOLD=1 everything still runs after the conversation, and commands to try are shown."""
+    """With HOLD=1 everything still runs after the conversation, and the shown command binds a turn."""
     with running_demo({"HOLD": "1"}) as demo:
         demo.read_until("until Ctrl-C")
         demo.read_until("sidecar.log")
         assert sum("sidecar serve" in command for command in demo.started().values()) == 1
-        assert "DispatchService/BindTurn" in demo.text
+        by_hand = next(line for line in demo.lines if line.startswith("buf curl"))
+        assert '"ask_shop"' in subprocess.check_output(
+            ["sh", "-c", by_hand], env=_with_our_tools(), text=True, timeout=30
+        )
         demo.process.send_signal(signal.SIGINT)
         assert demo.read_to_the_end() == 130
         assert demo.started() == {}
@@ -191,6 +197,11 @@ def test_a_sidecar_that_cannot_start_ends_the_demo() -> None:
 
 def _after(text: str, beginning: str) -> str:
     return text.partition(beginning)[2]
+
+
+def _with_our_tools() -> dict[str, str]:
+    """Return the environment in which `buf` of this virtual environment is found."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def _folder_of(demo: RunningDemo) -> Path:
