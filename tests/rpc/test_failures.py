@@ -1,6 +1,5 @@
-"""A sub-agent that fails costs its own call and nothing else, and the model is told in neutral words."""
+"""What a failing sub-agent leaves untouched, what its operator finds, and what it may still make of missing data."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from itertools import product
@@ -13,13 +12,12 @@ from subagents.dispatch.v1 import outcome_pb2
 from subagents.errors.v1 import error_reason_pb2 as errors_pb
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
-from tests.support.fake_runner import Script, ScriptedRunner, answers, ends_early, hangs, lies, meets, raises
+from tests.support.fake_runner import ScriptedRunner, answers, hangs, meets, raises
 from tests.support.harness import Reply, running_sidecar_for_tests
 from tests.support.records import event_named
 from tests.support.requirement import requirement
 
 SOON = timedelta(milliseconds=50)
-SECRET_TEXT = "psql://admin:hunter2@shop-db"
 
 
 def reason_of(reply: Reply, call_id: str = "call-1") -> str:
@@ -44,35 +42,6 @@ async def test_a_sub_agent_that_raises_leaves_its_siblings_running_to_their_end(
 
         assert reply.outcomes == ["FAILED", "SUCCEEDED", "SUCCEEDED"]
         assert sidecar.runner.cancelled == []
-
-
-@requirement("PC2-D-19")
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        (hangs(), "ATTEMPT_TIMEOUT"),
-        (raises(ValueError("boom")), "RUNNER_FAILED"),
-        (raises(SystemExit(3)), "RUNNER_FAILED"),
-        (raises(asyncio.CancelledError()), "RUNNER_FAILED"),
-        (raises(RunnerError("the tool broke for good"), after="half of"), "RUNNER_FAILED"),
-        (raises(RunnerError("no such host", unreachable=True)), "RUNNER_UNAVAILABLE"),
-        (ends_early(), "RESULT_INVALID"),
-        (lies(), "RESULT_INVALID"),
-    ],
-    ids=["hangs", "raises", "exits", "cancels-itself", "tool-error", "unreachable", "ends-early", "lies"],
-)
-async def test_whatever_goes_wrong_in_a_sub_agent_is_a_failure_of_its_call_only(script: Script, reason: str) -> None:
-    """Axis 1, one reason each, no narration; the sibling answers."""
-    limits = {"attempt_timeout": SOON} if reason == "ATTEMPT_TIMEOUT" else {}
-    async with running_sidecar_for_tests(cards=cards(**limits)) as sidecar:
-        sidecar.runner.use("shop", script)
-
-        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards")
-
-        assert reply.outcomes == ["FAILED", "SUCCEEDED"]
-        assert reason_of(reply) == reason
-        assert reply.of("call-1").status.axis == errors_pb.FAILURE_AXIS_EXECUTION
-        assert reply.of("call-1").narration == ""
 
 
 @requirement("PC2-D-48", "PC2-T-26", "SX-28")
@@ -109,20 +78,6 @@ async def test_every_call_has_its_own_outcome_in_any_mix(fates: tuple[str, str, 
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop", "ask_rewards", "ask_support")
 
         assert reply.outcomes == [expected[fate] for fate in fates]
-
-
-async def test_the_model_is_told_nothing_of_what_broke() -> None:
-    """An exception text stays out of the whole stream, and out of every event on record but the failure's own."""
-    async with running_sidecar_for_tests() as sidecar:
-        sidecar.runner.use("shop", raises(RuntimeError(SECRET_TEXT)))
-        bound = await sidecar.bind()
-
-        reply = await sidecar.dispatch(bound, "ask_shop")
-        ended = await sidecar.end(bound)
-
-        assert reply.of("call-1").status.message == "The assistant could not answer this time."
-        assert not any(SECRET_TEXT.encode() in frame.SerializeToString() for frame in reply.frames)
-        assert SECRET_TEXT.encode() not in ended.SerializeToString()
 
 
 async def test_the_operator_finds_the_cause_in_the_childs_failure_event() -> None:
