@@ -24,7 +24,7 @@ from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, Syste
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.identifiers import Digest
+from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.call_tool import ToolResult
@@ -76,6 +76,11 @@ class ScriptedDefinitions:
         """Return the newest."""
         self.reads += 1
         return self._catalogue
+
+    def current_card(self, definition_id: str) -> Card:
+        """Return a card of the newest, uncounted."""
+        assert self._catalogue is not None
+        return self._catalogue.cards[DefinitionId(definition_id)]
 
     def card_by_digest(self, digest: Digest) -> Card | None:
         """Return a card that was ever loaded."""
