@@ -109,7 +109,7 @@ async def test_a_tool_that_was_not_bound_cannot_be_called_in_this_turn() -> None
 
 @requirement("PC2-D-2")
 async def test_no_rpc_turns_a_users_text_into_a_choice_of_sub_agent() -> None:
-    """What a caller sends before a tool was chosen holds no free text but ids, place and language; Dispatch names one."""
+    """Before a tool was chosen, only ids, place and language are sent; with a user's text always the chosen tool."""
     free = {"turn_id", "episode_id", "principal", "orchestrator_id", "locale", "location", "experiment_arm", "date"}
     assert set(pb.BindTurnRequest.DESCRIPTOR.fields_by_name) == free | {"source"}
     chosen_by_caller = {"DispatchRequest", "DispatchUnaryRequest"}
@@ -120,9 +120,9 @@ async def test_no_rpc_turns_a_users_text_into_a_choice_of_sub_agent() -> None:
             assert "tool_name" in texts
 
 
-def _text_fields(message: Descriptor) -> set[str]:
+def _text_fields(message: Descriptor | None) -> set[str]:
     found: set[str] = set()
-    for field in message.fields:
+    for field in message.fields if message else ():
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             found |= _text_fields(field.message_type)
         elif field.type == FieldDescriptor.TYPE_STRING:
