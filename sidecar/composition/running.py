@@ -1,11 +1,12 @@
 """Builds the whole, yields it, and closes everything in reverse order, also when building fails half-way."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import grpc
 
 from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
@@ -28,6 +29,7 @@ from sidecar.composition.from_settings import (
     policy_settings,
     signing_keys,
 )
+from sidecar.composition.pages import pages
 from sidecar.composition.reporting import (
     DefectReports,
     DefinitionsReports,
@@ -55,7 +57,7 @@ from sidecar.rpc.dispatch_servicer import DispatchServicer
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.ops_http import OpsHttp, Page
+from sidecar.rpc.ops_http import OpsHttp
 from sidecar.rpc.outermost import ServingRules, Surroundings
 from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
@@ -141,14 +143,15 @@ async def running_sidecar(
         ports, loops = await _ports(parts, policy, opened)
         operations = assemble(dispatch_rules(settings), keys, ports)
         show_process(parts.metrics, parts.readiness, operations, ports.flags)
+        tracing = _tracing(settings, opened)
         for plan in _plans(settings, operations, boot_secret):
             around = Surroundings(
                 on_defect=parts.defects.of_call,
                 correlation_id=lambda: parts.replaced.ids.new("defect"),
                 in_flight=parts.in_flight,
             )
-            healths.append(await opened.enter_async_context(listening(plan, around, settings.server.limits)))
-        ops = OpsHttp(_pages(parts), parts.defects.of_page)
+            healths.append(await opened.enter_async_context(listening(plan, around, settings.server.limits, tracing)))
+        ops = OpsHttp(pages(parts.metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
         _supervise(parts, [*loops, *((f"operations {number}", run) for number, run in enumerate(operations.loops))])
         sidecar = Sidecar(
@@ -260,22 +263,14 @@ def _plans(settings: Settings, operations: Operations, boot_secret: str) -> Sequ
     )
 
 
-def _pages(parts: _Parts) -> dict[str, Any]:
-    async def metrics(accept: str) -> Page:
-        # Loaded on first use: the library takes longer to load than everything that the start needs.
-        from sidecar.observability.exposition import exposition  # noqa: PLC0415  the reason stands above
+def _tracing(settings: Settings, opened: AsyncExitStack) -> Sequence[grpc.aio.ServerInterceptor]:
+    if not settings.telemetry.grpc_spans:
+        return ()
+    from sidecar.observability.tracing import make_tracing  # noqa: PLC0415  costs nothing where it is off
 
-        page, content_type = exposition(parts.metrics, accept)
-        return Page(200, content_type, page)
-
-    async def ready(accept: str) -> Page:
-        detail = parts.redactor.clean(json.dumps(parts.readiness.detail(), indent=2, default=str))
-        return Page(200 if parts.readiness.ready else 503, "application/json", detail.encode() + b"\n")
-
-    async def alive(accept: str) -> Page:
-        return Page(200, "application/json", b'{"alive": true}\n')
-
-    return {"/metrics": metrics, "/readyz": ready, "/healthz": alive}
+    tracing = make_tracing(settings.telemetry)
+    opened.callback(tracing.close)
+    return (tracing.interceptor,)
 
 
 def _supervise(parts: _Parts, loops: Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]) -> None:

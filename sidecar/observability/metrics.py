@@ -35,7 +35,7 @@ class Counter:
         series = self.series
         if key not in series:
             key = bounded(series, key)
-            series[key] = 0
+            series.setdefault(key, 0)
         series[key] += by
 
 

@@ -150,3 +150,6 @@ LOOP_DIED: Final = "sidecar.loop_died"
 
 KEY_MADE: Final = "sidecar.key_made"
 """No signing key is configured, so that one was made that nobody else holds."""
+
+SPAN: Final = "sidecar.span"
+"""A sampled span, where no OTLP endpoint is set."""

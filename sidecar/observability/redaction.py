@@ -12,7 +12,7 @@ SHORTEST: Final = 6
 """Characters; a shorter secret would tear holes into ordinary words."""
 TOKENS: Final = re.compile(r"v1\.[A-Za-z0-9]+\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")
 """Surface tokens and grants, which are never known beforehand."""
-BEARER: Final = re.compile(r"(?i)(bearer\s+|authorization['\":=\s]+)[^\s'\",}]{6,}")
+BEARER: Final = re.compile(r"(?i)(authorization['\":=\s]+(?:[a-z]+\s+)?|bearer\s+)[^\s'\",}]{6,}")
 SECRET_NAME: Final = re.compile(r"(?i)secret|token|password|passwd|credential|api_?key|private_?key")
 
 

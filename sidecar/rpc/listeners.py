@@ -41,8 +41,19 @@ class ListenerPlan:
 
 
 @asynccontextmanager
-async def listening(plan: ListenerPlan, around: Surroundings, limits: LimitsSettings) -> AsyncIterator[Health]:
+async def listening(
+    plan: ListenerPlan,
+    around: Surroundings,
+    limits: LimitsSettings,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+) -> AsyncIterator[Health]:
     """Serve while the context is open; gives the health service, which says NOT_SERVING until told otherwise.
+
+    Args:
+        plan: what is served where.
+        around: what the outermost wrapper needs.
+        limits: what a connection may ask.
+        interceptors: outside of even the outermost wrapper; instrumentation only.
 
     Raises:
         AddressHeld: another process serves the socket.
@@ -52,7 +63,7 @@ async def listening(plan: ListenerPlan, around: Surroundings, limits: LimitsSett
     reflection = Reflection((*plan.services, "grpc.health.v1.Health")).methods() if plan.reflection else ()
     methods = [*plan.methods, *health.methods(), *reflection]
     with held_alone(plan.socket):
-        server = grpc.aio.server(options=options(limits, plan.streams))
+        server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams))
         server.add_generic_rpc_handlers((Outermost(plan.entrance, methods, around),))
         try:
             server.add_insecure_port(f"unix:{plan.socket}")

@@ -182,12 +182,17 @@ class KeysSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """What is measured beyond logs and the metrics of the ops address."""
+    """Traces. Metrics are always there, on the ops address."""
 
     grpc_spans: bool = Field(
         False, description="OpenTelemetry's gRPC instrumentation: a span for each call, at some 0.1 ms each."
     )
     trace_ratio: float = Field(0.01, ge=0, le=1, description="Share of traces that are sampled, unless a caller says.")
+    otlp_endpoint: str | None = Field(
+        None,
+        pattern="^https?://",
+        description="Where spans go, over OTLP/gRPC; needs opentelemetry-exporter-otlp-proto-grpc. Unset: to the log.",
+    )
 
 
 class LogSettings(Section):

@@ -253,3 +253,20 @@ async def refused_everywhere(sidecar: SidecarProcess, token: str) -> None:
             said = f"{refused.value.details()} {refused.value.trailing_metadata()}"
             assert token not in said
             assert secret not in said
+
+
+async def test_grpc_spans_are_there_where_they_are_switched_on(folder: Path) -> None:
+    """OpenTelemetry's instrumentation around a bind; without an OTLP endpoint, in the log."""
+    more = "[telemetry]\ngrpc_spans = true\ntrace_ratio = 1.0\n"
+    async with serving(folder, more=more) as sidecar, sidecar.client() as client:
+        await surface(client)
+        span = await sidecar.event("sidecar.span", lambda one: str(one["message"]).endswith("BindTurn"))
+    assert span["seconds"] > 0
+
+
+async def test_an_otlp_endpoint_without_its_package_is_refused(folder: Path) -> None:
+    """It is not among the sidecar's own dependencies."""
+    more = '[telemetry]\ngrpc_spans = true\notlp_endpoint = "http://127.0.0.1:4317"\n'
+    async with started(folder, more=more) as sidecar:
+        assert await sidecar.ended() == 78
+    assert "install the package opentelemetry-exporter-otlp-proto-grpc" in sidecar.text

@@ -1,0 +1,33 @@
+"""The pages of the ops address."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.readiness import Readiness
+from sidecar.observability.redaction import Redactor
+from sidecar.rpc.ops_http import Page, Render
+
+JSON = "application/json"
+
+
+def pages(metrics: Metrics, readiness: Readiness, redactor: Redactor) -> Mapping[str, Render]:
+    """Return what each path shows; none of it without having passed the redactor or being made of fixed labels."""
+
+    async def numbers(accept: str) -> Page:
+        # Loaded on first use: the library takes longer to load than everything that the start needs.
+        from sidecar.observability.exposition import exposition  # noqa: PLC0415  the reason stands above
+
+        page, content_type = exposition(metrics, accept)
+        return Page(HTTPStatus.OK, content_type, page)
+
+    async def ready(accept: str) -> Page:
+        detail = redactor.clean(json.dumps(readiness.detail(), indent=2, default=str))
+        status = HTTPStatus.OK if readiness.ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return Page(status, JSON, f"{detail}\n".encode())
+
+    async def alive(accept: str) -> Page:
+        return Page(HTTPStatus.OK, JSON, b'{"alive": true}\n')
+
+    return {"/metrics": numbers, "/readyz": ready, "/healthz": alive}

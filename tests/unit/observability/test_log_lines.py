@@ -1,0 +1,113 @@
+"""What gets into the log, in which form, and what never does."""
+
+import io
+import json
+import logging
+import queue
+from typing import Literal
+
+import pytest
+
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.observability.logging import ALWAYS, LineFormatter, LossyQueue, StructuredLog, logging_to
+from sidecar.observability.readiness import Readiness
+from sidecar.observability.redaction import Redactor
+
+
+def lines(kind: Literal["text", "json"], level: str, redactor: Redactor | None = None) -> str:
+    """Log one of each kind; return what was written."""
+    out = io.StringIO()
+    with logging_to(out, kind, level, redactor or Redactor()):
+        events = StructuredLog("test")
+        events.info("test.event", "something happened", slot="shop", calls=["a", "b"])
+        StructuredLog(ALWAYS).info("routing.decision", "the turn has ended")
+        try:
+            raise ValueError("canary-secret in a traceback")
+        except ValueError as error:
+            events.error("test.failed", "it failed", error)
+    return out.getvalue()
+
+
+def test_json_lines_hold_event_fields_and_traceback() -> None:
+    """One object a line."""
+    objects = [json.loads(line) for line in lines("json", "info").splitlines()]
+    assert [one["event"] for one in objects] == ["test.event", "routing.decision", "test.failed"]
+    assert (objects[0]["level"], objects[0]["slot"], objects[0]["calls"]) == ("info", "shop", ["a", "b"])
+    assert "ValueError: canary-secret" in objects[2]["traceback"]
+
+
+def test_text_lines_are_for_people() -> None:
+    """Time, level, event, sentence, fields."""
+    first = lines("text", "info").splitlines()[0]
+    assert first[12:] == ' INFO    test.event: something happened slot=shop calls=["a", "b"]'
+
+
+def test_a_message_cannot_forge_a_line() -> None:
+    """A line break in a text from outside becomes a space."""
+    out = io.StringIO()
+    with logging_to(out, "text", "info", Redactor()):
+        StructuredLog("test").info("test.event", "first\n00:00:00 INFO forged", detail="a\nb")
+    assert len(out.getvalue().splitlines()) == 1
+
+
+def test_a_quiet_log_still_has_routing_decisions() -> None:
+    """Level error: information is left out, decisions are not."""
+    assert [json.loads(line)["event"] for line in lines("json", "error").splitlines()] == [
+        "routing.decision",
+        "test.failed",
+    ]
+
+
+def test_known_secrets_are_taken_out_of_everything() -> None:
+    """Out of the traceback too; the longest first, so that no rest of one stays."""
+    redactor = Redactor()
+    redactor.learn(["canary-secret", "canary-secret in a"])
+    for text in (lines("json", "info", redactor), lines("text", "info", redactor)):
+        assert "canary" not in text
+        assert "[redacted] traceback" in text
+
+
+def test_tokens_are_taken_out_although_nobody_knows_them() -> None:
+    """Surface tokens and grants, by their form; bearer tokens of others."""
+    token = SigningKeys({"k1": b"x" * 32}, "k1").sign("grant", b"some claims, long enough")
+    cleaned = Redactor().clean(f"failed with {token}, authorization: Bearer abcdefgh12345 and v1.2.3 of something")
+    assert cleaned == "failed with [redacted], authorization: Bearer [redacted] and v1.2.3 of something"
+
+
+def test_a_plugins_secrets_are_known_by_the_names_of_its_settings() -> None:
+    """At any depth; other values stay readable, and so do words as short as a syllable."""
+    redactor = Redactor()
+    redactor.learn_settings(
+        {"unleash": {"url": "http://flags", "api_key": "canary-1", "auth": {"tokens": ["canary-2"]}}}
+    )
+    redactor.learn(["on"])
+    assert redactor.clean("canary-1 canary-2 http://flags on") == "[redacted] [redacted] http://flags on"
+
+
+def test_lines_that_nobody_reads_are_counted() -> None:
+    """The queue is bounded; the caller never waits."""
+    front = LossyQueue(queue.Queue(2))
+    for _ in range(5):
+        front.emit(logging.makeLogRecord({"msg": "x"}))
+    assert front.lost == 3
+
+
+def test_a_line_is_bounded() -> None:
+    """Whatever somebody puts into it."""
+    record = logging.makeLogRecord({"msg": "x" * 1_000_000, "levelname": "INFO"})
+    assert len(LineFormatter("text", Redactor()).format(record)) < 66_000
+
+
+def test_readiness_says_what_stands_against_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Told once for each change, however many reasons come and go."""
+    told: list[bool] = []
+    readiness = Readiness(told.append)
+    readiness.section("more", lambda: {"a": 1})
+
+    readiness.clear("start")
+    readiness.block("loop flags", "down")
+    readiness.block("definitions", "none")
+    readiness.clear("loop flags")
+
+    assert told == [True, False]
+    assert readiness.detail() == {"ready": False, "against": {"definitions": "none"}, "more": {"a": 1}}

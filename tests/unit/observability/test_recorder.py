@@ -1,0 +1,211 @@
+"""What operations report, as counts and log lines."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface import Candidate, CandidateVerdict
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
+from sidecar.core.envelopes.verdicts import WithholdReason
+from sidecar.core.identifiers import CallId, ChildId, DefinitionId, DispatchId, EpisodeId, Slot, TurnId
+from sidecar.observability.exposition import exposition
+from sidecar.observability.logging import ALWAYS
+from sidecar.observability.metrics import MOST_SERIES, Metrics
+from sidecar.observability.recorder import MeasuringRecorder
+from subagents_errors import Axis, CallFailure
+from tests.support.requirement import requirement
+
+BOUND = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def page(metrics: Metrics) -> str:
+    """Return what a Prometheus server reads."""
+    return exposition(metrics, "text/plain")[0].decode()
+
+
+def call(index: int, slot: str, outcome: Outcome, reason: CallFailure | None = None) -> RoutedCall:
+    """Return a call; one that succeeded or failed was run, any other was not."""
+    ran = outcome in {Outcome.SUCCEEDED, Outcome.FAILED}
+    return RoutedCall(
+        dispatch_id=DispatchId("d1"),
+        call_id=CallId(f"c{index}"),
+        sub_agent_id=Slot(slot),
+        child_id=ChildId(f"child-{index}") if ran else None,
+        emission_index=index,
+        outcome=outcome,
+        reason=reason,
+        axis=Axis.EXECUTION if outcome is Outcome.FAILED else Axis.NONE,
+        started_at=BOUND + timedelta(seconds=2) if ran else None,
+        settled_at=BOUND + timedelta(seconds=3),
+        attempts=int(ran),
+        status_events=4 if ran else 0,
+    )
+
+
+def record(*calls: RoutedCall, cap: CapBehaviour = CapBehaviour.WITHIN, declared: int = 0) -> RoutingRecord:
+    """Return the routing decision of a turn with these calls."""
+    emitted = len({each.sub_agent_id for each in calls})
+    return RoutingRecord(
+        turn_id=TurnId("turn-1"),
+        episode_id=EpisodeId("episode-1"),
+        orchestrator_id=DefinitionId("main"),
+        candidates=(
+            Candidate(Slot("shop"), DefinitionId("shop"), CandidateVerdict.CHOSEN),
+            Candidate(Slot("travel"), DefinitionId("travel"), CandidateVerdict.FLAG_OFF),
+        ),
+        calls=calls,
+        intents=(IntentReport(declared, emitted, False, False),),
+        fan_out_cap=2,
+        cap=cap,
+        cohort=Cohort("1", "1", "1", ("a_flag",), "arm", (Slot("shop"),)),
+        binding_digest="sha256:0",
+        bound_at=BOUND,
+        ended_at=BOUND + timedelta(seconds=4),
+        close_reason="ended",
+        overhead=timedelta(milliseconds=5),
+        principal_asserted_by="orchestrator",
+        gate_passed=True,
+    )
+
+
+@requirement("PC2-OBS-6", "PC2-D-26")
+def test_alerting_counters_are_there_at_nought_and_count() -> None:
+    """Both `ps6.*` names with their one label, before and after a mismatch."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    names = ("ps6_envelope_principal_mismatch_total", "ps6_envelope_version_mismatch_total")
+    for name in names:
+        assert f'{name}{{consumer="consumer-agent"}} 0.0\n' in page(metrics)
+
+    recorder.principal_mismatch("shop", "search_offers", "child-1")
+    recorder.version_mismatch("shop", "search_offers")
+
+    for name in names:
+        assert f'{name}{{consumer="consumer-agent"}} 1.0\n' in page(metrics)
+
+
+@requirement("PC2-OBS-2", "PC2-OBS-3", "PC2-OBS-8", "PC1-OBS-3")
+def test_a_turn_is_counted_by_intents_cap_and_fan_out() -> None:
+    """Two ran, one of them failed, one was dropped: three intents, over the cap, fan-out 2, success 1 of 2."""
+    metrics = Metrics()
+    calls = (
+        call(0, "shop", Outcome.SUCCEEDED),
+        call(1, "rewards", Outcome.FAILED, CallFailure.ATTEMPT_TIMEOUT),
+        call(2, "support", Outcome.DROPPED, CallFailure.OVER_CAP),
+    )
+
+    MeasuringRecorder(metrics).turn_routed(record(*calls, cap=CapBehaviour.OVER))
+
+    shown = page(metrics)
+    for line in (
+        'sidecar_turn_intents_bucket{le="2.0"} 0.0',
+        'sidecar_turn_intents_bucket{le="+Inf"} 1.0',
+        "sidecar_turn_over_cap_total 1.0",
+        'sidecar_turn_sub_agents_bucket{le="1.0"} 0.0',
+        'sidecar_turn_sub_agents_bucket{le="2.0"} 1.0',
+        'sidecar_turn_fan_out_calls_total{result="succeeded"} 1.0',
+        'sidecar_turn_fan_out_calls_total{result="not_succeeded"} 1.0',
+        "sidecar_turn_partial_failures_total 1.0",
+    ):
+        assert f"{line}\n" in shown
+
+
+@requirement("PC2-OBS-4", "PC2-OBS-5", "PC2-OBS-7", "PC2-OBS-9")
+def test_calls_and_dispatches_are_measured() -> None:
+    """Latency by sub-agent, overhead in milliseconds, progress reports, failures by axis."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+
+    recorder.child_settled("shop", "failed", int(Axis.EXECUTION), 1.2)
+    recorder.child_settled("shop", "succeeded", int(Axis.NONE), 0.2)
+    recorder.dispatch_settled(2, 1, timedelta(milliseconds=3))
+    recorder.turn_routed(record(call(0, "shop", Outcome.SUCCEEDED)))
+
+    shown = page(metrics)
+    for line in (
+        'sidecar_child_duration_seconds_bucket{le="1.0",outcome="failed",sub_agent_id="shop"} 0.0',
+        'sidecar_child_duration_seconds_bucket{le="2.5",outcome="failed",sub_agent_id="shop"} 1.0',
+        'sidecar_child_failures_total{axis="1",sub_agent_id="shop"} 1.0',
+        'sidecar_dispatch_settled_total{result="some"} 1.0',
+        'sidecar_dispatch_overhead_seconds_bucket{le="0.0025"} 0.0',
+        'sidecar_dispatch_overhead_seconds_bucket{le="0.005"} 1.0',
+        'sidecar_child_status_events_sum{sub_agent_id="shop"} 4.0',
+    ):
+        assert f"{line}\n" in shown
+
+
+@requirement("PC1-OBS-2")
+def test_routing_time_runs_from_the_bind_to_the_first_call() -> None:
+    """The orchestrator's model deciding and summarising, as the sidecar sees it; a turn without calls has none."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+
+    recorder.turn_routed(record())
+    recorder.turn_routed(record(call(0, "shop", Outcome.SUCCEEDED)))
+
+    assert "sidecar_turn_routing_seconds_count 1.0\n" in page(metrics)
+    assert "sidecar_turn_routing_seconds_sum 2.0\n" in page(metrics)
+
+
+@requirement("PC2-D-51")
+def test_the_decision_is_logged_whatever_the_level(caplog: pytest.LogCaptureFixture) -> None:
+    """Without any call, with the whole candidate set; sampling or a quiet log must not lose it."""
+    caplog.set_level(logging.INFO, ALWAYS)
+    MeasuringRecorder(Metrics()).turn_routed(record(declared=1))
+
+    logged = caplog.records[0]
+    assert logged.__dict__["event"] == "routing.decision"
+    fields = logged.__dict__["fields"]
+    assert fields["candidates"] == [
+        {"slot": "shop", "definition_id": "shop", "verdict": "chosen"},
+        {"slot": "travel", "definition_id": "travel", "verdict": "flag_off"},
+    ]
+    assert (fields["invoked"], fields["cap"], fields["intents"][0]["failsafe"]) == ([], "within", True)
+
+
+def test_an_incident_is_an_error_of_its_own_name(caplog: pytest.LogCaptureFixture) -> None:
+    """With sub-agent, tool and reason, for an alert on the log; counted by reason."""
+    caplog.set_level(logging.INFO, ALWAYS)
+    metrics = Metrics()
+    MeasuringRecorder(metrics).security_incident("shop", "search_offers", "child-1", WithholdReason.NONCE_MISMATCH)
+
+    logged = caplog.records[0]
+    assert (logged.levelname, logged.__dict__["event"]) == ("ERROR", "security.incident")
+    assert logged.__dict__["fields"] == {
+        "sub_agent_id": "shop",
+        "tool_id": "search_offers",
+        "child_id": "child-1",
+        "reason": "nonce_mismatch",
+    }
+    assert 'security_incidents_total{reason="nonce_mismatch"} 1.0' in page(metrics)
+
+
+def test_labels_cannot_fill_the_memory() -> None:
+    """Whatever comes after the first so many is counted together."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    for number in range(MOST_SERIES + 50):
+        recorder.status_seen(f"slot-{number}", "forward")
+        recorder.child_settled(f"slot-{number}", "failed", 1, 0.1)
+    shown = page(metrics)
+    assert 'status_decisions_total{decision="other",sub_agent_id="other"} 50.0' in shown
+    assert shown.count("sidecar_child_failures_total{") == MOST_SERIES + 1
+
+
+def test_other_reports_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """Data calls, missing summaries, anomalies; the latter are warnings too."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    recorder.data_call("shop", "search_offers", WithholdReason.TIMEOUT, 5.0)
+    recorder.prior_context_missing("main")
+    recorder.anomaly("breaker_opened", "unix:/run/shop.sock")
+    shown = page(metrics)
+    assert 'sidecar_gateway_duration_seconds_sum{tool_id="search_offers"} 5.0' in shown
+    assert 'prior_context_missing_total{orchestrator_id="main"} 1.0' in shown
+    assert 'sidecar_anomalies_total{kind="breaker_opened"} 1.0' in shown
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("WARNING", "unix:/run/shop.sock")]
