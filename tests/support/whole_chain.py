@@ -215,6 +215,12 @@ class Chain:
         edit_definitions(self.folder / "config", edits)
         await self.heard.event(names.DEFINITIONS_CHANGED, heard)
 
+    async def edit_badly(self, edits: Edits) -> None:
+        """Change the definitions on disk so that they do not load, and wait until they were refused."""
+        heard = len(self.heard.records)
+        edit_definitions(self.folder / "config", edits)
+        await self.heard.event(names.DEFINITIONS_REFUSED, heard)
+
     async def edit_block(self, path: str, old: str, new: str) -> None:
         """Change a prompt block on disk and wait until it is in force."""
         heard = len(self.heard.records)

@@ -1,5 +1,7 @@
 """What a host is asked and what it reports, to and from messages."""
 
+from hashlib import sha256
+
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
@@ -37,6 +39,7 @@ def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunReque
         gateway_target=gateway_target,
         grant=request.grant,
         timeout=Duration(seconds=int(seconds), nanos=int(seconds % 1 * 1_000_000_000)),
+        card_digest=_card_digest(request),
     )
 
 
@@ -80,6 +83,11 @@ def event_of(raw: bytes) -> RunnerEvent | None:
             return RunFinished(message.finished.data_unavailable)
         case _:
             return None
+
+
+def _card_digest(request: RunRequest) -> str:
+    """Return what the card is held by: two cohorts share a definition, but not its prompt. Source: PC1-D-20."""
+    return f"sha256:{sha256(f'{request.card.digest}{request.prompt_prefix}'.encode()).hexdigest()}"
 
 
 def _context(request: RunRequest) -> runner_pb2.InheritedContext:

@@ -1,4 +1,4 @@
-"""Definitions that a host was sent, by content digest."""
+"""Definitions that a host was sent, by the digest the sidecar gave for each."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

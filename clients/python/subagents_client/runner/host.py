@@ -230,11 +230,13 @@ class RunnerHost:
         await carry_out(run, hosted.function, context, self._lingering)
 
     def _card(self, message: runner_pb2.RunRequest, hosted: _Hosted) -> Card | None:
+        # Not by the definition's digest: which blocks are in its prompt depends on the turn's flags.
+        digest = message.card_digest or message.digest
         if message.HasField("card"):
-            self._cards.hold(message.digest, card_of(message.card))
-        held = self._cards.take(message.digest)
+            self._cards.hold(digest, card_of(message.card))
+        held = self._cards.take(digest)
         if held is None and hosted.needs_card:
-            raise DefinitionNotHeld("send the card of this digest", metadata={"digest": message.digest})
+            raise DefinitionNotHeld("send the card of this digest", metadata={"digest": digest})
         return held
 
     def _seconds(self, message: runner_pb2.RunRequest, context: RunContext) -> float:
