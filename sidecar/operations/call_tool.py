@@ -99,6 +99,7 @@ class CallTool:
         self._grants.claim(grant)
         if isinstance(judgement, Withheld):
             return ToolResult(None)
+        child.data.released += 1  # only what the sub-agent really got
         return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
 
     def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
@@ -158,7 +159,6 @@ class CallTool:
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
         """Count, alert and record. Nothing that the service sent is in any of it. Source: PC2-FR-12c, PC2-FR-12d."""
         if isinstance(judgement, Released):
-            child.data.released += 1
             self._recorder.data_call(child.slot, tool.id, "released", seconds)
             return
         self._recorder.data_call(child.slot, tool.id, judgement.reason, seconds)
