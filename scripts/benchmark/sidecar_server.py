@@ -16,6 +16,7 @@ from scripts.benchmark import instant_runner
 from scripts.benchmark.clients import DISPATCHES_PER_TURN
 from scripts.benchmark.definitions import MOST_CHILDREN
 from scripts.benchmark.serving import serve
+from sidecar.adapters.system import look_for_garbage_less_often
 from sidecar.composition.running import Replaced, Sidecar, running_sidecar
 from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
@@ -57,6 +58,7 @@ async def sidecar_server(socket: Path, definitions: Path, redactor: Redactor) ->
     """Listen."""
     replaced = Replaced(plugins=(instant_runner,))
     async with running_sidecar(settings(socket, definitions), redactor, replaced) as sidecar:
+        look_for_garbage_less_often()
         yield sidecar
 
 

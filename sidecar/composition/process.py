@@ -8,6 +8,7 @@ from enum import IntEnum, unique
 
 import uvloop
 
+from sidecar.adapters.system import look_for_garbage_less_often
 from sidecar.composition.reporting import show_lost_lines
 from sidecar.composition.running import running_sidecar
 from sidecar.composition.stopping import StopSignals, serve_until_stopped
@@ -57,6 +58,7 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
     with signals.caught():
         async with running_sidecar(settings, redactor) as sidecar:
             show_lost_lines(sidecar.metrics, log)
+            look_for_garbage_less_often()
             await serve_until_stopped(sidecar, signals)
 
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from sidecar.core.binding.bind import bind, orchestrator_of
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
-from sidecar.core.definitions.prompt import DynamicContext, suffix_of
 from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
 from sidecar.core.identifiers import Slot
 from sidecar.operations.episode_facts import EpisodeFacts
@@ -109,20 +108,9 @@ class BindingState:
     draining: bool = False
 
 
-def dynamic_context_of(claims: SurfaceClaims) -> DynamicContext:
-    """Return the four dynamic values of a turn, the same for the orchestrator and its sub-agents."""
-    return DynamicContext(
-        date=datetime.fromisoformat(claims.date).date(),
-        location=claims.location,
-        user_id=claims.principal,
-        locale=claims.locale,
-    )
-
-
 def _bound(turn: Turn, *, attached: bool) -> Bound:
     claims = turn.claims
-    suffix = suffix_of(dynamic_context_of(claims))
-    return Bound(turn.surface, suffix, turn.token, claims.expires_at, claims.previous, attached)
+    return Bound(turn.surface, turn.prompt_suffix, turn.token, claims.expires_at, claims.previous, attached)
 
 
 def _claims(

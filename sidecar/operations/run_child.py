@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sidecar.core.definitions.prompt import prefix_of, suffix_of
+from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.dispatching.collecting import ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.retrying import Breaker, BreakerState, RetryBudget, attempts_allowed, backoff_ceiling
@@ -12,7 +12,6 @@ from sidecar.core.errors import SubagentsError
 from sidecar.core.executing.events import BUDGET_STOPPED
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import AttemptId
-from sidecar.operations.bind_turn import dynamic_context_of
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.grant_table import GrantTable
@@ -201,7 +200,7 @@ class RunChild:
                 task_prompt=dispatch.request.task_prompt,
             ),
             prompt_prefix=prefix_of(card.blocks, dispatch.turn.surface.flags_on),
-            prompt_suffix=suffix_of(dynamic_context_of(claims)),
+            prompt_suffix=dispatch.turn.prompt_suffix,
             contract_json=child.contract.to_json(),
             grant=self._out.grants.mint(child, attempt_id),
             timeout=timedelta(seconds=max(0.0, until - self._out.clock.monotonic())),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
@@ -10,6 +10,7 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unseal
 from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.prompt import DynamicContext, suffix_of
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.routing_record import RoutedCall
 from sidecar.core.errors import AdmissionRefused, SubagentsError, SurfaceTokenExpired, TurnEnded
@@ -23,6 +24,16 @@ from sidecar.operations.turn_lanes import TurnLanes
 if TYPE_CHECKING:
     from sidecar.operations.end_turn import TurnClosed
     from sidecar.operations.live_dispatch import LiveDispatch
+
+
+def dynamic_context_of(claims: SurfaceClaims) -> DynamicContext:
+    """Return the four dynamic values of a turn, the same for the orchestrator and its sub-agents."""
+    return DynamicContext(
+        date=datetime.fromisoformat(claims.date).date(),
+        location=claims.location,
+        user_id=claims.principal,
+        locale=claims.locale,
+    )
 
 
 @dataclass(slots=True)
@@ -39,6 +50,7 @@ class Turn:
         prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
             appends the same.
         closed: how it ended, once that is on record.
+        prompt_suffix: of every prompt of the turn.
     """
 
     claims: SurfaceClaims
@@ -59,6 +71,12 @@ class Turn:
     prepared: "TurnClosed | None" = None
     closing_records: list[Record] = field(default_factory=list)
     closed: "TurnClosed | None" = None
+
+    prompt_suffix: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
+        self.prompt_suffix = suffix_of(dynamic_context_of(self.claims))
 
     @property
     def turn_id(self) -> TurnId:
@@ -81,6 +99,8 @@ class Turns:
         self._keys = keys
         self._most = most
         self._turns: dict[TurnId, Turn] = {}
+        self._by_token: dict[str, Turn] = {}
+        self._maybe_open: dict[TurnId, Turn] = {}
 
     def __iter__(self) -> Iterator[Turn]:
         """Return the turns in order of binding; a copy, so that turns may come and go meanwhile."""
@@ -89,7 +109,8 @@ class Turns:
     @property
     def open(self) -> int:
         """How many have not ended."""
-        return sum(1 for turn in self._turns.values() if turn.closed is None)
+        self._maybe_open = {turn_id: turn for turn_id, turn in self._maybe_open.items() if turn.closed is None}
+        return len(self._maybe_open)
 
     def known(self, turn_id: TurnId) -> Turn | None:
         """Return a turn by id, open or ended, if it is kept here."""
@@ -97,17 +118,20 @@ class Turns:
 
     def add(self, turn: Turn) -> None:
         """Keep a turn. Raises `AdmissionRefused` if there are as many as allowed."""
-        if self.open >= self._most:
+        # Counting looks at every turn, so it waits until there can be too many.
+        if len(self._maybe_open) >= self._most and self.open >= self._most:
             raise AdmissionRefused(
                 f"{self._most} turns are open already; end some, or raise dispatch.admission.turns",
                 metadata={"limit": str(self._most)},
                 retry_after=timedelta(seconds=1),
             )
-        self._turns[turn.turn_id] = turn
+        self._turns[turn.turn_id] = self._maybe_open[turn.turn_id] = self._by_token[turn.token] = turn
 
     def forget(self, turn: Turn) -> None:
         """Drop a turn."""
         self._turns.pop(turn.turn_id, None)
+        self._maybe_open.pop(turn.turn_id, None)
+        self._by_token.pop(turn.token, None)
 
     def of_token(self, token: str) -> Turn:
         """Return the turn a token belongs to, rebuilding it from kept definitions if this process has not seen it.
@@ -116,12 +140,12 @@ class Turns:
             SurfaceTokenInvalid: not one of this deployment's.
             SurfaceTokenExpired: too old, or the definitions are not kept here.
         """
-        claims = unseal(token, self._keys)
-        known = self._turns.get(claims.turn_id)
+        known = self._by_token.get(token)  # made or checked here before: nothing to check again
         if known is not None:
-            if known.token != token:
-                raise SurfaceTokenExpired("the turn was bound again with other contents; use the newest token")
             return known
+        claims = unseal(token, self._keys)
+        if claims.turn_id in self._turns:
+            raise SurfaceTokenExpired("the turn was bound again with other contents; use the newest token")
         left = claims.expires_at - self._clock.now()
         if left <= timedelta(0):
             raise SurfaceTokenExpired("the surface token has expired; bind the turn again")

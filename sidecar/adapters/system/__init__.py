@@ -1,6 +1,7 @@
 """Time, chance, ids, tasks and secrets of the real world; the simulation has its own."""
 
 from sidecar.adapters.system.entropy import SystemChance, SystemIds
+from sidecar.adapters.system.garbage import look_for_garbage_less_often
 from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
 from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor
 from sidecar.adapters.system.system_clock import SystemClock
@@ -15,6 +16,7 @@ __all__ = [
     "SystemChance",
     "SystemClock",
     "SystemIds",
+    "look_for_garbage_less_often",
     "read_or_make_secret",
     "read_secret",
 ]

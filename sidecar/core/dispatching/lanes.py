@@ -5,10 +5,9 @@ Different sub-agents own different things unless their cards say otherwise (TN-2
 always share its slot, so they run one after the other (TN-17).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from sidecar.core.executing.contract import overlaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +50,19 @@ class Lanes:
 
     def start_ready(self) -> tuple[str, ...]:
         """Move every call that may run now to the running ones and return their keys, in order of arrival."""
-        started: list[Waiting] = []
-        passed_over: list[Waiting] = []
+        if not self._waiting:
+            return ()
+        taken = {boundary for call in self._running for boundary in call.boundaries}
+        in_group = Counter(call.group for call in self._running)
+        started, passed_over = [], []
         for call in self._waiting:
-            if self._is_free(call, passed_over):
-                self._running.append(call)
+            if in_group[call.group] < call.parallel and taken.isdisjoint(call.boundaries):
+                in_group[call.group] += 1
                 started.append(call)
             else:
                 passed_over.append(call)
+            # An earlier call that still waits goes first: nobody is overtaken by somebody of his own lane.
+            taken.update(call.boundaries)
+        self._running.extend(started)
         self._waiting = passed_over
         return tuple(call.key for call in started)
-
-    def _is_free(self, call: Waiting, passed_over: Sequence[Waiting]) -> bool:
-        """An earlier call that still waits goes first, so that nobody is overtaken by somebody of his own lane."""
-        in_group = sum(1 for other in self._running if other.group == call.group)
-        before = (*self._running, *passed_over)
-        return in_group < call.parallel and not any(overlaps(other.boundaries, call.boundaries) for other in before)

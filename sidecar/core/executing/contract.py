@@ -3,7 +3,6 @@
 Stored as JSON with the field names of SX §2, plus fields of our own beside them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -155,11 +154,6 @@ def contract_for(
 def ownership_of(tool: SurfaceTool) -> tuple[str, ...]:
     """Return the boundaries a call holds: its own slot always, and what the card declares. Source: TN-17, TN-21."""
     return (f"slot:{tool.slot}", *tool.card.definition.ownership)
-
-
-def overlaps(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Say whether two calls own something in common, so that they must not run at the same time. Source: SX-49."""
-    return any(boundary in second for boundary in first)
 
 
 def _budgets(limits: Limits) -> Budgets:

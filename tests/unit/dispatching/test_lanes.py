@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.dispatching.lanes import Lanes, Waiting
-from sidecar.core.executing.contract import overlaps
 from tests.support.requirement import requirement
 
 BOUNDARIES = st.lists(st.sampled_from(["slot:a", "slot:b", "cart", "wallet"]), min_size=1, max_size=2, unique=True)
@@ -92,7 +91,7 @@ def test_overlapping_calls_always_start_in_emission_order(
         now = [by_key[key] for key in lanes.start_ready()]
         started += now
         for call in now:
-            assert not any(overlaps(call.boundaries, other.boundaries) for other in running)
+            assert all(set(call.boundaries).isdisjoint(other.boundaries) for other in running)
             running.append(call)
         if not running:
             break
@@ -101,4 +100,4 @@ def test_overlapping_calls_always_start_in_emission_order(
     assert len(started) == len(everyone)
     for index, call in enumerate(started):
         earlier_in_emission = [other for other in started[index:] if int(other.key) < int(call.key)]
-        assert not any(overlaps(call.boundaries, other.boundaries) for other in earlier_in_emission)
+        assert all(set(call.boundaries).isdisjoint(other.boundaries) for other in earlier_in_emission)
