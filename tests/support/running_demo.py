@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ REPOSITORY: Final = Path(__file__).parents[2]
 MARK: Final = "DEMO_TEST_MARK"
 SECONDS: Final = 90.0
 """For anything the demo is waited for."""
+GONE_SECONDS: Final = 20.0
+"""For all that it started to end."""
 
 
 @dataclass(slots=True)
@@ -50,9 +53,10 @@ class RunningDemo:
         return {pid: _command(pid) for pid in _marked(self.mark)}
 
     def left_when_gone(self) -> Mapping[int, str]:
-        """Wait until every process with the mark has ended, at most `SECONDS`; return those that have not."""
+        """Wait until every process with the mark has ended, at most `GONE_SECONDS`; return those that have not."""
+        until = time.monotonic() + GONE_SECONDS
         for pid in _marked(self.mark):
-            _wait_for_end(pid)
+            _wait_for_end(pid, max(0.0, until - time.monotonic()))
         return self.started()
 
 
@@ -101,10 +105,10 @@ def _command(pid: int) -> str:
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
-def _wait_for_end(pid: int) -> None:
+def _wait_for_end(pid: int, seconds: float) -> None:
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:
-            select.select([handle], [], [], SECONDS)
+            select.select([handle], [], [], seconds)
         finally:
             os.close(handle)
