@@ -1,0 +1,198 @@
+"""Who executes a card, and who carries a tool's requests."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.core.definitions.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Principal, Slot, ToolId, Vertical
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.loading import load_plugins
+from sidecar.policy.protocols import (
+    EnricherCall,
+    EnricherRefused,
+    EnricherReply,
+    RefusalKind,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+)
+from sidecar.policy.selection import PolicyMap, PolicyNames, PolicySettings, resolve_policy
+from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, RunnerConfig, RunnerSpec
+
+
+@dataclass
+class MadeRunner:
+    """Knows what it was made from."""
+
+    config: RunnerConfig
+    closed: bool = False
+
+    @property
+    def target(self) -> str:
+        """Where it runs things."""
+        return self.config.target or "default"
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Report nothing."""
+        for event in ():
+            yield event
+
+    async def close(self) -> None:
+        """Take note."""
+        self.closed = True
+
+
+@dataclass
+class MadeConnector:
+    """Knows what it was made from."""
+
+    settings: Mapping[str, Any]
+    closed: bool = False
+
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        """Refuse."""
+        return EnricherRefused(RefusalKind.TIMEOUT)
+
+    async def close(self) -> None:
+        """Fail, as one of several."""
+        self.closed = True
+        raise ValueError
+
+
+class NoFlags:
+    """A flag backend that nobody asks."""
+
+    async def fetch(self) -> Any:
+        """Is not called."""
+
+    async def changed(self) -> None:
+        """Is not called."""
+
+    async def close(self) -> None:
+        """Is not called."""
+
+
+@dataclass
+class Offered:
+    """A plugin with two runners, two connectors and a flag backend."""
+
+    made: list[MadeRunner | MadeConnector] = field(default_factory=list)
+
+    @hookimpl
+    def sidecar_runners(self) -> Sequence[RunnerSpec]:
+        """Offer runners."""
+        return [
+            RunnerSpec(name=name, contract="runner/1", summary=name, factory=self._runner) for name in ("one", "two")
+        ]
+
+    @hookimpl
+    def sidecar_connectors(self) -> Sequence[ConnectorSpec]:
+        """Offer connectors."""
+        return [
+            ConnectorSpec(name=name, contract="connector/1", summary=name, factory=self._connector)
+            for name in ("plain", "other")
+        ]
+
+    @hookimpl
+    def sidecar_flag_backends(self) -> Sequence[FlagBackendSpec]:
+        """Offer flags."""
+        make = lambda settings: NoFlags()  # noqa: E731  as short as it is unimportant
+        return [FlagBackendSpec(name="none", contract="flag-backend/1", summary="none", factory=make)]
+
+    def _runner(self, config: RunnerConfig) -> MadeRunner:
+        self.made.append(MadeRunner(config))
+        return self.made[-1]  # type: ignore[return-value]  # just appended
+
+    def _connector(self, settings: Mapping[str, Any]) -> MadeConnector:
+        self.made.append(MadeConnector(settings))
+        return self.made[-1]  # type: ignore[return-value]  # just appended
+
+
+def policy(offered: Offered) -> PolicyMap:
+    """Vertical `money` has a runner and a connector of its own."""
+    settings = PolicySettings(
+        PolicyNames("none", "one", "plain"), {Vertical("money"): PolicyNames(None, "two", "other")}
+    )
+    return resolve_policy(settings, load_plugins([offered], PluginSelection(), offers=()))
+
+
+def card(slot: str, *, runner: RunnerRef | None = None, vertical: str = "", connector: str | None = None) -> Card:
+    """Return a card with one tool."""
+    definition = AgentDefinition(
+        id=DefinitionId(slot),
+        description=slot,
+        role=Role.NATIVE,
+        model=ModelId("m"),
+        vertical=Vertical(vertical or slot),
+        runner=runner or RunnerRef(),
+    )
+    tool = ToolEntry(ToolId("find"), "find", connector=connector)
+    return Card(definition, ModelEntry(ModelId("m"), "m", 1000), (tool,), (), Digest("d"), Commit("c"))
+
+
+TARGETS = TargetMap({Slot("shop"): "unix:/slot"}, {Vertical("shop"): "unix:/vertical", Vertical("money"): "unix:/m"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "runner", "target"),
+    [
+        (card("shop", runner=RunnerRef(None, "unix:/card")), "one", "unix:/slot"),
+        (card("gifts", vertical="shop", runner=RunnerRef(None, "unix:/card")), "one", "unix:/card"),
+        (card("gifts", vertical="shop"), "one", "unix:/vertical"),
+        (card("coins", vertical="money"), "two", "unix:/m"),
+        (card("coins", vertical="money", runner=RunnerRef("one")), "one", "unix:/m"),
+        (card("support"), "one", "default"),
+    ],
+    ids=["slot first", "then card", "then vertical", "vertical's runner", "card's runner", "runner's default"],
+)
+def test_the_target_is_the_slots_the_cards_or_the_verticals(asked: Card, runner: str, target: str) -> None:
+    """In this order, for whichever runner card, vertical or default name."""
+    chosen = ChosenRunners(policy(Offered()), {}, TARGETS, "unix:/gateway")
+    found = chosen.runner_for(asked)
+    assert isinstance(found, MadeRunner)
+    assert (found.target, found.config.gateway_address) == (target, "unix:/gateway")
+    assert chosen.runner_for(asked) is found
+
+
+async def test_a_runner_that_cannot_be_had_fails_its_own_calls_only() -> None:
+    """Named by a definition and not loaded: its attempts fail as unreachable, others are served."""
+    chosen = ChosenRunners(policy(Offered()), {}, TARGETS, "")
+    broken = chosen.runner_for(card("gifts", runner=RunnerRef("thre")))
+    with pytest.raises(RunnerError, match="there is no runner named `thre`") as failed:
+        _ = [event async for event in broken.run(None)]  # type: ignore[arg-type]  # not looked at
+    assert (failed.value.unreachable, failed.value.transient) == (True, False)
+    assert isinstance(chosen.runner_for(card("shop")), MadeRunner)
+
+
+async def test_a_connector_that_cannot_be_had_is_a_service_that_is_away() -> None:
+    """The tool's, else the vertical's, else the default."""
+    chosen = ChosenConnectors(policy(Offered()), {})
+    call = EnricherCall(ToolId("find"), "", "", "", Principal("user"), "{}", None, timedelta(seconds=1))
+    assert await chosen.connector_for(card("shop", connector="nowhere"), "find").enrich(call) == EnricherRefused(
+        RefusalKind.UNAVAILABLE
+    )
+    plain = chosen.connector_for(card("shop"), "find")
+    assert chosen.connector_for(card("coins", vertical="money", connector="plain"), "find") is plain
+    assert chosen.connector_for(card("coins", vertical="money"), "find") is not plain
+
+
+async def test_everything_that_was_made_is_closed() -> None:
+    """Also beside one that fails to."""
+    offered = Offered()
+    runners = ChosenRunners(policy(offered), {}, TARGETS, "")
+    connectors = ChosenConnectors(policy(offered), {})
+    for slot in ("shop", "support"):
+        runners.runner_for(card(slot))
+    connectors.connector_for(card("shop"), "find")
+    connectors.connector_for(card("coins", vertical="money"), "find")
+
+    await runners.close()
+    await connectors.close()
+
+    assert [one.closed for one in offered.made] == [True] * 4

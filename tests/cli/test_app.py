@@ -1,0 +1,63 @@
+"""The command line as a process: what a person types and what comes back."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.system
+
+
+def sidecar(*arguments: str) -> tuple[int, str, str]:
+    """Run `python -m sidecar`; return exit code, output and errors."""
+    command = [sys.executable, "-m", "sidecar", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_version_is_told() -> None:
+    """One line."""
+    code, out, _ = sidecar("--version")
+    assert (code, out.split()[0], len(out.split())) == (0, "sidecar", 2)
+
+
+def test_the_example_definitions_are_valid() -> None:
+    """`sidecar validate`, through the whole command line."""
+    code, out, _ = sidecar("validate", "examples/config")
+    assert (code, out.startswith("valid: ")) == (0, True)
+
+
+def test_plugins_are_listed_as_the_settings_use_them() -> None:
+    """Without settings: as the defaults do; the runner is active, the other flag backend available."""
+    code, out, _ = sidecar("plugins", "list", "--config", "examples/sidecar.toml")
+    states = {line.split()[0]: line for line in out.splitlines()[1:]}
+    assert code == 0
+    assert "active" in states["grpc"]
+    assert "active" in states["memory"]
+    assert "available" in states["file"]
+
+
+@pytest.mark.parametrize("command", ["serve", "health"])
+def test_settings_that_cannot_be_used_are_told_on_standard_error(command: str, tmp_path: Path) -> None:
+    """Exit code 78 and one line for each problem; no traceback."""
+    file = tmp_path / "sidecar.toml"
+    file.write_text("[dispatch]\nfan_out_cap = 0\n")
+    code, out, errors = sidecar(command, "--config", str(file))
+    assert (code, out) == (78, "")
+    assert errors == (
+        "the settings cannot be used:\n"
+        f"  {file}: definitions.path: is required (or set SIDECAR__DEFINITIONS__PATH)\n"
+        f"  {file}: dispatch.fan_out_cap: Input should be greater than or equal to 1\n"
+    )
+
+
+def test_a_check_of_definitions_and_health_loads_no_grpc() -> None:
+    """An image asks for its health every few seconds; that must cost little."""
+    script = (
+        "import sys, sidecar.__main__; print([name for name in ('grpc', 'httpx', 'uvloop') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"
