@@ -26,7 +26,7 @@ def problems(file: Path | None, **variables: str) -> list[str]:
     return [line.replace(f"{file}", "FILE") for line in refused.value.problems]
 
 
-@requirement("PC1-D-54", "PC2-FR-7a")
+@requirement("PC1-D-54")
 def test_the_cap_is_required_and_can_be_changed(file: Path) -> None:
     """No default anywhere: an operator decides, in the file or by a variable."""
     assert read_settings(file, {}).dispatch.fan_out_cap == 3
