@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -85,10 +86,10 @@ async def test_nobody_is_told_of_an_outcome_before_it_is_on_record() -> None:
 
         request = pb.ResumeDispatchRequest(surface_token=bound.surface_token, dispatch_id="d-1")
         stream = sidecar.stub.ResumeDispatch(request, timeout=10, metadata=sidecar.metadata)
-        meanwhile = (await stream.read()).frame
+        meanwhile: Any = await stream.read()
         store.answers.set()
 
-        assert [call.state for call in meanwhile.snapshot.calls] == [pb.CALL_STATE_RUNNING]
+        assert [call.state for call in meanwhile.frame.snapshot.calls] == [pb.CALL_STATE_RUNNING]
         assert (await running).outcomes == ["SUCCEEDED"]
         (settled,) = kept(sidecar, CallSettled)
         assert settled.outcome.answer.narration == "hello from shop"

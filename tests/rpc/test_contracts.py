@@ -1,20 +1,18 @@
 """Every child has a delegation contract, stored before its worker starts, and never changed (SX section 2)."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from sidecar.adapters.store_memory import MemoryStore
-from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.records import ChildOpened, Record
+from sidecar.core.executing.records import ChildOpened
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import ScriptedRunner, answers
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
-from tests.support.records import contract_of, event_names, kept, row_of
+from tests.support.records import StoreThatCanBeAway, contract_of, event_names, kept, row_of
 from tests.support.requests import a_call, failure_of
 from tests.support.requirement import requirement
 
@@ -85,14 +83,14 @@ async def test_row_and_contract_are_stored_before_the_worker_starts() -> None:
 @requirement("SX-3")
 async def test_without_a_stored_contract_nothing_runs() -> None:
     """The store refuses: so is the dispatch, and no sub-agent was asked; the same request later begins it."""
-    store = RefusingStore()
+    store = StoreThatCanBeAway()
     async with running_sidecar_for_tests(store=store) as sidecar:
         bound = await sidecar.bind()
-        store.refuses = True
+        store.away = True
         refused = await failure_of(sidecar.dispatch(bound, "ask_shop", dispatch_id="d-1"))
         assert (refused.reason, sidecar.runner.started) == ("STORE_UNAVAILABLE", [])
 
-        store.refuses = False
+        store.away = False
         reply = await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-1")
 
         assert (reply.outcomes, sidecar.runner.started) == (["SUCCEEDED"], ["shop"])
@@ -173,15 +171,3 @@ async def test_a_worker_knows_its_own_context_and_nothing_of_its_siblings() -> N
         for mine, other, words in ((shop, rewards, "points of the month"), (rewards, shop, "milk and honey")):
             handed = repr(mine)
             assert not any(each in handed for each in (words, other.grant, other.child_id, other.attempt_id))
-
-
-class RefusingStore(MemoryStore):
-    """A store that can be away."""
-
-    refuses = False
-
-    async def append(self, records: Sequence[Record]) -> None:
-        """Append, or say that nothing was."""
-        if self.refuses:
-            raise StoreUnavailable("the store is away", retry_after=timedelta(seconds=1))
-        await super().append(records)

@@ -10,7 +10,7 @@ At its end the harness itself asserts that nothing was reported as a defect and 
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -244,6 +244,8 @@ class Setup:
         cap, max_dispatches: of every turn.
         cards: of the sub-agents; default: shop, rewards, support. An orchestrator `concierge` lists them all.
         rules: other rules of dispatching, by name of `DispatchRules`.
+        keys: sign surface tokens and grants; every sidecar of the tests has the same unless a test says otherwise.
+        background: let the reaper look by itself; without it a test says when, `operations.reaper.look()`.
         defects_expected: do not assert at the end that there was none.
     """
 
@@ -255,6 +257,8 @@ class Setup:
     serving: ServingRules = field(default_factory=ServingRules)
     store: Store | None = None
     reflection: bool = False
+    keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
+    background: bool = True
     defects_expected: bool = False
 
 
@@ -279,7 +283,7 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
             await health.set_serving(True)
         stack.push_async_callback(sidecar.channel.close)
         stack.push_async_callback(sidecar.tools_channel.close)
-        for loop in sidecar.operations.loops:
+        for loop in sidecar.operations.loops if setup.background else ():
             tasks.spawn(loop(), "loop")
         yield sidecar
     assert setup.defects_expected or not defects, defects
@@ -304,7 +308,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
     rules = DispatchRules(
         **{"binding": BindingRules(setup.cap, setup.max_dispatches), "vocabulary": VOCABULARY, **setup.rules}
     )
-    operations = assemble(rules, SigningKeys({"k1": b"k" * 32}, "k1"), ports)
+    operations = assemble(rules, SigningKeys(setup.keys, "k1"), ports)
     sidecar = SidecarForTests(
         operations=operations,
         runner=runner,

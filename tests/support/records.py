@@ -1,10 +1,13 @@
-"""What the store of a running sidecar holds, read back by a test."""
+"""What the store of a running sidecar holds, read back by a test; and a store that can be away."""
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import msgspec
 
 from sidecar.adapters.store_memory import MemoryStore
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, Record
 from tests.support.harness import SidecarForTests
@@ -48,3 +51,15 @@ def contract_of(sidecar: SidecarForTests, child_id: str) -> dict[str, Any]:
     """Return the stored contract of a child."""
     contract: dict[str, Any] = msgspec.json.decode(row_of(sidecar, child_id).context_json)
     return contract
+
+
+class StoreThatCanBeAway(MemoryStore):
+    """Refuses to keep anything while it is `away`."""
+
+    away = False
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Append, or say that nothing was."""
+        if self.away:
+            raise StoreUnavailable("the store is away", retry_after=timedelta(seconds=1))
+        await super().append(records)
