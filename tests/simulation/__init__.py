@@ -1,0 +1,1 @@
+"""The operations in a made-up world, thousands of times over."""

@@ -1,0 +1,50 @@
+"""The promises that the suites are held to, with the requirement rows that they prove."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tests.support.simulation.invariants import INVARIANTS
+
+PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "every_call_has_one_outcome": ("PC2-D-41", "PC2-T-29", "SX-48", "SX-50"),
+        "refused_and_dropped_never_run": ("PC2-D-10", "PC2-T-7"),
+        "dropped_is_the_surplus": ("PC2-D-17", "PC2-T-30"),
+        "outcomes_are_their_own": ("PC2-D-19", "PC2-D-38", "PC2-D-47", "PC2-T-26"),
+        "outcomes_come_in_time": ("PC2-D-48",),
+        "attempts_are_bounded": ("PC2-D-39", "SX-28"),
+        "each_answer_is_its_own_attempts": ("SX-53",),
+        "contracts_come_first": ("SX-1", "SX-3"),
+        "child_logs_are_legal": ("SX-41", "SX-42", "SX-43", "SX-45"),
+        "turns_end_after_their_calls": ("SX-25", "SX-26", "SX-32"),
+        "what_is_told_is_durable": ("SX-51",),
+        "verdicts_decide": ("SX-30", "SX-33", "SX-34", "SX-52"),
+        "data_is_released_or_withheld": ("PC2-D-63", "SX-13"),
+        "the_principal_is_the_users": ("PC2-D-30", "PC2-D-31"),
+        "progress_follows_the_policy": ("PC2-D-21", "PC2-T-31"),
+    }
+)
+PROMISES: Final = tuple(INVARIANTS)
+FAULTS: Final = tuple(
+    """
+client: cancel_call|client: cancel_unknown|client: close_child|client: deadline too short|client: disconnect
+client: early|client: end rejecting|client: end twice|client: end unknown_child|client: lost|client: repeat
+client: repeat_otherwise|client: resume|client: slow reader|data: error|data: malformed|data: no principal|data: ok
+data: other nonce|data: other version|data: partial|data: raises|data: refused as mismatch|data: returns nonsense
+data: schema|data: two principals|data: unavailable|data: wrong principal|refused: ADMISSION_REFUSED
+refused: DEADLINE_TOO_SHORT|refused: DISPATCH_ID_REUSED|refused: DRAINING|refused: PRIOR_CONTEXT_MISSING
+refused: STORE_UNAVAILABLE|refused: TOO_MANY_DISPATCHES|refused: TURN_ENDED|refused: TURN_ID_REUSED
+refused: UNKNOWN_CALL|refused: UNKNOWN_CHILD|refused: UNKNOWN_DISPATCH|sidecar drains
+store commits after the asker left|store commits and says it did not|store refuses|store slow|store slow to read
+sub-agent: cancelled and went on|sub-agent: cancelled and went on with a tool call|sub-agent: cancels_itself
+sub-agent: fatal|sub-agent: finish_without_data|sub-agent: flood|sub-agent: hang|sub-agent: ignore_cancel
+sub-agent: inline_json|sub-agent: lying_component|sub-agent: no_end|sub-agent: no_event|sub-agent: oversize
+sub-agent: recursion|sub-agent: system_exit|sub-agent: transient|sub-agent: unreachable|sub-agent: value_error
+wall clock jumps
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
+"""Every kind of fault; each has to occur in each suite."""
+LEAST: Final = 5

@@ -1,0 +1,89 @@
+"""Runs many schedules and gathers what was broken and which faults occurred."""
+
+import gc
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.support.simulation.generating import schedule_of
+from tests.support.simulation.invariants import violations
+from tests.support.simulation.world import run_schedule
+
+BETWEEN_COLLECTIONS = 100
+
+
+def say(*lines: str) -> None:
+    """Tell whoever started us."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One broken promise."""
+
+    promise: str
+    suite: str
+    seed: int
+    problem: str
+
+    def __str__(self) -> str:
+        """Say what, and how to see it again."""
+        replay = f"python -m tests.simulation.replay --suite {self.suite} --seed {self.seed}"
+        return f"{self.promise}: {self.problem}\n    {replay}"
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of many schedules."""
+
+    schedules: int = 0
+    steps: int = 0
+    counted: Counter[str] = field(default_factory=Counter)
+    broken: list[Broken] = field(default_factory=list)
+
+    def add(self, other: "Report") -> None:
+        """Add another report."""
+        self.schedules += other.schedules
+        self.steps += other.steps
+        self.counted.update(other.counted)
+        self.broken += other.broken
+
+    def table(self) -> str:
+        """Return how often each fault occurred."""
+        rows = [f"  {count:8d}  {what}" for what, count in sorted(self.counted.items())]
+        return "\n".join([f"{self.schedules} schedules, {self.steps} steps", *rows])
+
+
+def run_seeds(suite: str, seeds: Iterable[int], *, stop_at_first: bool = False) -> Report:
+    """Run the schedules of some seeds; perhaps only up to the first broken promise."""
+    report = Report()
+    gc.collect()
+    gc.freeze()
+    for seed in seeds:
+        seen = run_schedule(schedule_of(suite, seed))
+        report.schedules += 1
+        report.steps += seen.loop.steps
+        report.counted.update(seen.counted)
+        report.broken += [Broken(promise, suite, seed, problem) for promise, problem in violations(seen)]
+        if report.broken and stop_at_first:
+            break
+        if report.schedules % BETWEEN_COLLECTIONS == 0:
+            gc.collect()
+    gc.unfreeze()
+    return report
+
+
+def run_suites(wanted: Sequence[tuple[str, range]], jobs: int) -> dict[str, Report]:
+    """Run several ranges of seeds on several cores, and return a report for each suite."""
+    pieces = [(suite, seeds[at : at + 250]) for suite, seeds in wanted for at in range(0, len(seeds), 250)]
+    reports: dict[str, Report] = {}
+    with ProcessPoolExecutor(jobs) as pool:
+        for (suite, _), report in zip(pieces, pool.map(_run_piece, pieces), strict=True):
+            reports.setdefault(suite, Report()).add(report)
+    return reports
+
+
+def _run_piece(piece: tuple[str, range]) -> Report:
+    return run_seeds(*piece)

@@ -1,0 +1,26 @@
+"""What predicts must not share code with what is predicted."""
+
+import pytest
+
+from tests.architecture.reading import imported_names, modules
+
+LOGIC = ("sidecar.core.dispatching.plan", "sidecar.core.dispatching.cap", "sidecar.core.dispatching.lanes")
+DATA_ONLY = ("sidecar.operations.requests", "sidecar.operations.rules", "sidecar.operations.bind_turn.Bound")
+
+
+@pytest.mark.parametrize("module", ["predicting", "data_use", "scripts", "virtual_time"])
+def test_the_model_imports_nothing_of_the_operations(module: str) -> None:
+    """Nor what decides in the core."""
+    [found] = [each for each in modules("tests/support/simulation") if each.path.stem == module]
+    names = [name for name, _ in imported_names(found)]
+    assert names
+    assert not [name for name in names if name.startswith(("sidecar.operations", *LOGIC))]
+
+
+def test_the_checks_read_requests_and_nothing_else_of_the_operations() -> None:
+    """Requests are what clients said; the rest of the operations is on trial."""
+    for found in modules("tests/support/simulation"):
+        if found.path.stem.startswith("checks_") or found.path.stem in ("stops", "invariants"):
+            names = [name for name, _ in imported_names(found)]
+            bad = [name for name in names if name.startswith(("sidecar.operations", *LOGIC))]
+            assert [name for name in bad if not name.startswith(DATA_ONLY)] == []

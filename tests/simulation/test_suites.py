@@ -1,0 +1,57 @@
+"""2,000 schedules of each suite: half the same each time, half fresh. SIM_SEED sets where the fresh ones begin."""
+
+from functools import cache
+from typing import Final
+
+import pytest
+
+from tests.simulation.promises import FAULTS, LEAST, PROMISES, PROVES
+from tests.simulation.run import fresh_base
+from tests.simulation.running import Report, run_suites, say
+from tests.support.requirement import requirement
+from tests.support.simulation.generating import SUITES
+
+HALF: Final = 1000
+CORES: Final = 2
+FEW: Final = 60
+
+
+@cache
+def reports() -> tuple[int, dict[str, Report]]:
+    """Return where the fresh seeds began, and what came of each suite; run once for all tests here."""
+    base = fresh_base()
+    seeds = [range(HALF), range(base, base + HALF)]
+    return base, run_suites([(suite, each) for suite in SUITES for each in seeds], CORES)
+
+
+def proving(promise: str) -> object:
+    """Return a test's parameter with the rows that the promise proves."""
+    rows = PROVES.get(promise, ())
+    return pytest.param(promise, marks=requirement(*rows) if rows else ())
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("promise", [proving(promise) for promise in PROMISES])
+def test_the_promise_holds_in_every_schedule(promise: str) -> None:
+    """In none of the suites' schedules it is broken; a failure says how to replay it."""
+    broken = [each for report in reports()[1].values() for each in report.broken if each.promise == promise]
+    assert broken == [], "\n".join(str(each) for each in broken[:5])
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_kind_of_fault_occurs(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What does not occur is not survived either; the table is printed."""
+    base, by_suite = reports()
+    with capsys.disabled():
+        say(f"\n== simulation suite {suite}: fresh seeds from {base} (SIM_SEED); {by_suite[suite].table()}")
+    assert by_suite[suite].schedules == 2 * HALF
+    assert [fault for fault in FAULTS if by_suite[suite].counted[fault] < LEAST] == []
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_few_schedules_keep_every_promise(suite: str) -> None:
+    """The short form, for everyday."""
+    [report] = run_suites([(suite, range(FEW))], 1).values()
+    assert report.schedules == FEW
+    assert report.broken == [], "\n".join(str(each) for each in report.broken[:5])

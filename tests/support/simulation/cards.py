@@ -1,0 +1,72 @@
+"""A fixed pool of sub-agents with all kinds of limits, for schedules to choose from."""
+
+from datetime import timedelta
+from random import Random
+from typing import Final
+
+from sidecar.core.definitions.card import AgentDefinition, Card, Limits, ModelEntry, Role, ToolEntry
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Slot, ToolId
+
+MODEL: Final = ModelEntry(ModelId("m"), "m", 1000)
+COMPONENT: Final = {"type": "object", "required": ["title"], "additionalProperties": False, "properties": {"title": {}}}
+PAYLOAD: Final = {"type": "object", "required": ["note"], "properties": {"note": {"type": "string"}}}
+DATA_TOOLS: Final = ("notes", "offers")
+LOCAL_TOOL: Final = "calculator"
+
+
+def _tool(tool_id: str) -> ToolEntry:
+    if tool_id == LOCAL_TOOL:
+        return ToolEntry(ToolId(tool_id), "computes")
+    return ToolEntry(
+        id=ToolId(tool_id),
+        description="data",
+        arguments={"type": "object", "required": ["reply"]},
+        connector="simulated",
+        endpoint="simulated",
+        domain_type=tool_id,
+        enricher_id="read",
+        version="1.2.0",
+        echoes_nonce=tool_id == "offers",
+        payload_schema=PAYLOAD,
+        timeout=timedelta(seconds=3),
+    )
+
+
+def _limits(chance: Random) -> Limits:
+    return Limits(
+        attempt_timeout=timedelta(seconds=round(chance.uniform(1.0, 6.0), 3)),
+        max_retries=chance.choice((0, 0, 1, 2)),
+        idle_timeout=chance.choice((None, None, timedelta(seconds=round(chance.uniform(0.5, 2.0), 3)))),
+        wall_clock=chance.choice((None, None, timedelta(seconds=round(chance.uniform(1.5, 8.0), 3)))),
+        tool_calls=chance.choice((None, None, 1, 2)),
+        tokens=chance.choice((None, None, 1000)),
+        close_on_completion=chance.random() < 0.7,
+    )
+
+
+def _card(number: int, chance: Random) -> Card:
+    name = f"agent{number}"
+    definition = AgentDefinition(
+        id=DefinitionId(name),
+        description=f"answers {name}",
+        role=Role.NATIVE,
+        model=MODEL.id,
+        tools=(ToolId("notes"), ToolId("offers"), ToolId(LOCAL_TOOL)),
+        ownership=(chance.choice(("basket", "profile")),) if chance.random() < 0.4 else (),
+        limits=_limits(chance),
+        components={"card": COMPONENT},
+    )
+    tools = (_tool("notes"), _tool("offers"), _tool(LOCAL_TOOL))
+    return Card(definition, MODEL, tools, (), Digest(f"sha256:{name}"), Commit("c"))
+
+
+_CHANCE: Final = Random("cards")
+POOL: Final = tuple(_card(number, _CHANCE) for number in range(24))
+
+
+def orchestrator(slots: tuple[Slot, ...]) -> Card:
+    """Return an orchestrator that may call `slots`."""
+    definition = AgentDefinition(
+        id=DefinitionId("orchestrator"), description="", role=Role.ORCHESTRATOR, model=MODEL.id, sub_agents=slots
+    )
+    return Card(definition, MODEL, (), (), Digest("sha256:orchestrator"), Commit("c"))

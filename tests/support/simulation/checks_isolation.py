@@ -1,0 +1,145 @@
+"""Promises about one call among others: it gets what its own script is worth, whatever the others do."""
+
+from collections.abc import Iterator
+
+from sidecar.core.dispatching.outcomes import Outcome
+from tests.support.simulation.checks_calls import AFTER_A_STOP
+from tests.support.simulation.data_use import DataFacts, expected_answers, is_incident
+from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, Facts
+from tests.support.simulation.predicting import TRANSIENT, Kind, Predicted, predict
+from tests.support.simulation.schedule import CallKind
+from tests.support.simulation.stops import Stop, stops_of
+
+STOPPED = ("JOIN_DEADLINE", "CALL_CANCELLED", "TURN_OVER")
+SOON = 1e-3
+
+
+def outcomes_are_their_own(facts: Facts) -> Iterator[str]:
+    """Each call that ran ends as its script says, unless somebody entitled stopped it before."""
+    for call in facts.calls():
+        if call.spec.kind is not CallKind.FIT or call.routed.outcome in (Outcome.DROPPED, Outcome.NOT_STARTED):
+            continue
+        for problem in _problems(facts, call, stops_of(facts, call)):
+            yield f"{call.name}: {problem}"
+
+
+def _problems(facts: Facts, call: CallFacts, stops: list[Stop]) -> Iterator[str]:
+    reason, decided = call.routed.reason, call.decided_at
+    if decided is None:
+        yield "it ran, and nothing is on record of its outcome"
+    elif reason == "RECORD_UNAVAILABLE":
+        if not facts.seen.counted["store slow"] + _trouble(facts):
+            yield "the store worked"
+    elif reason == "RUNNER_BREAKER_OPEN":
+        if not facts.seen.schedule.tuning.stingy:
+            yield "no breaker could be open"
+    elif reason in STOPPED:
+        yield from _stopped_wrongly(call, stops, decided)
+    elif not call.runs:
+        yield "it never ran"
+    else:
+        yield from _ended_wrongly(facts, call, stops, decided)
+
+
+def _ended_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: float) -> Iterator[str]:
+    ends = _ends(call, call.runs[-1].request.attempt)
+    wanted = next((each for each in ends if _outcome(call, each) == _said(call)), None)
+    if wanted is None:
+        yield f"its script ends with {ends}"
+        return
+    if abs(wanted.at - decided) > SOON and not (wanted.kind in TRANSIENT and decided > wanted.at):
+        yield f"decided at {decided}, and its script ends at {wanted.at}"
+    allowed = 1 + (call.spec.card.definition.limits.max_retries if call.spec.card else 0)
+    early = wanted.kind in TRANSIENT and call.routed.attempts < allowed and not expected_answers(call)[0].incident
+    stopped = any(stop.at <= decided + SOON for stop in stops)
+    if early and not stopped and not facts.seen.schedule.tuning.stingy:
+        yield f"given up after {call.routed.attempts} of {allowed} attempts"
+
+
+def _stopped_wrongly(call: CallFacts, stops: list[Stop], decided: float) -> Iterator[str]:
+    if not call.runs:
+        return
+    began = call.runs[0].began_at
+    mine = [stop for stop in stops if stop.reason == call.routed.reason]
+    if not any(abs(decided - max(stop.at, began)) <= AFTER_A_STOP for stop in mine):
+        yield f"nobody was entitled to stop it at {decided}"
+    if call.routed.attempts == len(call.runs):
+        ends = _ends(call, call.runs[-1].request.attempt)
+        if decided > min(each.at for each in ends) + SOON:
+            yield f"stopped at {decided}, and its script had ended: {ends}"
+
+
+def _trouble(facts: Facts) -> int:
+    counted = facts.seen.counted
+    return counted["store refuses"] + counted["store commits and says it did not"]
+
+
+def _said(call: CallFacts) -> tuple[str, str | None]:
+    return call.routed.outcome.value, None if call.routed.reason is None else call.routed.reason.value
+
+
+def _ends(call: CallFacts, attempt: int) -> list[Predicted]:
+    """Return how one attempt of a call may end."""
+    run = next(each for each in call.runs if each.request.attempt == attempt)
+    assert call.spec.card is not None
+    limits = call.spec.card.definition.limits
+    spent = sum(each.tokens for each in call.runs if each.request.attempt < attempt)
+    wall_clock = NEVER if limits.wall_clock is None else call.runs[0].began_at + limits.wall_clock.total_seconds()
+    return predict(run, limits, wall_clock, None if limits.tokens is None else limits.tokens - spent)
+
+
+def _outcome(call: CallFacts, end: Predicted) -> tuple[str, str | None]:
+    """Return the outcome that an end means."""
+    if end.kind is Kind.OUT_OF_BUDGET:
+        return "degraded", "BUDGET_EXHAUSTED"
+    if end.kind not in (Kind.ANSWER, Kind.ANSWER_WITHOUT_DATA):
+        return "failed", end.reason
+    data: DataFacts = expected_answers(call)[0]
+    if data.out_of_budget:
+        return "degraded", "BUDGET_EXHAUSTED"
+    if end.kind is Kind.ANSWER_WITHOUT_DATA or data.degrades:
+        return "degraded", "DATA_UNAVAILABLE"
+    return "succeeded", None
+
+
+def stops_take_effect(facts: Facts) -> Iterator[str]:
+    """The outcome is decided within 100 ms of a stop, and nothing begins after one."""
+    for call in facts.calls():
+        if not call.runs:
+            continue
+        began = call.runs[0].began_at
+        for stop in stops_of(facts, call):
+            if not stop.certain:
+                continue
+            if (call.decided_at or NEVER) > max(stop.at, began) + AFTER_A_STOP:
+                yield f"{call.name}: {stop.reason} at {stop.at}, decided at {call.decided_at}"
+            if any(run.began_at > stop.at + INSTANT for run in call.runs):
+                yield f"{call.name}: an attempt began after {stop.reason} at {stop.at}"
+
+
+def attempts_are_bounded(facts: Facts) -> Iterator[str]:
+    """At most 1 + max_retries, each after a transient failure of the one before, which is over by then."""
+    for call in facts.calls():
+        allowed = 1 + (call.spec.card.definition.limits.max_retries if call.spec.card else 0)
+        if max(len(call.runs), call.routed.attempts) > allowed:
+            yield f"{call.name}: {call.routed.attempts} attempts, {allowed} allowed"
+        for before, after in zip(call.runs, call.runs[1:], strict=False):
+            if after.request.attempt <= before.request.attempt:
+                yield f"{call.name}: attempt {after.request.attempt} after {before.request.attempt}"
+            if any(is_incident(tool) and tool.answer == "unavailable" for tool in before.tools):
+                yield f"{call.name}: tried again after an answer for somebody else"
+            ends = _ends(call, before.request.attempt)
+            if not any(end.kind in TRANSIENT and end.at <= after.began_at + INSTANT for end in ends):
+                yield f"{call.name}: tried again after {ends}"
+
+
+def each_answer_is_its_own_attempts(facts: Facts) -> Iterator[str]:
+    """An answer holds what the last attempt said, and nothing of an attempt that was over."""
+    for call in facts.calls():
+        if call.settled is None or call.settled.outcome.outcome is not Outcome.SUCCEEDED or not call.runs:
+            continue
+        said = "".join(step.text for step in call.runs[-1].script.steps if step.do == "narrate")
+        answer = call.settled.outcome.answer
+        made = sum(step.do == "component" for step in call.runs[-1].script.steps)
+        if answer.narration != said or len(answer.components) != made:
+            yield f"{call.name}: answered {answer.narration!r} and {len(answer.components)} components"

@@ -1,0 +1,80 @@
+"""A data service that does what the request's arguments tell it to, right or wrong."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any, Final
+
+from sidecar.core.definitions.card import Card
+from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+from tests.support.simulation.virtual_time import VirtualLoop
+
+CANARY: Final = "canary-of-somebody-else"
+GOOD: Final = ("ok", "partial")
+WRONG: Final = ("wrong principal", "two principals", "no principal", "other nonce", "refused as mismatch")
+"""Replies that are security incidents. The nonce matters only for the tool that echoes it."""
+OTHER: Final = ("error", "other version", "malformed", "schema", "raises", "returns nonsense", "unavailable")
+REPLIES: Final = (*GOOD, *WRONG, *OTHER)
+
+
+class ScriptedConnector:
+    """The connector of all tools, and the choice of it."""
+
+    def __init__(self, loop: VirtualLoop, counted: Counter[str]) -> None:
+        """Begin without calls."""
+        self._loop = loop
+        self._counted = counted
+        self.calls: list[EnricherCall] = []
+
+    def connector_for(self, card: Card, tool_id: str) -> "ScriptedConnector":
+        """Return itself."""
+        return self
+
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        """Answer as told."""
+        self.calls.append(call)
+        wanted: dict[str, Any] = json.loads(call.arguments_json)
+        reply = str(wanted["reply"])
+        self._counted[f"data: {reply}"] += 1
+        await asyncio.sleep(float(wanted["takes"]))
+        if reply == "raises":
+            raise ValueError(CANARY)
+        if reply == "returns nonsense":
+            return CANARY  # type: ignore[return-value]  # what a broken connector does
+        if reply == "refused as mismatch":
+            return EnricherRefused(RefusalKind.PRINCIPAL_MISMATCH)
+        if reply == "unavailable":
+            return EnricherRefused(RefusalKind.UNAVAILABLE)
+        return EnricherAnswer(_envelope(call, reply))
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def good_note(principal: str) -> str:
+    """Return what a user's own data looks like."""
+    return f"data of {principal}"
+
+
+def _envelope(call: EnricherCall, reply: str) -> bytes:
+    right = reply in (*GOOD, "schema", "error", "other version", "malformed")
+    right = right or (reply == "other nonce" and call.nonce is None)
+    envelope: dict[str, Any] = {
+        "domain_type": call.domain_type,
+        "enricher_id": call.enricher_id,
+        "version": "2.0.0" if reply == "other version" else "1.9.1",
+        "principal": "user-else" if reply == "wrong principal" else call.principal,
+        "nonce": "another" if reply == "other nonce" else call.nonce,
+        "status": reply if reply in ("partial", "error") else "ok",
+        "payload": {"note": good_note(call.principal) if right else CANARY},
+        "partial": [],
+        "cache_meta": {},
+    }
+    if reply == "no principal":
+        del envelope["principal"]
+    if reply == "schema":
+        envelope["payload"] = {"note": 5}
+    text = json.dumps(envelope)
+    if reply == "two principals":
+        text = text[:-1] + ', "principal": "user-else"}'
+    return (text[:-2] if reply == "malformed" else text).encode()

@@ -1,0 +1,62 @@
+"""Who may have stopped a call, and when."""
+
+from dataclasses import dataclass
+
+from sidecar.operations.requests import OnDisconnect
+from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, DispatchFacts, Facts
+from tests.support.simulation.world import LIFETIME
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A reason to stop. `certain`: the call has to stop; else something at the same time may have prevented it."""
+
+    at: float
+    reason: str
+    certain: bool = True
+
+
+def stops_of(facts: Facts, call: CallFacts) -> list[Stop]:
+    """Return everything that may have stopped a call."""
+    dispatch = call.dispatch
+    stops = [Stop(dispatch.settle_at, "JOIN_DEADLINE")]
+    for asked in facts.asked("cancel", dispatch.spec.dispatch_id):
+        of_this_try = asked.asked_at >= dispatch.accepted_at - INSTANT  # an opening that failed may have been repeated
+        if asked.detail == call.spec.call_id and asked.refused is None and of_this_try:
+            stops.append(Stop(asked.asked_at, "CALL_CANCELLED", bool(asked.answer)))
+    stops += _abandonments(dispatch)
+    for asked in facts.asked("end", call.turn.turn_id):
+        unknown = asked.refused is not None and asked.refused.reason == "UNKNOWN_CHILD"
+        if not unknown:
+            stops.append(Stop(asked.asked_at, "TURN_OVER"))
+    bound = next(iter(facts.asked("bind", call.turn.turn_id)))
+    stops.append(Stop((bound.answered_at or 0.0) + LIFETIME, "TURN_OVER", certain=False))
+    return stops
+
+
+def _abandonments(dispatch: DispatchFacts) -> list[Stop]:
+    """Return the moments at which nobody listened any more, and what follows."""
+    policy = dispatch.request.on_disconnect
+    if policy is OnDisconnect.CONTINUE:
+        return []
+    present = [(each.began_at, NEVER if each.left_at is None else each.left_at) for each in dispatch.listeners]
+    present += [
+        (each.asked_at, each.over_at)
+        for each in dispatch.asked
+        if each.what in ("dispatch", "resume") and each.refused is None
+    ]
+    stops = []
+    for mine, (_, end) in enumerate(present):
+        others = [each for place, each in enumerate(present) if place != mine]
+        if end == NEVER or end < dispatch.accepted_at - INSTANT:
+            continue
+        if any(began < end - INSTANT and left > end + INSTANT for began, left in others):
+            continue
+        close = any(abs(began - end) <= INSTANT and left > end + INSTANT for began, left in others)
+        if policy is OnDisconnect.CANCEL:
+            stops.append(Stop(end, "CALL_CANCELLED", certain=not close))
+        elif dispatch.request.continue_for is not None:
+            later = end + dispatch.request.continue_for.total_seconds()
+            back = any(end - INSTANT <= began <= later + INSTANT for began, _ in others)
+            stops.append(Stop(later, "CALL_CANCELLED", certain=not back))
+    return stops

@@ -1,0 +1,171 @@
+"""An event loop in which time jumps to the next timer and a seed decides who runs next.
+
+Nothing in it depends on the machine, so that a seed always gives the same run. Handles that were scheduled by the same
+step keep their order, as asyncio promises; those of different steps may overtake each other, as they do when sockets
+and other tasks come in between.
+"""
+
+import asyncio
+import heapq
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from hashlib import sha256
+from random import Random
+from typing import Any, TypeVar, TypeVarTuple
+
+Result = TypeVar("Result")
+Given = TypeVarTuple("Given")
+
+
+class Deadlock(Exception):
+    """Nothing can happen any more, and the work is not done."""
+
+
+class Runaway(Exception):
+    """Far more happens than a schedule could need."""
+
+
+class Trace:
+    """What happened, as a digest; readable lines too if somebody wants to read them."""
+
+    def __init__(self, *, readable: bool = False) -> None:
+        """Begin with nothing."""
+        self._hash = sha256()
+        self.lines: list[str] | None = [] if readable else None
+
+    def add(self, time: float, what: str) -> None:
+        """Note one thing."""
+        line = f"{time:.6f} {what}"
+        self._hash.update(line.encode())
+        if self.lines is not None:
+            self.lines.append(line)
+
+    def digest(self) -> str:
+        """Return 16 hex digits over everything so far."""
+        return self._hash.hexdigest()[:16]
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """The loop. Times are seconds since its start.
+
+    Args:
+        chance: decides who of those that are ready runs next.
+        trace: is told of each step.
+        most_steps: more raise `Runaway`.
+    """
+
+    def __init__(self, chance: Random, trace: Trace, most_steps: int = 300_000) -> None:
+        """Begin at 0."""
+        super().__init__()
+        self.set_debug(False)
+        self._chance = chance
+        self._trace = trace
+        self._most_steps = most_steps
+        self._now = 0.0
+        self._queue: list[tuple[int, asyncio.Handle]] = []
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._origin = 0
+        self._serial = 0
+        self.steps = 0
+        self.tasks: list[asyncio.Task[Any]] = []
+        self._thread = threading.get_ident()
+
+    def time(self) -> float:
+        """Return virtual seconds."""
+        return self._now
+
+    def call_soon(
+        self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Let it run in one of the next steps."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._queue.append((self._origin, handle))
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Refuse other threads: what they do cannot be repeated."""
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("a thread cannot be simulated")
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[[*Given], Result], *args: *Given) -> asyncio.Future[Result]:
+        """Refuse."""
+        raise RuntimeError("a thread cannot be simulated")
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Given], object],
+        *args: *Given,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Let it run at a time."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._serial += 1
+        heapq.heappush(self._timers, (when, self._serial, timer))
+        return timer
+
+    def create_task(self, coro: Any, *, name: Any = None, **options: Any) -> asyncio.Task[Any]:
+        """Make a task whose name is the same in each run."""
+        task: asyncio.Task[Any] = super().create_task(coro, name=name or f"task {len(self.tasks)}", **options)
+        self.tasks.append(task)
+        return task
+
+    def pending(self) -> list[str]:
+        """Return the names of the tasks that have not ended."""
+        return [task.get_name() for task in self.tasks if not task.done()]
+
+    def _run_once(self) -> None:
+        """Do one step; called by `run_forever`."""
+        self._ripen()
+        if not self._queue:
+            if not self._timers:
+                raise Deadlock(f"nothing can happen any more; these wait: {', '.join(self.pending())}")
+            self._now = max(self._now, self._timers[0][0])
+            self._ripen()
+            if not self._queue:
+                return
+        handle = self._next()
+        if handle.cancelled():
+            return
+        self.steps += 1
+        if self.steps > self._most_steps:
+            raise Runaway(f"more than {self._most_steps} steps; these run: {', '.join(self.pending())}")
+        self._origin = self.steps
+        self._trace.add(self._now, _named(handle))
+        handle._run()
+
+    def _ripen(self) -> None:
+        """Move timers that are due to those that are ready, each as an origin of its own."""
+        while self._timers and (self._timers[0][0] <= self._now or self._timers[0][2].cancelled()):
+            _, serial, timer = heapq.heappop(self._timers)
+            if not timer.cancelled():
+                self._queue.append((-serial, timer))
+
+    def _next(self) -> asyncio.Handle:
+        """Take a ready handle by chance, but none before an older one of the same origin."""
+        queue = self._queue
+        if len(queue) == 1:
+            return queue.pop()[1]
+        origin = queue[int(self._chance.random() * len(queue))][0]
+        place = next(place for place, (each, _) in enumerate(queue) if each == origin)
+        return queue.pop(place)[1]
+
+
+def _named(handle: asyncio.Handle) -> str:
+    callback: Any = getattr(handle, "_callback", None)
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return owner.get_name()
+    return getattr(callback, "__qualname__", type(callback).__name__)
+
+
+def simulate(loop: VirtualLoop, work: Coroutine[Any, Any, Result]) -> Result:
+    """Run `work` on the loop to its end and close the loop."""
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
