@@ -1,7 +1,7 @@
 """Run one child: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from sidecar.core.definitions.prompt import prefix_of
@@ -52,6 +52,8 @@ class RunChild:
         """Begin with a full budget and closed breakers."""
         self._rules = rules
         self._out = outside
+        share = rules.outcomes_bytes // rules.binding.fan_out_cap
+        self._limits = replace(rules.results, total=min(rules.results.total, share))
         self._budget = RetryBudget(rules.retries)
         self._breakers: dict[str, Breaker] = {}
 
@@ -68,7 +70,7 @@ class RunChild:
             wall_clock_at = None if wall_clock is None else began + wall_clock / 1000
             allowed = attempts_allowed(child.contract.execution)
             while True:
-                collector = ResultCollector(child.tool.card.definition, self._rules.results)
+                collector = ResultCollector(child.tool.card.definition, self._limits)
                 end = await self._attempt(child, dispatch, runner, collector, (wall_clock_at, spent))
                 spent = _added(spent, collector.usage)
                 if not await self._again(child, end, allowed, stop):

@@ -1,18 +1,23 @@
 """Listeners of a dispatch: a gRPC stream, or a caller who only waits for the result."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
+from typing import Final
 
 from google.protobuf.message import Message
 from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
-from sidecar.core.errors import Overloaded
+from sidecar.core.errors import InternalFault, Overloaded
 from sidecar.operations.ports import ListenerGone
 from sidecar.rpc.methods import Call
 from sidecar.rpc.translate.frames import frame_message
 from subagents.dispatch.v1 import dispatch_pb2
+
+EVENTS_IN_A_FRAME: Final = 64
+"""More go into another frame: an event has up to 8 KiB, and a message at most 4 MiB."""
 
 
 class GrpcFrames:
@@ -28,26 +33,39 @@ class GrpcFrames:
         self._wrap = wrap
         self._timeout = timeout
         self._too_slow = False
+        self._broken = False
 
     async def send(self, frame: Frame) -> None:
         """Deliver one frame. Raises `ListenerGone`."""
         try:
-            async with asyncio.timeout(self._timeout.total_seconds()):
-                await self._call.write(self._wrap(frame_message(frame)))
+            for part in _parts_of(frame):
+                async with asyncio.timeout(self._timeout.total_seconds()):
+                    await self._call.write(self._wrap(frame_message(part)))
         except TimeoutError:
             self._too_slow = True
             raise ListenerGone from None
         except BaseError:
+            self._broken = True
             raise ListenerGone from None
 
     def check(self) -> None:
-        """Raise `Overloaded` if the listener was given up: else the stream would end as if it were whole."""
+        """Raise if the listener was given up or lost: else the stream would end as if it were whole."""
+        if self._broken:
+            raise InternalFault("the stream broke; listen again with ResumeDispatch")
         if self._too_slow:
             raise Overloaded(
                 f"nothing was read from the stream for {self._timeout.total_seconds():g} s; read faster, and listen "
                 "again with ResumeDispatch",
                 retry_after=timedelta(0),
             )
+
+
+def _parts_of(frame: Frame) -> Iterator[Frame]:
+    """Cut a frame with many events, as after a long resume, into several."""
+    while len(frame.events) > EVENTS_IN_A_FRAME:
+        yield replace(frame, events=frame.events[:EVENTS_IN_A_FRAME], result=None)
+        frame = replace(frame, snapshot=None, events=frame.events[EVENTS_IN_A_FRAME:])
+    yield frame
 
 
 class ResultOnly:

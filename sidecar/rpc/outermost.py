@@ -172,5 +172,9 @@ async def _end(context: GrpcContext, status: RichStatus) -> None:
     try:
         async with asyncio.timeout(ABORT_SECONDS):
             await context.abort(status.code, status.message, trailing_metadata=status.trailing_metadata)
+    except grpc.aio.AbortError:
+        raise
+    except grpc.aio.BaseError:
+        return  # the call is over already
     except TimeoutError:
         return  # gRPC has the status, and sends it if the client ever reads what comes before

@@ -10,12 +10,17 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
+from sidecar.core.status_events.policy import EventRule, Vocabulary
+from sidecar.policy.protocols import StatusReported
 from sidecar.rpc.outermost import ServingRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1 import error_reason_pb2
-from tests.support.fake_runner import answers, hangs, waits_for
+from tests.support.builders import a_card
+from tests.support.fake_runner import answers, hangs, reports, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.requests import a_call, failure_of
+
+WITHOUT_LIMITS = Vocabulary({"searching_offers": EventRule()}, per_second=1e6, burst=1_000_000)
 
 
 async def settled(sidecar: SidecarForTests, bound: pb.BindTurnResponse, dispatch_id: str) -> pb.DispatchResult:
@@ -173,3 +178,28 @@ async def test_a_repeated_bind_and_a_repeated_end_return_the_same() -> None:
         ended = [await sidecar.end(bound[0], integrations=each) for each in (verdicts, verdicts[::-1])]
         assert [each.state for each in ended] == [pb.START_STATE_STARTED, pb.START_STATE_ATTACHED]
         assert ended[0].routing_decision == ended[1].routing_decision
+
+
+async def test_the_outcomes_of_a_dispatch_always_fit_into_one_message() -> None:
+    """Eight sub-agents that each bring more than their share: outcomes arrive, and say what was too large."""
+    names = [f"agent{n}" for n in range(8)]
+    async with running_sidecar_for_tests(cap=8, cards=[a_card(name) for name in names]) as sidecar:
+        for place, name in enumerate(names):
+            sidecar.runner.use(name, answers("日" * (130_000 if place else 140_000)))
+        reply = await sidecar.dispatch(await sidecar.bind(), *(f"ask_{name}" for name in names))
+        assert reply.outcomes == ["FAILED"] + ["SUCCEEDED"] * 7
+        assert reply.of("call-1").status.reason == error_reason_pb2.ERROR_REASON_RESULT_TOO_LARGE
+
+
+async def test_a_long_absence_is_made_up_for_in_frames_of_bounded_size() -> None:
+    """More events than fit into a message, listened to afterwards: several frames, in order, with the result last."""
+    async with running_sidecar_for_tests(rules={"vocabulary": WITHOUT_LIMITS}) as sidecar:
+        attributes = {f"key{n}": "日" * 256 for n in range(16)}
+        sidecar.runner.use("shop", reports(*[StatusReported("searching_offers", attributes)] * 500))
+        bound = await sidecar.bind()
+        request = sidecar.dispatch_request(bound, "ask_shop")
+        await sidecar.stub.DispatchUnary(pb.DispatchUnaryRequest(dispatch=request), metadata=sidecar.metadata)
+        reply = await sidecar.resume(bound, request.dispatch_id)
+        assert len(reply.frames) > 1
+        assert [event.sequence for event in reply.events] == list(range(1, 503))
+        assert [frame.HasField("result") for frame in reply.frames] == [False] * (len(reply.frames) - 1) + [True]

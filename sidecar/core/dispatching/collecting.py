@@ -19,11 +19,12 @@ INLINE_COMPONENT: Final = re.compile(r"<component\b|```\s*json\b", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class ResultLimits:
-    """Bounds on what one attempt may bring. Characters of text; events of any kind."""
+    """Bounds on what one attempt may bring. Characters of text; events of any kind; `total`: UTF-8 bytes of it all."""
 
     narration: int = 256 * 1024
     component: int = 256 * 1024
     components: int = 32
+    total: int = 1024 * 1024
     events: int = 100_000
     silence: timedelta | None = None
 
@@ -47,6 +48,7 @@ class ResultCollector:
         self._limits = limits
         self._parts: list[str] = []
         self._length = 0
+        self._bytes = 0
         self._components: list[Component] = []
         self._events = 0
         self.usage: Usage | None = None
@@ -62,6 +64,7 @@ class ResultCollector:
         self._length += len(text)
         if self._length > self._limits.narration:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"narration over {self._limits.narration} characters")
+        self._count_bytes(text)
         self._parts.append(text)
 
     def add_component(self, component: Component) -> None:
@@ -70,8 +73,15 @@ class ResultCollector:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.components} components")
         if max(len(component.component_data_json), len(component.tool_input_json)) > self._limits.component:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"component {component.name!r} is too large")
+        self._count_bytes(component.component_data_json, component.tool_input_json, component.name)
         check_component(component, self._definition.components)
         self._components.append(component)
+
+    def _count_bytes(self, *texts: str) -> None:
+        """Count what the outcome will take on the wire: the outcomes of one dispatch travel in one message."""
+        self._bytes += sum(len(text.encode(errors="replace")) for text in texts)
+        if self._bytes > self._limits.total:
+            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
 
     def answer(self, *, data_unavailable: bool) -> Answer:
         """Return the whole. Raises `ResultBroken` if the narration holds component data."""
