@@ -9,8 +9,9 @@ import pytest
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest, StatusReported
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents_client import SidecarClient, StatusRenderer, StatusUpdate, ToolCall, TurnRequest
 from tests.support.fake_runner import Script, ScriptedRunner, answers, meets, reports
-from tests.support.harness import Reply, running_sidecar_for_tests
+from tests.support.harness import SECRET, Reply, running_sidecar_for_tests
 from tests.support.requirement import requirement
 
 FOREVER = timedelta(hours=1)
@@ -193,3 +194,20 @@ async def test_a_late_listener_gets_exactly_what_it_has_not_seen() -> None:
         assert rest.events == whole.events[2:]
         assert rest.frames[0].snapshot.state == pb.START_STATE_ATTACHED
         assert rest.result == whole.result
+
+
+@requirement("PC2-T-22", "PC1-FR-13b")
+async def test_a_typed_report_becomes_words_only_in_the_client() -> None:
+    """On the wire there is the type and its values; the orchestrator's renderer makes the sentence, per locale."""
+    renderer = StatusRenderer({"de": {"searching_offers": "Suche Angebote bei {store}…"}})
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", reports(StatusReported("searching_offers", {"store": "Aldi"})))
+        async with SidecarClient.connect(sidecar.dispatch_target, boot_secret=SECRET) as client:
+            turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+            async with turn.dispatch([ToolCall("call-1", "ask_shop", '{"request": "milk"}')]) as stream:
+                updates = [event async for event in stream if isinstance(event, StatusUpdate)]
+
+        (update,) = updates
+        assert (update.type, dict(update.attributes)) == ("searching_offers", {"store": "Aldi"})
+        assert renderer.words(update, "en-US") == "Looking for offers at Aldi…"
+        assert renderer.words(update, "de-AT") == "Suche Angebote bei Aldi…"
