@@ -16,6 +16,7 @@ from subagents_client import (
     DispatchEvent,
     DispatchResult,
     SidecarClient,
+    Snapshot,
     SubagentsError,
     Surface,
     ToolCall,
@@ -71,6 +72,9 @@ class Audience(Protocol):
 
     async def calling(self, reply: Reply, surface: Surface) -> None:
         """The model has emitted calls; they are dispatched next."""
+
+    async def began(self, snapshot: Snapshot) -> None:
+        """The sidecar has taken the calls; those that it will not run have settled already."""
 
     async def happened(self, event: DispatchEvent) -> None:
         """Something happened in the running dispatch."""
@@ -147,7 +151,11 @@ class ConsumerAgent:
         context = DispatchContext(prior_context=reply.prior_context, task_prompt=said)
         try:
             async with turn.dispatch(calls, context) as stream:
+                untold = True
                 async for event in stream:
+                    if untold and stream.snapshot is not None:
+                        untold = False
+                        await self._audience.began(stream.snapshot)
                     await self._audience.happened(event)
                 return await stream.result()
         except SubagentsError as error:

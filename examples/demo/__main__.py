@@ -110,14 +110,14 @@ async def _show(options: argparse.Namespace, screen: Screen, folder: Path, proce
 
 def _opening(screen: Screen, model: RuleBasedModel) -> None:
     screen.rule("the dispatch sidecar, live")
-    screen.line(
-        "A shopping assistant talks to Kim. Its model decides which specialists to ask, by calling tools such as"
+    screen.paragraph(
+        "A shopping assistant talks to Kim. Its model decides which specialists to ask, by calling tools such as "
+        "ask_shop. The sidecar beside it runs those calls: at the same time, each in its own host, under Kim's "
+        "identity, with data that was checked, and with exactly one outcome for each call whatever goes wrong."
     )
-    screen.line("ask_shop. The sidecar beside it runs those calls: at the same time, each in its own host, under Kim's")
-    screen.line("identity, with data that was checked, and with exactly one outcome for each call whatever goes wrong.")
     screen.line()
-    screen.line(f"The assistant's model here: {model.name}.", "yellow")
-    screen.line("The specialists are scripts around a small data service. Everything runs on this machine only.")
+    screen.paragraph(f"The assistant's model here: {model.name}.", "yellow")
+    screen.paragraph("The specialists are scripts around a small data service. Everything runs on this machine only.")
     screen.rule("starting, each a process of its own")
 
 

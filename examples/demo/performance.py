@@ -103,7 +103,7 @@ def epilogue(screen: Screen, played: Sequence[Played]) -> None:
     for number, one in enumerate(played, 1):
         screen.line()
         for line in turn_lines(number, one.scene.title, one.story.end.routing_decision):
-            screen.line(line)
+            screen.row(line)
 
 
 def try_it(stage: Stage) -> Iterator[str]:

@@ -23,6 +23,7 @@ from subagents_client import (
     DispatchResult,
     Gap,
     Outcome,
+    Snapshot,
     StatusRenderer,
     StatusUpdate,
     Surface,
@@ -66,9 +67,18 @@ class Screen:
     # -- telling ----------------------------------------------------------------------------------------------------
 
     def line(self, text: str | Text = "", style: str = "") -> None:
-        """Show one line, or a paragraph that is wrapped."""
-        shown = text if isinstance(text, Text) else Text(text, style=style)
-        self._console.print(shown, soft_wrap=not self._console.is_terminal)
+        """Show one line as it is."""
+        self._console.print(text if isinstance(text, Text) else Text(text, style=style), soft_wrap=True)
+
+    def row(self, text: Text) -> None:
+        """Show one line of a table: cut off where a terminal is too narrow for it."""
+        plain = not self._console.is_terminal
+        self._console.print(text, soft_wrap=plain, no_wrap=True, overflow="ignore" if plain else "ellipsis")
+
+    def paragraph(self, text: str, style: str = "") -> None:
+        """Show a text of several lines."""
+        for part in textwrap.wrap(text, self.width):
+            self.line(part, style)
 
     def rule(self, title: str) -> None:
         """Begin a part."""
@@ -107,7 +117,7 @@ class Screen:
 
     def started(self, what: str, address: str, running: Running, seconds: float) -> None:
         """A process is ready."""
-        self.line(
+        self.row(
             Text.assemble(
                 ("  ✓ ", "green"),
                 f"{what:<24}",
@@ -123,8 +133,8 @@ class Screen:
         """The turn is bound."""
         self.status_lines = 0
         names = " ".join(tool.name for tool in surface.sub_agent_tools)
-        digest = surface.binding_digest.removeprefix("sha256:")[:12]
-        self.aside(f"BindTurn: {names} · cap {surface.fan_out_cap} · digest {digest}")
+        digest = surface.binding_digest.removeprefix("sha256:")[:8]
+        self.aside(f"bound: {names} · cap {surface.fan_out_cap} · surface {digest}")
 
     async def calling(self, reply: Reply, surface: Surface) -> None:
         """The model has emitted calls."""
@@ -140,6 +150,12 @@ class Screen:
         if self._console.is_terminal:
             self._live = Live(self._board, console=self._console, refresh_per_second=12, transient=True)
             self._live.start()
+
+    async def began(self, snapshot: Snapshot) -> None:
+        """The sidecar has taken the calls."""
+        for call in snapshot.calls:
+            if call.state is CallState.SETTLED:
+                self._board.not_run(call.call_id)
 
     async def happened(self, event: DispatchEvent) -> None:
         """Something happened in the running dispatch."""
@@ -197,6 +213,10 @@ class CallBoard:
             if update.call_id == call_id or (not update.call_id and slot in update.sub_agent_ids):
                 self._words[call_id] = words
 
+    def not_run(self, call_id: str) -> None:
+        """Show that a call was settled before anything ran."""
+        self._words[call_id] = "not run"
+
     def state(self, event: CallStateChanged) -> None:
         """Show that a call began or ended."""
         if event.state is CallState.RUNNING:
@@ -209,8 +229,9 @@ class CallBoard:
         table = Table.grid(padding=(0, 1))
         for call_id, slot in self._slots.items():
             outcome = self._ended.get(call_id)
-            mark = Text(OUTCOME_MARK.get(outcome, "·"), OUTCOME_STYLE.get(outcome, "")) if outcome else self._spinner
             words = ENDS.get(outcome, str(outcome)) if outcome else self._words[call_id]
+            still = Text(OUTCOME_MARK.get(outcome, "·"), OUTCOME_STYLE.get(outcome, "")) if outcome else Text("·")
+            mark = self._spinner if outcome is None and words != "not run" else still
             table.add_row(
                 " " * (LABEL - 1), Text(f"{slot:<8}", SLOT_STYLE.get(slot, "white")), mark, Text(words, "dim")
             )

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from subagents_client import CandidateVerdict, Outcome, RoutedCall, RoutingDecision
 
-BAR: Final = 40
+BAR: Final = 30
 """Characters between the first start and the last end of a turn."""
 SLOT_STYLE: Final = {"shop": "cyan", "rewards": "magenta", "support": "yellow"}
 OUTCOME_STYLE: Final = {
@@ -22,7 +22,7 @@ OUTCOME_MARK: Final = {Outcome.SUCCEEDED: "✓", Outcome.DEGRADED: "◐", Outcom
 
 def turn_lines(number: int, title: str, routing: RoutingDecision) -> Iterator[Text]:
     """Yield the lines of one turn."""
-    yield Text.assemble((f" {number}  ", "bold"), (title, "bold"))
+    yield Text.assemble((f" {number}  {title}", "bold"), (f" · {_own_time(routing)}" if routing.calls else "", "dim"))
     spans = [(one.started_at, one.settled_at) for one in routing.calls if one.started_at and one.settled_at]
     begin = min((start for start, _ in spans), default=None)
     whole = max((end for _, end in spans), default=None)
@@ -70,7 +70,7 @@ def _remarks(call: RoutedCall) -> str:
     if call.attempts > 1:
         parts.append(f"{call.attempts} attempts")
     if call.status_events:
-        parts.append(f"{call.status_events} progress report{'s' if call.status_events > 1 else ''}")
+        parts.append(f"{call.status_events} report{'s' if call.status_events > 1 else ''}")
     return "".join(f" · {part}" for part in parts)
 
 
@@ -79,7 +79,7 @@ def _candidates(routing: RoutingDecision) -> Iterator[str | tuple[str, str]]:
         chosen = one.verdict is CandidateVerdict.CHOSEN
         yield (" · " if place else "", "dim")
         yield (one.sub_agent_id, SLOT_STYLE.get(one.sub_agent_id, "white") if chosen else "dim")
-        yield (f" {'callable' if chosen else str(one.verdict).replace('_', ' ')}", "dim")
+        yield (f" {str(one.verdict).replace('_', ' ')}", "dim")
 
 
 def _facts(routing: RoutingDecision) -> str:
@@ -90,8 +90,12 @@ def _facts(routing: RoutingDecision) -> str:
     ]
     if any(report.switched for report in routing.intents):
         facts.append("intent switch")
-    facts.append(f"all completed: {'yes' if routing.gate_passed else 'no'}")
-    if routing.calls:
-        own = routing.overhead.total_seconds() * 1000
-        facts.append(f"sidecar's own time {f'{own:.1f} ms' if own else 'under 1 ms'}")
+    if not routing.gate_passed:
+        facts.append("not all completed")
     return " · ".join(facts)
+
+
+def _own_time(routing: RoutingDecision) -> str:
+    """Return how long the turn was in the sidecar without waiting for a sub-agent."""
+    own = routing.overhead.total_seconds() * 1000
+    return f"sidecar's own time {f'{own:.1f} ms' if own else 'under 1 ms'}"

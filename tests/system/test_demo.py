@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from examples.consumer_agent.history import Message, Role, ToolUse, broken_rules
 from tests.support.requirement import requirement
 from tests.support.running_demo import RunningDemo, running_demo
 
@@ -103,7 +104,7 @@ def test_progress_comes_typed_and_is_shown_in_words(shown: Shown) -> None:
     progress = re.findall(r"… (Looking.*|Checking.*)", shown.turns[4])
     assert len(progress) == 5
     assert "Looking for offers at City Aquarium…" in progress
-    assert "4 progress reports" in shown.recorded[4]
+    assert "4 reports" in shown.recorded[4]
 
 
 @requirement("PC1-FR-5a", "PC2-FR-8a", "PC2-FR-15e")
@@ -193,6 +194,29 @@ def test_a_sidecar_that_cannot_start_ends_the_demo() -> None:
         assert demo.read_to_the_end() == 1
         assert "fan_out_capp" in demo.text
         assert demo.started() == {}
+
+
+USER: Final = Message(Role.USER, "hi")
+CALL: Final = Message(Role.ASSISTANT, "one moment", [ToolUse("c1", "ask_shop", {})])
+ANSWER: Final = Message(Role.TOOL, "found", call_id="c1")
+
+
+@pytest.mark.parametrize(
+    ("history", "rule"),
+    [
+        ([USER, CALL], "before the answers to c1"),
+        ([USER, CALL, USER], "before the answers to c1"),
+        ([USER, CALL, ANSWER, ANSWER], "no open call"),
+        ([USER, ANSWER], "no open call"),
+        ([USER, CALL, ANSWER, CALL, ANSWER], "again"),
+        ([CALL, ANSWER], "not the user's"),
+        ([USER, Message(Role.ASSISTANT, "")], "is empty"),
+    ],
+)
+def test_the_demo_would_notice_a_history_that_providers_refuse(history: list[Message], rule: str) -> None:
+    """Each rule broken once; the same history without the break is let through."""
+    assert any(rule in broken for broken in broken_rules(history))
+    assert list(broken_rules([USER, CALL, ANSWER, Message(Role.ASSISTANT, "done")])) == []
 
 
 def _after(text: str, beginning: str) -> str:
