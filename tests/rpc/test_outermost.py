@@ -20,6 +20,7 @@ from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.outermost import Outermost, ServingRules, Surroundings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents_client.errors import error_from
 from tests.rpc.raw_calls import DISPATCH, raw, raw_failure
 from tests.support.requests import Failure
 
@@ -94,7 +95,7 @@ async def test_a_cancellation_that_the_client_did_not_ask_for_becomes_a_status(t
 
 
 async def test_every_error_of_the_tree_arrives_with_its_status_and_reason(tmp_path: Path) -> None:
-    """One call for each class."""
+    """One call for each class; the SDK raises the same class again."""
 
     class NextError:
         def __init__(self) -> None:
@@ -107,10 +108,21 @@ async def test_every_error_of_the_tree_arrives_with_its_status_and_reason(tmp_pa
     async with serving(source.handle, tmp_path) as served:
         while source.classes:
             failure = await served.failure()
+            again = await raised_again(served)
             cls = source.classes.pop(0)
+            assert type(again) is cls
             (code,) = {STATUS_OF[base] for base in cls.__mro__ if base in STATUS_OF}
             assert (failure.code, failure.reason) == (code, cls.reason)
             assert failure.message == "what is wrong, and what to do"
+
+
+async def raised_again(served: Served) -> SubagentsError:
+    """Return what the SDK makes of the failure."""
+    try:
+        await _read(served)
+    except grpc.aio.AioRpcError as failure:
+        return error_from(failure, "BindTurn")
+    raise AssertionError("the call did not fail")
 
 
 @pytest.mark.parametrize(

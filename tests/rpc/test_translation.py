@@ -1,0 +1,77 @@
+"""The tables between our values and the numbers of the protos are whole, and times lose nothing."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from sidecar.core.binding.surface import CandidateVerdict
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.frames import CallState
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
+from sidecar.rpc.translate import enums
+from sidecar.rpc.translate.times import duration, timestamp
+from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
+from subagents.errors.v1 import error_reason_pb2
+from subagents_errors import Axis, CallFailure
+
+
+@pytest.mark.parametrize(
+    ("table", "ours", "theirs"),
+    [
+        (enums.CALL_STATE, CallState, dispatch_pb2.CallState),
+        (enums.OUTCOME, Outcome, outcome_pb2.Outcome),
+        (enums.CAP, CapBehaviour, outcome_pb2.CapBehaviour),
+        (enums.CANDIDATE, CandidateVerdict, surface_pb2.CandidateVerdict),
+    ],
+)
+def test_every_value_of_ours_has_a_number_and_no_number_is_left_over(table: Any, ours: Any, theirs: Any) -> None:
+    """But UNSPECIFIED, which is never sent."""
+    assert list(table) == list(ours)
+    assert sorted([0, *table.values()]) == sorted(theirs.values())
+
+
+def test_every_reason_and_axis_of_a_call_has_a_number() -> None:
+    """The enum of reasons holds those of failed RPCs too."""
+    assert list(enums.REASON) == list(CallFailure)
+    assert 0 not in enums.REASON.values()
+    assert {axis: error_reason_pb2.FailureAxis.Name(number) for axis, number in enums.AXIS.items()} == {
+        Axis.NONE: "FAILURE_AXIS_UNSPECIFIED",
+        Axis.EXECUTION: "FAILURE_AXIS_EXECUTION",
+        Axis.DATA: "FAILURE_AXIS_DATA",
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "ours", "theirs", "unspecified"),
+    [
+        (enums.SOURCES, TurnSource, dispatch_pb2.TurnSource, None),
+        (enums.ON_DISCONNECTS, OnDisconnect, dispatch_pb2.OnDisconnect, OnDisconnect.CANCEL),
+        (enums.VERDICTS, Verdict, dispatch_pb2.Verdict, Verdict.AUTOMATIC),
+    ],
+)
+def test_every_number_that_may_be_sent_has_a_value(table: Any, ours: Any, theirs: Any, unspecified: Any) -> None:
+    """UNSPECIFIED means what the proto says it means, or is refused."""
+    assert set(table.values()) == set(ours)
+    assert table.get(0) == unspecified
+    assert set(table) | {0} == set(theirs.values())
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 3, 1, 12, 0, 0, 1, tzinfo=UTC),
+        datetime(2026, 3, 1, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-7))),
+        datetime(1969, 12, 31, 23, 59, 59, 500_000, tzinfo=UTC),
+    ],
+)
+def test_a_time_keeps_its_microseconds(moment: datetime) -> None:
+    """In any zone, and before 1970."""
+    assert timestamp(moment).ToDatetime(UTC) == moment
+
+
+@pytest.mark.parametrize("length", [timedelta(0), timedelta(microseconds=1), timedelta(days=2, microseconds=999_999)])
+def test_a_duration_keeps_its_microseconds(length: timedelta) -> None:
+    """From nothing to days."""
+    assert duration(length).ToTimedelta() == length
