@@ -153,7 +153,7 @@ async def running_sidecar(
             healths.append(await opened.enter_async_context(listening(plan, around, settings.server.limits, tracing)))
         ops = OpsHttp(pages(parts.metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
-        _supervise(parts, [*loops, *((f"operations {number}", run) for number, run in enumerate(operations.loops))])
+        _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = Sidecar(
             settings, operations, parts.metrics, parts.readiness, parts.in_flight, boot_secret, ops_address, set_health
         )
@@ -271,6 +271,11 @@ def _tracing(settings: Settings, opened: AsyncExitStack) -> Sequence[grpc.aio.Se
     tracing = make_tracing(settings.telemetry)
     opened.callback(tracing.close)
     return (tracing.interceptor,)
+
+
+def _name_of(run: Callable[[], Coroutine[Any, Any, None]]) -> str:
+    """Return the class of a bound method, in small letters, as its name in log, metric and health."""
+    return type(getattr(run, "__self__", run)).__name__.lower()
 
 
 def _supervise(parts: _Parts, loops: Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]) -> None:

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from subagents_client import CallOutcome, Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.runner import Run, RunnerHost
-from subagents_errors import Draining
+from subagents_errors import BootSecretWrong, Draining
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place, serving, started
 
@@ -75,6 +75,16 @@ async def test_a_started_sidecar_answers_on_all_its_listeners(folder: Path) -> N
         assert ((await sidecar.page("/healthz")).status_code, (await sidecar.page("/readyz")).status_code) == (200, 200)
         async with sidecar.client() as client:
             assert "ask_shop" in await bind(client)
+
+
+async def test_who_does_not_know_the_secret_gets_health_and_nothing_else(folder: Path) -> None:
+    """No secret, and another one."""
+    async with serving(folder) as sidecar:
+        for wrong in ("", "another-secret"):
+            async with SidecarClient.connect(sidecar.dispatch_target, boot_secret=wrong) as client:
+                with pytest.raises(BootSecretWrong):
+                    await bind(client)
+        assert await grpc_health(sidecar.dispatch_target) == health_pb2.HealthCheckResponse.SERVING
 
 
 async def test_sockets_and_secret_are_for_their_owner_only(folder: Path) -> None:

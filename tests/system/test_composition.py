@@ -1,0 +1,101 @@
+"""The whole built in this process, with a part or two replaced."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.composition.running import Replaced, running_sidecar
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.protocols import FlagReport
+from sidecar.policy.specs import FlagBackendSpec
+from sidecar.rpc.socket_files import AddressHeld, held_alone
+from sidecar.settings import Settings, read_settings
+from subagents_client import SidecarClient, TurnRequest
+from tests.support.sidecar_process import place, settings_file
+
+MINE = '[policy.default]\nflags = "mine"\n'
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where a sidecar keeps its files."""
+    with place() as made:
+        yield made
+
+
+@dataclass
+class Mine:
+    """A flag backend, and the plugin that offers it."""
+
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @hookimpl
+    def sidecar_flag_backends(self) -> Sequence[FlagBackendSpec]:
+        """Offer itself."""
+        return [FlagBackendSpec(name="mine", contract="flag-backend/1", summary="for a test", factory=self._made)]
+
+    def _made(self, settings: Mapping[str, Any]) -> "Mine":
+        return self
+
+    async def fetch(self) -> FlagReport:
+        """Nothing is on."""
+        return FlagReport(frozenset(), "1")
+
+    async def changed(self) -> None:
+        """Never hint."""
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Take note."""
+        self.closed.set()
+
+
+class CountedIds:
+    """Ids that a test can foresee."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def new(self, kind: str) -> str:
+        """Return `<kind>-<number>`."""
+        return f"{kind}-{next(self._numbers)}"
+
+
+def settings(folder: Path, more: str = "", **variables: str) -> Settings:
+    """Return settings whose every address lies in `folder`."""
+    return read_settings(settings_file(folder, more), variables)
+
+
+async def test_a_replaced_part_is_used_and_closed(folder: Path) -> None:
+    """A plugin and the source of ids; a turn is bound over the real socket."""
+    mine = Mine()
+    replaced = Replaced(ids=CountedIds(), plugins=[mine])
+    async with running_sidecar(settings(folder, MINE), replaced=replaced) as sidecar:
+        async with SidecarClient.connect(
+            f"unix:{sidecar.settings.server.dispatch_socket}", boot_secret=sidecar.boot_secret
+        ) as client:
+            await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+        assert (sidecar.operations.turns.open, mine.closed.is_set()) == (1, False)
+        assert sidecar.boot_secret not in repr(sidecar)
+    assert mine.closed.is_set()
+
+
+async def test_what_was_built_is_closed_when_building_fails_half_way(folder: Path) -> None:
+    """The ops port is taken: the backend is closed, no socket stays behind, both locks are free."""
+    async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as other:
+        address = "127.0.0.1:{1}".format(*other.sockets[0].getsockname())
+        mine = Mine()
+        said = settings(folder, MINE, SIDECAR__SERVER__OPS_ADDRESS=address)
+        with pytest.raises(AddressHeld, match="is in use by another process"):
+            async with running_sidecar(said, replaced=Replaced(plugins=[mine])):
+                pytest.fail("it must not start")
+    assert mine.closed.is_set()
+    for path in (said.server.dispatch_socket, said.server.agents_socket):
+        assert not path.exists()
+        with held_alone(path):
+            pass
