@@ -6,8 +6,9 @@ process, not to the RPC that began it, so that a broken connection costs nothing
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from sidecar.core.dispatching.intents import IntentReport, is_intent_switch
 from sidecar.core.dispatching.lanes import Waiting
@@ -39,8 +40,7 @@ from sidecar.operations.turns import Turn, Turns
 from subagents_errors import CallFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """A dispatch to listen to; `attached` if an earlier request began it."""
 
     dispatch: LiveDispatch

@@ -1,6 +1,6 @@
 """Which grants are alive. A grant dies with its attempt, whatever its signature says (DESIGN section 12)."""
 
-from dataclasses import dataclass
+import msgspec
 
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.errors import GrantInvalid, GrantSpent
@@ -9,8 +9,7 @@ from sidecar.core.identifiers import AttemptId
 from sidecar.operations.children import Child
 
 
-@dataclass(frozen=True, slots=True)
-class LiveGrant:
+class LiveGrant(msgspec.Struct, frozen=True):
     """One attempt that may call tools now."""
 
     claims: GrantClaims

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
 
+import msgspec
+
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
 
@@ -42,8 +44,7 @@ class OnDisconnect(StrEnum):
     CONTINUE_UNTIL = "continue_until"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinPolicy:
+class JoinPolicy(msgspec.Struct, frozen=True):
     """How the calls of one dispatch are joined.
 
     Attributes:
@@ -57,8 +58,7 @@ class JoinPolicy:
     timeout: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchRequest:
+class DispatchRequest(msgspec.Struct, frozen=True):
     """Run the sub-agent calls of one model response."""
 
     surface_token: str

@@ -5,7 +5,8 @@ Whatever a runner does (hang, flood, lie, raise anything, ignore cancellation), 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from sidecar.core.dispatching.collecting import ResultBroken, ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
@@ -28,15 +29,13 @@ EVENTS_BETWEEN_PAUSES = 64
 """An in-process runner that never waits would keep the loop for itself otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """The attempt brought an answer that passed the checks."""
 
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(msgspec.Struct, frozen=True):
     """The attempt failed. `detail` is for the operator's timeline only."""
 
     reason: CallFailure
@@ -45,8 +44,7 @@ class Broken:
     blames_target: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfBudget:
+class OutOfBudget(msgspec.Struct, frozen=True):
     """The child's time or tokens ran out; `answer` is what was there."""
 
     answer: Answer
@@ -56,8 +54,7 @@ class OutOfBudget:
 AttemptEnd = Finished | Broken | OutOfBudget
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptBounds:
+class AttemptBounds(msgspec.Struct, frozen=True):
     """When an attempt has to end. Times of the loop's clock; None: no such bound.
 
     Attributes:
@@ -73,8 +70,7 @@ class AttemptBounds:
     tokens_left: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(msgspec.Struct, frozen=True):
     """Who is told of an attempt that runs on `after` seconds after it was stopped."""
 
     recorder: Recorder

@@ -11,6 +11,8 @@ from datetime import timedelta
 from enum import StrEnum, unique
 from typing import Protocol
 
+import msgspec
+
 from sidecar.core.binding.flags import FlagReport, FlagValue
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
@@ -63,16 +65,14 @@ class RunRequest:
     timeout: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class StatusReported:
+class StatusReported(msgspec.Struct, frozen=True):
     """Progress, as a typed identifier such as `searching_offers`; never prose. Source: PC2-FR-13a."""
 
     type: str
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentMade:
+class ComponentMade(msgspec.Struct, frozen=True):
     """One `render_*` call: what the tool was given and the component it made. Source: PC1-FR-3c, PC1-FR-10b."""
 
     name: str
@@ -80,23 +80,20 @@ class ComponentMade:
     component_data_json: str
 
 
-@dataclass(frozen=True, slots=True)
-class NarrationPart:
+class NarrationPart(msgspec.Struct, frozen=True):
     """A piece of the answer's text; pieces are joined in order."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReported:
+class UsageReported(msgspec.Struct, frozen=True):
     """Tokens used by the attempt so far (running totals, not differences)."""
 
     input_tokens: int
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(msgspec.Struct, frozen=True):
     """The attempt came to its end. Nothing after it counts.
 
     Attributes:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import StrEnum, unique
 from typing import Any, Final, Protocol
 
+import msgspec
 from google.protobuf.message import Message
 
 
@@ -37,8 +38,7 @@ LONGEST_DEADLINE: Final = timedelta(days=1)
 """A deadline further away says as much as none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One call, after it was let in.
 
     Attributes:

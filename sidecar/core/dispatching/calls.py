@@ -1,12 +1,11 @@
 """What the orchestrator's model emitted."""
 
-from dataclasses import dataclass
+import msgspec
 
 from sidecar.core.identifiers import CallId
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """One tool call of a model response.
 
     Attributes:

@@ -5,9 +5,10 @@ Only coalesced frames travel: whatever happened while the last frame was on its 
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, unique
+
+import msgspec
 
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
@@ -24,8 +25,7 @@ class CallState(StrEnum):
     SETTLED = "settled"
 
 
-@dataclass(frozen=True, slots=True)
-class CallStateChanged:
+class CallStateChanged(msgspec.Struct, frozen=True):
     """A call began to wait, to run, or settled. `outcome` only when settled."""
 
     call_id: CallId
@@ -33,8 +33,7 @@ class CallStateChanged:
     outcome: Outcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StatusUpdate:
+class StatusUpdate(msgspec.Struct, frozen=True):
     """Progress that the policy lets through; the client makes the words.
 
     Attributes:
@@ -50,16 +49,14 @@ class StatusUpdate:
     attributes: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """Events from `first` to `last` can no longer be delivered."""
 
     first: int
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchEvent:
+class DispatchEvent(msgspec.Struct, frozen=True):
     """One thing that happened, with its place in the dispatch's order."""
 
     sequence: int
@@ -67,8 +64,7 @@ class DispatchEvent:
     what: CallStateChanged | StatusUpdate | Gap
 
 
-@dataclass(frozen=True, slots=True)
-class CallSnapshot:
+class CallSnapshot(msgspec.Struct, frozen=True):
     """Where one call stands."""
 
     call_id: CallId
@@ -77,8 +73,7 @@ class CallSnapshot:
     state: CallState
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """Where a dispatch stands when a listener arrives.
 
     Attributes:
@@ -91,8 +86,7 @@ class Snapshot:
     calls: tuple[CallSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchResult:
+class DispatchResult(msgspec.Struct, frozen=True):
     """How a dispatch ended: one outcome per call, in emission order."""
 
     outcomes: tuple[CallOutcome, ...]
@@ -101,8 +95,7 @@ class DispatchResult:
     overhead: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """One message to a listener: snapshot in the first only, result in the last only."""
 
     snapshot: Snapshot | None = None

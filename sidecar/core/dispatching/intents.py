@@ -1,13 +1,13 @@
 """How many intents a response had, and whether it turned to sub-agents that were not in the conversation before."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from sidecar.core.identifiers import Slot
 
 
-@dataclass(frozen=True, slots=True)
-class IntentReport:
+class IntentReport(msgspec.Struct, frozen=True):
     """Both counts, since each alone hides something (TN-16).
 
     Attributes:

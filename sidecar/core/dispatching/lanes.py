@@ -7,11 +7,11 @@ always share its slot, so they run one after the other (TN-17).
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """A call that wants to run.
 
     Attributes:

@@ -1,11 +1,12 @@
 """What became of one call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from sidecar.core.identifiers import CallId, ChildId, Slot
 from subagents_errors import Axis, CallFailure
@@ -23,8 +24,7 @@ class Outcome(StrEnum):
     NOT_STARTED = "not_started"
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(msgspec.Struct, frozen=True):
     """A structured piece of an answer, made by a `render_*` tool."""
 
     name: str
@@ -32,8 +32,7 @@ class Component:
     component_data_json: str
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens, over all attempts."""
 
     input_tokens: int = 0
@@ -45,8 +44,7 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a sub-agent's attempt brought, once it passed the checks."""
 
     narration: str = ""
@@ -54,8 +52,7 @@ class Answer:
     data_unavailable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(msgspec.Struct, frozen=True):
     """The one outcome of one call.
 
     Attributes:

@@ -4,7 +4,6 @@ Source: PC2-FR-7c, PC2-D-1, PC2-D-3, TN-17, TN-18.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,8 +21,7 @@ REQUEST_LIMIT = 16 * 1024
 """Characters of the request that a contract holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(msgspec.Struct, frozen=True):
     """A call that may run.
 
     Attributes:
@@ -41,8 +39,7 @@ class PlannedCall:
     declared_intents: int
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchPlan:
+class DispatchPlan(msgspec.Struct, frozen=True):
     """What is to become of each call.
 
     Attributes:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
+
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.cap import CapBehaviour
@@ -16,8 +18,7 @@ from sidecar.core.identifiers import CallId, ChildId, DefinitionId, DispatchId, 
 from subagents_errors import Axis, CallFailure
 
 
-@dataclass(frozen=True, slots=True)
-class RoutedCall:
+class RoutedCall(msgspec.Struct, frozen=True):
     """One call of the turn. `started_at` is None if it was never run."""
 
     dispatch_id: DispatchId

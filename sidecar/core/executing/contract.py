@@ -3,7 +3,6 @@
 Stored as JSON with the field names of SX §2, plus fields of our own beside them.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
@@ -99,8 +98,7 @@ def contract_from_json(text: str) -> Contract:
         raise ValueError(str(error)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnText:
+class TurnText(msgspec.Struct, frozen=True):
     """What the turn says to all its children."""
 
     task_prompt: str

@@ -3,7 +3,6 @@
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,8 +27,7 @@ COMPLETED_STATUS: Final = "completed"
 FAILED_STATUS: Final = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class ChildEvent:
+class ChildEvent(msgspec.Struct, frozen=True):
     """One thing that happened to one child.
 
     Attributes:

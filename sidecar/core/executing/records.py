@@ -1,7 +1,8 @@
 """What a store is asked to keep: one type per kind of row."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
@@ -9,8 +10,7 @@ from sidecar.core.executing.events import ChildEvent
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Slot, TurnId
 
 
-@dataclass(frozen=True, slots=True)
-class ChildOpened:
+class ChildOpened(msgspec.Struct, frozen=True):
     """A child exists from here on. Stored before its worker starts. Source: SX-3, SX-4, SX-19."""
 
     child_id: ChildId
@@ -29,8 +29,7 @@ class ChildOpened:
         return self.child_id
 
 
-@dataclass(frozen=True, slots=True)
-class CallSettled:
+class CallSettled(msgspec.Struct, frozen=True):
     """The outcome of one call. Stored before anybody is told."""
 
     dispatch_id: DispatchId
@@ -47,8 +46,7 @@ class CallSettled:
         return f"{self.dispatch_id}/{self.outcome.call_id}/{self.outcome.emission_index}"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnNarrated:
+class TurnNarrated(msgspec.Struct, frozen=True):
     """What the user saw at the end of the turn."""
 
     turn_id: TurnId

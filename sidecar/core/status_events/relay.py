@@ -6,6 +6,8 @@ Time comes in as monotonic seconds; whoever owns a relay asks `next_due` when to
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from sidecar.core.dispatching.frames import StatusUpdate
 from sidecar.core.identifiers import CallId, Slot
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary, bounded_attributes
@@ -41,8 +43,7 @@ class _Batch:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Reporter:
+class Reporter(msgspec.Struct, frozen=True):
     """Who reports: a call of the dispatch and its place in it."""
 
     index: int
