@@ -4,13 +4,16 @@ Off by default, and then nothing of OpenTelemetry is loaded: a span costs about 
 go to an OTLP endpoint if one is set, else to the log.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import grpc
-from opentelemetry.instrumentation.grpc import aio_server_interceptor
+from opentelemetry.instrumentation.grpc._aio_server import (
+    OpenTelemetryAioServerInterceptor,
+    _OpenTelemetryAioServicerContext,
+)
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
@@ -51,8 +54,27 @@ def make_tracing(settings: TelemetrySettings) -> Tracing:
         provider.add_span_processor(SimpleSpanProcessor(LoggedSpans()))
     else:
         provider.add_span_processor(BatchSpanProcessor(_otlp(settings.otlp_endpoint)))
-    make: Callable[..., grpc.aio.ServerInterceptor] = aio_server_interceptor
-    return Tracing(make(tracer_provider=provider), provider)
+    make: Callable[..., grpc.aio.ServerInterceptor] = SpansOfWrittenStreams
+    return Tracing(make(provider.get_tracer(SERVICE)), provider)
+
+
+class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
+    """OpenTelemetry's interceptor, for streams that are written: its own iterates over them, and fails every one."""
+
+    def _intercept_aio_server_stream(
+        self, behavior: Callable[[bytes, Any], Awaitable[None]], handler_call_details: grpc.HandlerCallDetails
+    ) -> Callable[[bytes, Any], Awaitable[None]]:
+        start_span: Callable[..., Any] = self._start_span
+        seen_by_span: Callable[..., Any] = _OpenTelemetryAioServicerContext
+
+        async def traced(request: bytes, context: Any) -> None:
+            with (
+                self._set_remote_context(context),
+                start_span(handler_call_details, context, set_status_on_exception=False) as span,
+            ):
+                await behavior(request, seen_by_span(context, span))
+
+        return traced
 
 
 class LoggedSpans(SpanExporter):

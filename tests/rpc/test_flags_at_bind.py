@@ -133,7 +133,7 @@ async def test_a_turn_keeps_its_surface_though_the_flag_goes_off() -> None:
 
 @requirement("PF1-D-74", "PF1-AC-1b")
 async def test_configuration_and_flags_are_read_at_each_bind() -> None:
-    """One process: an entry is added, its flags go on, its flag is retired from the entry; each shows at the next bind."""
+    """One process: an entry is added, its flags go on, that flag is retired; each shows at the next bind."""
     async with running_chain() as chain:
         assert tool_names(await chain.bind()) == UNGATED
         await chain.edit(GATED)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
+from google.protobuf.descriptor import MethodDescriptor
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -226,6 +226,6 @@ def field_names(method: MethodDescriptor) -> list[str]:
         seen.add(message.full_name)
         for field in message.fields:
             names.append(field.name)
-            if field.type == FieldDescriptor.TYPE_MESSAGE:
+            if field.message_type is not None:
                 left.append(field.message_type)
     return names
