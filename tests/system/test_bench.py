@@ -1,0 +1,50 @@
+"""The bench itself, with real servers in processes of their own and a handful of requests."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.benchmark.definitions import MOST_CHILDREN
+from scripts.benchmark.report import as_json
+from scripts.benchmark.rounds import BARE, FAN_OUT, MANY, SIDECAR, TWIN, Plan, run
+
+pytestmark = pytest.mark.system
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.seconds(90)
+async def test_a_round_measures_every_target() -> None:
+    """Two rounds of a few requests: a sample for each target and round, and CPU time that was really spent."""
+    plan = Plan(rounds=2, share=0.02)
+
+    series = await run(plan)
+
+    assert {len(samples) for samples in series.values()} == {2}
+    assert {(BARE, MANY), (TWIN, MANY), (SIDECAR, MANY), (BARE, 1), (TWIN, 1), (SIDECAR, 1)} <= series.keys()
+    assert all(sample.rate > 0 and sample.p50 > 0 for samples in series.values() for sample in samples)
+    assert all(sum(sample.cpu for sample in samples) > 0 for samples in series.values())
+    assert len(as_json(series, plan)["targets"]) == len(series)
+
+
+@pytest.mark.seconds(90)
+async def test_the_bare_stream_tells_one_by_one_what_the_sidecar_folds() -> None:
+    """Six messages for what the sidecar says of one child; eight children never take eight times as many."""
+    series = await run(Plan(rounds=1, share=0.02))
+
+    assert [sample.messages for sample in series[BARE, MANY]] == [6]
+    assert series[SIDECAR, MANY][0].messages < 6
+    assert series[FAN_OUT, MANY][0].messages < MOST_CHILDREN
+
+
+def test_a_run_in_which_the_same_server_differs_is_void() -> None:
+    """A twin that waits 50 ms before each answer: exit code 1, the reason on standard error, no table."""
+    command = [sys.executable, "-m", "scripts.bench", "--rounds", "1", "--share", "0.02", "--twin-delay", "0.05"]
+
+    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=90, check=False)
+
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("void: the same server twice differed by")

@@ -1,0 +1,134 @@
+"""What the bench makes of its numbers."""
+
+import pytest
+
+from scripts.benchmark.bare_server import unfolded
+from scripts.benchmark.load import Sample
+from scripts.benchmark.report import aims, as_json
+from scripts.benchmark.rounds import (
+    ASLEEP,
+    BARE,
+    BARE_BIND,
+    BIND,
+    ECHO,
+    FAN_OUT,
+    MANY,
+    SIDECAR,
+    TWIN,
+    Plan,
+    Series,
+    twins_agree,
+)
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+
+def sample(rate: float = 1000.0, p50: float = 0.001, cpu: float = 0.0005, messages: int = 1) -> Sample:
+    """Return what one target did in one round."""
+    return Sample(rate, p50, cpu, messages, float(messages))
+
+
+def a_series(**changed: list[Sample]) -> Series:
+    """Return three rounds in which everything is met, but for what is changed, by `<target>_<in flight>`."""
+    usual = {
+        "bare_16": ((BARE, MANY), sample(1000, messages=6)),
+        "twin_16": ((TWIN, MANY), sample(1000, messages=6)),
+        "bare_1": ((BARE, 1), sample(500, messages=6)),
+        "twin_1": ((TWIN, 1), sample(500, messages=6)),
+        "sidecar_16": ((SIDECAR, MANY), sample(980, cpu=0.0004)),
+        "fan_out_16": ((FAN_OUT, MANY), sample(400, cpu=0.0004 + 7 * 0.00005, messages=2)),
+        "asleep_1": ((ASLEEP, 1), sample(40, p50=0.024)),
+        "echo_16": ((ECHO, MANY), sample(3000, cpu=0.0003)),
+        "bind_16": ((BIND, MANY), sample(1500)),
+        "bare_bind_16": ((BARE_BIND, MANY), sample(3000)),
+    }
+    return {key: changed.get(name, [usually] * 3) for name, (key, usually) in usual.items()}
+
+
+@pytest.mark.parametrize(("rate", "agree"), [(901, True), (899, False), (1099, True), (1101, False)])
+def test_the_same_server_twice_may_differ_by_a_tenth(rate: float, agree: bool) -> None:
+    """By the medians: one round that is far out does no harm."""
+    series = a_series(twin_16=[sample(rate), sample(rate), sample(50_000)])
+
+    valid, ratios = twins_agree(series)
+
+    assert valid is agree
+    assert ratios == {1: 1.0, MANY: rate / 1000}
+
+
+def test_a_difference_with_one_in_flight_voids_the_run_too() -> None:
+    """Alike under load, unlike alone."""
+    assert not twins_agree(a_series(twin_1=[sample(400)] * 3))[0]
+
+
+def test_what_is_reached_counts_as_met() -> None:
+    """A rate of 0.98, 50 us a child or a sixth of an echo, two messages."""
+    found = aims(a_series())
+
+    assert [(aim.row, round(aim.value, 3), aim.met) for aim in found] == [
+        (0, 0.98, True),
+        (3, 24.0, True),
+        (6, 50.0, True),
+        (6, 0.167, True),
+        (6, 2, True),
+        (8, 0.5, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "worse", "missed"),
+    [
+        ("sidecar_16", sample(949, cpu=0.0004), [0]),
+        ("asleep_1", sample(p50=0.0251), [3]),
+        ("fan_out_16", sample(cpu=0.0004 + 7 * 0.000065), [6, 6]),
+        ("fan_out_16", sample(cpu=0.0004, messages=4), [6]),
+    ],
+)
+def test_what_is_not_reached_counts_as_missed(target: str, worse: Sample, missed: list[int]) -> None:
+    """Just beyond each aim; the others stay met."""
+    found = aims(a_series(**{target: [worse] * 3}))
+
+    assert [aim.row for aim in found if aim.met is False] == missed
+
+
+def test_the_json_holds_every_target_with_its_spread() -> None:
+    """In microseconds, with the environment and the aims."""
+    rounds = [sample(100, p50=0.001, cpu=0.0001), sample(300, p50=0.003, cpu=0.0003), sample(200)]
+
+    told = as_json(a_series(echo_16=rounds), Plan(rounds=3, server_cpu=0, client_cpu=1))
+
+    echo = next(target for target in told["targets"] if target["target"] == ECHO)
+    assert echo == {
+        "target": ECHO,
+        "in_flight": 16,
+        "rate": {"median": 200, "min": 100, "max": 300},
+        "p50_us": {"median": 1000, "min": 1000, "max": 3000},
+        "cpu_us": {"median": pytest.approx(300), "min": pytest.approx(100), "max": pytest.approx(500)},
+        "messages": {"mean": 1, "max": 1},
+    }
+    assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
+    assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
+    assert {aim["row"] for aim in told["aims"]} == {0, 3, 6, 8}
+
+
+def test_a_share_of_the_requests_still_fills_what_is_in_flight() -> None:
+    """A tiny run measures something, too."""
+    plan = Plan(rounds=1, share=0.01)
+
+    assert (plan.requests(480, 16), plan.requests(480, 1)) == (16, 5)
+
+
+def test_the_bare_stream_has_a_message_for_each_thing_that_a_dispatch_tells() -> None:
+    """Snapshot, four events, result: six messages that together are the same bytes."""
+    whole = pb.DispatchFrame(
+        snapshot=pb.DispatchSnapshot(dispatch_id="d"),
+        events=[pb.DispatchEvent(sequence=number) for number in range(1, 5)],
+        result=pb.DispatchResult(cap=1),
+    )
+
+    messages = unfolded(whole)
+
+    together = pb.DispatchFrame()
+    for message in messages:
+        together.MergeFrom(message.frame)
+    assert len(messages) == 6
+    assert together == whole
