@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -63,8 +62,8 @@ class GrpcFrames:
 def _parts_of(frame: Frame) -> Iterator[Frame]:
     """Cut a frame with many events, as after a long resume, into several."""
     while len(frame.events) > EVENTS_IN_A_FRAME:
-        yield replace(frame, events=frame.events[:EVENTS_IN_A_FRAME], result=None)
-        frame = replace(frame, snapshot=None, events=frame.events[EVENTS_IN_A_FRAME:])
+        yield Frame(frame.snapshot, frame.events[:EVENTS_IN_A_FRAME])
+        frame = Frame(None, frame.events[EVENTS_IN_A_FRAME:], frame.result)
     yield frame
 
 
