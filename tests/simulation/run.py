@@ -29,19 +29,20 @@ def main() -> int:
     parser.add_argument("--base", type=int, default=None, help="first seed; by default fresh ones")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--first", action="store_true", help="stop at the first broken promise")
+    parser.add_argument("--until", default="", metavar="PROMISE", help="with --first: only this one stops")
     chosen = parser.parse_args()
     base = fresh_base() if chosen.base is None else chosen.base
     suites = list(SUITES) if chosen.suite == "all" else [chosen.suite]
     began = time.monotonic()
     seeds = range(base, base + chosen.schedules)
     if chosen.first:
-        reports = {suite: run_seeds(suite, seeds, stop_at_first=True) for suite in suites}
+        reports = {suite: run_seeds(suite, seeds, until=chosen.until) for suite in suites}
     else:
         reports = run_suites([(suite, seeds) for suite in suites], chosen.jobs)
     broken = [each for report in reports.values() for each in report.broken]
     for suite, report in reports.items():
         say(f"== {suite}: seeds from {base}; {report.table()}")
-    for each in broken[:SHOWN]:
+    for each in broken[:SHOWN] if not chosen.first else broken[-SHOWN:]:
         say(f"BROKEN {each}")
     say(f"{len(broken)} broken promises, {time.monotonic() - began:.0f} s")
     return 1 if broken else 0

@@ -56,8 +56,8 @@ class Report:
         return "\n".join([f"{self.schedules} schedules, {self.steps} steps", *rows])
 
 
-def run_seeds(suite: str, seeds: Iterable[int], *, stop_at_first: bool = False) -> Report:
-    """Run the schedules of some seeds; perhaps only up to the first broken promise."""
+def run_seeds(suite: str, seeds: Iterable[int], *, until: str | None = None) -> Report:
+    """Run the schedules of some seeds; perhaps only until a promise is broken: a certain one, or any (empty)."""
     report = Report()
     gc.collect()
     gc.freeze()
@@ -67,7 +67,7 @@ def run_seeds(suite: str, seeds: Iterable[int], *, stop_at_first: bool = False) 
         report.steps += seen.loop.steps
         report.counted.update(seen.counted)
         report.broken += [Broken(promise, suite, seed, problem) for promise, problem in violations(seen)]
-        if report.broken and stop_at_first:
+        if until is not None and any(until in ("", each.promise) for each in report.broken):
             break
         if report.schedules % BETWEEN_COLLECTIONS == 0:
             gc.collect()

@@ -166,7 +166,7 @@ class _Generator:
         )
         if bad and chance.random() < 0.08:
             bad_step = chance.choice((Do.FLOOD, Do.OVERSIZE, Do.LYING_COMPONENT, Do.USAGE))
-            return Step(bad_step, 2000, "x" * 5000 if bad_step is Do.OVERSIZE else "still_working")
+            return Step(bad_step, 2000, "x" * 5000 if bad_step is Do.OVERSIZE else "searching_offers")
         return chance.choices([step for _, step in usual], [weight for weight, _ in usual])[0]
 
     def _tool_step(self) -> Step:
