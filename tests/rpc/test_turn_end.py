@@ -1,7 +1,7 @@
 """How a turn ends: by its parent, once, or by the reaper if the parent is lost; always with everything closed."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
@@ -102,6 +102,23 @@ async def test_an_end_that_could_not_be_recorded_can_be_repeated() -> None:
         assert [each.final_status for each in ended.children] == ["completed"]
         assert event_names(sidecar, child).count("closed") == 1
         assert len(sidecar.recorder.of("turn_routed")) == 1
+
+
+async def test_an_end_whose_confirmation_was_lost_is_repeated_as_it_was_written() -> None:
+    """The store has kept it but could not say so: the repeated end tells what is on record, to the microsecond."""
+    store = StoreThatCanBeAway()
+    async with running_sidecar_for_tests(store=store) as sidecar:
+        bound = await sidecar.bind()
+        child = (await sidecar.dispatch(bound, "ask_shop")).of("call-1").child_id
+        store.is_cut_off = True
+        assert (await failure_of(sidecar.end(bound))).reason == "STORE_UNAVAILABLE"
+        (written,) = kept(sidecar, RoutingRecord)
+
+        store.is_cut_off = False
+        ended = await sidecar.end(bound)
+
+        assert ended.routing_decision.ended_at.ToDatetime(tzinfo=UTC) == written.ended_at
+        assert event_names(sidecar, child).count("closed") == 1
 
 
 async def test_a_turn_whose_parent_is_lost_is_closed_by_the_reaper() -> None:

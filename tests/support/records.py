@@ -54,12 +54,14 @@ def contract_of(sidecar: SidecarForTests, child_id: str) -> dict[str, Any]:
 
 
 class StoreThatCanBeAway(MemoryStore):
-    """Refuses to keep anything while it is `away`."""
+    """Keeps nothing while it is `away`; keeps everything and does not get round to saying so while it `is_cut_off`."""
 
     away = False
+    is_cut_off = False
 
     async def append(self, records: Sequence[Record]) -> None:
-        """Append, or say that nothing was."""
-        if self.away:
+        """Append, or say that it cannot be confirmed."""
+        if not self.away:
+            await super().append(records)
+        if self.away or self.is_cut_off:
             raise StoreUnavailable("the store is away", retry_after=timedelta(seconds=1))
-        await super().append(records)
