@@ -60,6 +60,8 @@ async def test_the_status_decides_what_a_sub_agent_gets() -> None:
         outcomes.append(await one_call(chain))
         chain.ccs.fault(FaultKind.ERROR, times=1)
         outcomes.append(await one_call(chain))
+        assert await chain.metric(calls_with("released")) == 2
+        assert await chain.metric(calls_with("status_error")) == 1
 
     ok, partial, error = chain.received
     assert isinstance(ok, ToolData)

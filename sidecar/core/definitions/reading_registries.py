@@ -94,6 +94,8 @@ def _check_backing(fields: Fields) -> None:
         for key in ("endpoint", "payload_schema"):
             if not fields.has(key):
                 fields.note(key, "is required for a tool that is backed by a data service")
+        if fields.place.at("payload_schema").value == {}:
+            fields.note("payload_schema", "is empty; describe the payload, or nothing of it is ever released")
         return
     for key, other in (("domain_type", "enricher_id"), ("enricher_id", "domain_type")):
         if fields.has(key):

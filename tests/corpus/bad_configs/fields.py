@@ -59,6 +59,10 @@ CASES: Final = (
     BadConfig("a tool that looks like a sub-agent", edits=[("- id: render_offer_card", "- id: ask_offers")]),
     BadConfig("half a typing key", edits=[("    enricher_id: offer_search\n", "")]),
     BadConfig("a data-backed tool that leads nowhere", edits=[("    endpoint: http://127.0.0.1:8480/v1/enrich\n", "")]),
+    BadConfig(
+        "a data-backed tool whose payload may be anything",
+        edits=[("payload_schema: {type: object}", "payload_schema: {}")],
+    ),
     BadConfig("a local tool with an endpoint", edits=[(_TOOL, _TOOL + "    endpoint: http://a.example/\n")]),
     BadConfig(
         "a version that is not semver",
