@@ -29,7 +29,6 @@ from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import CallId
 from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.children import Child
-from sidecar.operations.endings import outlive
 from sidecar.operations.episode_facts import EpisodeFacts
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.open_child import make_child, put_on_record
@@ -84,7 +83,10 @@ class DispatchCalls:
         dispatch.record_by = dispatch.settle_at + self._rules.delivery_margin.total_seconds() / 2
         asyncio.get_running_loop().call_at(dispatch.settle_at, dispatch.stop_all, CallFailure.JOIN_DEADLINE)
         with dispatch.about_to_listen():
-            await outlive(self._out.spawner, self._open(dispatch), f"open {request.dispatch_id}")
+            self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
+            refused = await dispatch.opened.wait()
+        if refused is not None:
+            raise refused
         return Begun(dispatch, attached=False)
 
     async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> Begun:
@@ -156,16 +158,21 @@ class DispatchCalls:
         declared = max(request.declared_intent_count, plan.declared)
         return IntentReport(declared, len(called), switched, missing)
 
-    async def _open(self, dispatch: LiveDispatch) -> None:
+    async def _open_and_carry_out(self, dispatch: LiveDispatch) -> None:
         """Put the children that start at once on record, then let everything run; or leave no trace."""
         try:
             children = await self._put_on_record(dispatch)
-        except Exception as error:
+        except BaseException as error:
             self._withdraw(dispatch)
             dispatch.opened.settle(error if isinstance(error, SubagentsError) else InternalFault("try again"))
+            if isinstance(error, SubagentsError):
+                return
             raise
         dispatch.opened.settle(None)
-        self._out.spawner.spawn(self._work(dispatch, children), f"dispatch {dispatch.dispatch_id}")
+        try:
+            await self._carry_out(dispatch, children)
+        finally:
+            self.running -= 1
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
@@ -184,12 +191,6 @@ class DispatchCalls:
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
         return children
-
-    async def _work(self, dispatch: LiveDispatch, children: Mapping[CallId, Child]) -> None:
-        try:
-            await self._carry_out(dispatch, children)
-        finally:
-            self.running -= 1
 
     def _withdraw(self, dispatch: LiveDispatch) -> None:
         """Undo the acceptance of a dispatch that could not be put on record; nothing of it was started."""

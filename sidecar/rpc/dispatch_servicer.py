@@ -10,7 +10,7 @@ from sidecar.operations.deliver_frames import deliver_frames
 from sidecar.rpc.frame_stream import GrpcFrames, ResultOnly
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.translate import requests
-from sidecar.rpc.translate.frames import result_message
+from sidecar.rpc.translate.frames import fill_result
 from sidecar.rpc.translate.surfaces import bound_turn, start_state
 from sidecar.rpc.translate.turn_ends import child_message, ended_turn
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -48,7 +48,7 @@ class DispatchServicer:
 
     async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> None:
         begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left)
-        frames = GrpcFrames(call, lambda frame: pb.DispatchResponse(frame=frame), self._write_timeout)
+        frames = GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
         await deliver_frames(begun, 0, frames)
         frames.check()
 
@@ -62,14 +62,14 @@ class DispatchServicer:
         await deliver_frames(begun, begun.dispatch.sequence, listener)
         if listener.result is None:
             raise InternalFault("the dispatch ended without outcomes; repeat the request")
-        return pb.DispatchUnaryResponse(
-            state=start_state(attached=begun.attached), result=result_message(listener.result)
-        )
+        answer = pb.DispatchUnaryResponse(state=start_state(attached=begun.attached))
+        fill_result(answer.result, listener.result)
+        return answer
 
     async def _resume(self, message: pb.ResumeDispatchRequest, call: Call) -> None:
         request = requests.resume(message)
         begun = await self._operations.resume_dispatch(request)
-        frames = GrpcFrames(call, lambda frame: pb.ResumeDispatchResponse(frame=frame), self._write_timeout)
+        frames = GrpcFrames(call, pb.ResumeDispatchResponse, self._write_timeout)
         await deliver_frames(begun, request.after_sequence, frames)
         frames.check()
 

@@ -5,31 +5,33 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from google.protobuf.message import Message
 from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import InternalFault, Overloaded
 from sidecar.operations.ports import ListenerGone
 from sidecar.rpc.methods import Call
-from sidecar.rpc.translate.frames import frame_message
+from sidecar.rpc.translate.frames import fill_frame
 from subagents.dispatch.v1 import dispatch_pb2
 
 EVENTS_IN_A_FRAME: Final = 64
 """More go into another frame: an event has up to 8 KiB, and a message at most 4 MiB."""
 
 
+Framed = dispatch_pb2.DispatchResponse | dispatch_pb2.ResumeDispatchResponse
+
+
 class GrpcFrames:
     """Writes frames to a call. One at a time, so that what is unread is at most one frame and gRPC's own window.
 
     Args:
-        wrap: puts a frame into the response of the method.
+        response: makes an empty response of the method, which has a `frame`.
         timeout: a listener that takes no frame for this long has left.
     """
 
-    def __init__(self, call: Call, wrap: Callable[[dispatch_pb2.DispatchFrame], Message], timeout: timedelta) -> None:
+    def __init__(self, call: Call, response: Callable[[], Framed], timeout: timedelta) -> None:
         self._call = call
-        self._wrap = wrap
+        self._response = response
         self._timeout = timeout
         self._too_slow = False
         self._broken = False
@@ -38,8 +40,10 @@ class GrpcFrames:
         """Deliver one frame. Raises `ListenerGone`."""
         try:
             for part in _parts_of(frame):
+                message = self._response()
+                fill_frame(message.frame, part)
                 async with asyncio.timeout(self._timeout.total_seconds()):
-                    await self._call.write(self._wrap(frame_message(part)))
+                    await self._call.write(message)
         except TimeoutError:
             self._too_slow = True
             raise ListenerGone from None
