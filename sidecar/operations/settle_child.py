@@ -49,7 +49,9 @@ def integrate(child: Child, integration: Integration, now: datetime) -> None:
         if accepted:
             child.log.integrated()
         else:
-            why = integration.reason or "rejected by the parent"
+            # Without an answer there was nothing to reject: its outcome could not be recorded while it still counted.
+            answered = child.outcome.outcome in ANSWERED
+            why = integration.reason or "rejected by the parent" if answered else str(child.outcome.reason)
             child.unsaved.append(child.log.integration_failed(now, why))
         reason = "integrated" if accepted else "integration_failed"
     _close(child, now, reason)
