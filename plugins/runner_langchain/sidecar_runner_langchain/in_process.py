@@ -1,0 +1,183 @@
+"""The runtime inside the sidecar, without a host process: for tests and small set-ups."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.core.json_schemas import canonical_text
+from sidecar.policy.protocols import (
+    ComponentMade,
+    NarrationPart,
+    RunFinished,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+    StatusReported,
+    UsageReported,
+)
+from sidecar_runner_langchain.failures import AgentFailed, CardNotRunnable
+from subagents.runner.v1 import runner_pb2
+from subagents_client.runner import Answer, Card, Run, Tool, TransientFailure
+from subagents_client.runner.gateway import Gateways
+from subagents_errors import DependencyAway
+
+TARGET: Final = "in-process:langchain"
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What an agent raised; a value, since some exceptions would end the sidecar if a task held them."""
+
+    error: BaseException
+
+
+class LangChainRunner:
+    """Runs attempts in this process. Data is read through the tool gateway's socket, with the grant, as from a host.
+
+    Args:
+        runs: carries out one attempt, such as `AgentRuntime.run`.
+        gateway_address: where the tool gateway listens.
+    """
+
+    def __init__(self, runs: Callable[[Run], Awaitable[Answer]], gateway_address: str) -> None:
+        self._runs = runs
+        self._gateway_address = gateway_address
+        self._gateways = Gateways(allow_remote=False)
+        self._working: dict[asyncio.Task[Answer | _Raised], str] = {}
+        self._closed = False
+
+    @property
+    def target(self) -> str:
+        """Names what fails together."""
+        return TARGET
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Execute one attempt.
+
+        Raises:
+            RunnerError: the attempt failed.
+        """
+        if self._closed:
+            raise RunnerError("the runner is closed", transient=True, unreachable=True)
+        until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
+        run = self._run_of(request, until)
+        work = asyncio.create_task(self._guarded(run))
+        self._working[work] = run.attempt_id  # held until it ends, also when nobody listens any more
+        work.add_done_callback(lambda _: run.outbox.close())
+        work.add_done_callback(lambda ended: self._working.pop(ended, None))
+        try:
+            async for event in _reported(run, work):
+                yield event
+            answer = _answer_of(work)
+            if answer.narration:
+                yield NarrationPart(answer.narration)
+            yield RunFinished(answer.data_unavailable)
+        finally:
+            work.cancel()
+
+    async def close(self) -> None:
+        """Stop what runs and release the connections; waits for no agent."""
+        self._closed = True
+        for work in list(self._working):
+            work.cancel()
+        await self._gateways.close()
+
+    def _run_of(self, request: RunRequest, until: float) -> Run:
+        loop = asyncio.get_running_loop()
+        return Run(
+            _message(request, self._gateway_address), card_of(request), self._gateways, lambda: until - loop.time()
+        )
+
+    async def _guarded(self, run: Run) -> Answer | _Raised:
+        try:
+            return await self._runs(run)
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit in an agent must not end the sidecar
+            return _Raised(error)
+
+
+def card_of(request: RunRequest) -> Card:
+    """Return the card as a host would get it."""
+    definition, model, tuning = request.card.definition, request.card.model, request.card.definition.tuning
+    return Card(
+        prompt_prefix=request.prompt_prefix,
+        model=model.id,
+        provider_model=model.provider_model,
+        base_url=model.base_url or "",
+        max_output_tokens=tuning.max_output_tokens or 0,
+        reasoning_effort=tuning.reasoning_effort or "",
+        text_verbosity=tuning.text_verbosity or "",
+        tools=[
+            Tool(tool.id, tool.description, canonical_text(tool.arguments), tool.is_data_backed)
+            for tool in request.card.tools
+        ],
+        component_schemas_json={name: canonical_text(schema) for name, schema in definition.components.items()},
+    )
+
+
+def _message(request: RunRequest, gateway_address: str) -> runner_pb2.RunRequest:
+    definition, context = request.card.definition, request.context
+    return runner_pb2.RunRequest(
+        child_id=request.child_id,
+        attempt_id=request.attempt_id,
+        attempt=request.attempt,
+        sub_agent_id=definition.slot,
+        definition_id=definition.id,
+        digest=request.card.digest,
+        commit=request.card.commit,
+        arguments_json=request.arguments_json,
+        context=runner_pb2.InheritedContext(
+            principal=context.principal,
+            user_id=context.principal,
+            episode_id=context.episode_id,
+            turn_id=context.turn_id,
+            locale=context.locale,
+            location=context.location,
+            prior_context=context.prior_context,
+            task_prompt=context.task_prompt,
+        ),
+        prompt_suffix=request.prompt_suffix,
+        contract_json=request.contract_json,
+        gateway_target=gateway_address,
+        grant=request.grant,
+    )
+
+
+async def _reported(run: Run, work: "asyncio.Task[Answer | _Raised]") -> AsyncIterator[RunnerEvent]:
+    while True:
+        report = run.outbox.take()
+        if report is not None:
+            yield _event_of(report)
+        elif work.done():
+            return
+        else:
+            try:
+                await asyncio.wait_for(run.outbox.wait(), run.time_left)
+            except TimeoutError:
+                raise RunnerError("the sub-agent did not end in time") from None
+
+
+def _event_of(report: runner_pb2.RunResponse) -> RunnerEvent:
+    match report.WhichOneof("event"):
+        case "status":
+            return StatusReported(report.status.type, dict(report.status.attributes))
+        case "component":
+            made = report.component
+            return ComponentMade(made.name, made.tool_input_json, made.component_data_json)
+        case "usage":
+            return UsageReported(report.usage.input_tokens, report.usage.output_tokens)
+        case _:
+            return NarrationPart(report.narration)
+
+
+def _answer_of(work: "asyncio.Task[Answer | _Raised]") -> Answer:
+    if work.cancelled():
+        raise RunnerError("the sub-agent was stopped", transient=True)
+    ended = work.result()
+    if isinstance(ended, Answer):
+        return ended
+    passing = isinstance(ended.error, TransientFailure | DependencyAway)
+    told = str(ended.error) if isinstance(ended.error, AgentFailed | CardNotRunnable) else type(ended.error).__name__
+    raise RunnerError(f"the sub-agent failed: {told}", transient=passing)
