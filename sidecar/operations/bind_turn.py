@@ -7,11 +7,12 @@ wait, what is known of the episode, has a limit of milliseconds and an answer fo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sidecar.core.binding.bind import bind, orchestrator_of
+from sidecar.core.binding.bind import orchestrator_of
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
 from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
 from sidecar.core.identifiers import Slot
+from sidecar.operations.cohort_surfaces import CohortSurfaces
 from sidecar.operations.episode_facts import EpisodeFacts
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.ports import Clock, Definitions
@@ -56,6 +57,7 @@ class BindTurn:
         self._flags = flags
         self._turns = turns
         self._binding = binding
+        self._surfaces = CohortSurfaces(rules.binding)
 
     async def __call__(self, request: BindTurnRequest) -> Bound:
         """Bind the turn.
@@ -90,7 +92,7 @@ class BindTurn:
                 "no valid definitions have been loaded; see the log, or run `sidecar validate`"
             )
         orchestrator = orchestrator_of(catalogue, request.orchestrator_id)
-        surface = bind(catalogue, orchestrator, self._flags.current(), request.experiment_arm, self._rules.binding)
+        surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), request.experiment_arm)
         now = self._clock.now()
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()

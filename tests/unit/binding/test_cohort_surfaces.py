@@ -1,0 +1,63 @@
+"""Surfaces are made once for a cohort, and anew as soon as anything they were made from is another."""
+
+from dataclasses import replace
+
+from sidecar.core.binding.bind import BindingRules
+from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.definitions.card import Catalogue
+from sidecar.core.identifiers import DefinitionId
+from sidecar.operations.cohort_surfaces import KEPT, CohortSurfaces
+from tests.support.builders import a_card, a_catalogue
+from tests.support.requirement import requirement
+
+FLAG = "ai_assistant_subagent_shop"
+GATED = a_catalogue(a_card("shop", enabled_via_flag=FLAG), a_card("rewards"))
+RULES = BindingRules(fan_out_cap=3, max_dispatches=4)
+
+
+def flags(*on: str) -> FlagSnapshot:
+    """Return a snapshot in which exactly these are on."""
+    contacts = {"memory": BackendContact(FlagReport(frozenset(on), "1"), 0.0)}
+    return flag_snapshot_of(FlagRoutes("memory"), contacts, now=0.0, max_staleness=10.0)
+
+
+def names(surfaces: CohortSurfaces, catalogue: Catalogue, now: FlagSnapshot, arm: str = "") -> list[str]:
+    """Return the tools of the cohort's surface."""
+    orchestrator = catalogue.cards[DefinitionId("concierge")]
+    return [tool.name for tool in surfaces.surface(catalogue, orchestrator, now, arm).tools]
+
+
+def test_a_cohort_shares_one_surface() -> None:
+    """The same object for the same definitions, flags and arm; another for another arm."""
+    surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
+
+    first = surfaces.surface(GATED, orchestrator, now, "a")
+
+    assert surfaces.surface(GATED, orchestrator, now, "a") is first
+    assert surfaces.surface(GATED, orchestrator, now, "b").cohort.experiment_arm_assignment == "b"
+
+
+@requirement("PF1-D-74", "PF1-NFR-4c")
+def test_new_flags_and_new_definitions_show_in_the_next_surface() -> None:
+    """A flag goes on, then a sub-agent is taken away; nothing remembered stands in the way."""
+    surfaces, on = CohortSurfaces(RULES), flags(FLAG, f"{FLAG}_cohort")
+    fewer = replace(a_catalogue(a_card("rewards")), agent_definition_version="definitions-2")
+
+    before = names(surfaces, GATED, flags())
+
+    assert before == ["ask_rewards"]
+    assert names(surfaces, GATED, on) == ["ask_shop", "ask_rewards"]
+    assert names(surfaces, fewer, on) == ["ask_rewards"]
+
+
+def test_many_experiment_arms_do_not_fill_the_memory() -> None:
+    """One more than is kept: what was remembered is dropped, the answers stay right."""
+    surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
+    first = surfaces.surface(GATED, orchestrator, now, "0")
+
+    for number in range(1, KEPT + 1):
+        surfaces.surface(GATED, orchestrator, now, str(number))
+
+    again = surfaces.surface(GATED, orchestrator, now, "0")
+    assert again is not first
+    assert again == first
