@@ -108,7 +108,7 @@ def _completed(facts: Facts, outcome: Outcome, events: list[ChildEvent], close_r
     spoken = {
         integration.child_id: integration.verdict.value
         for asked in facts.asked("end", opened.turn_id)
-        if asked.about is not None and asked.answer is not None
+        if asked.about is not None and (asked.refused is None or asked.refused.reason == "STORE_UNAVAILABLE")
         for integration in asked.about.integrations
     }
     closed = any(asked.detail == opened.call_id for asked in _closings(facts, opened.dispatch_id))

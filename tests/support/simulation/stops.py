@@ -23,7 +23,8 @@ def stops_of(facts: Facts, call: CallFacts) -> list[Stop]:
     for asked in facts.asked("cancel", dispatch.spec.dispatch_id):
         of_this_try = asked.asked_at >= dispatch.accepted_at - INSTANT  # an opening that failed may have been repeated
         if asked.detail == call.spec.call_id and asked.refused is None and of_this_try:
-            stops.append(Stop(asked.asked_at, "CALL_CANCELLED", bool(asked.answer)))
+            certain = bool(asked.answer) and not _may_mean_another_try(dispatch, asked.asked_at)
+            stops.append(Stop(asked.asked_at, "CALL_CANCELLED", certain))
     stops += _abandonments(dispatch)
     for asked in facts.asked("end", call.turn.turn_id):
         unknown = asked.refused is not None and asked.refused.reason == "UNKNOWN_CHILD"
@@ -54,9 +55,16 @@ def _abandonments(dispatch: DispatchFacts) -> list[Stop]:
             continue
         close = any(abs(began - end) <= INSTANT and left > end + INSTANT for began, left in others)
         if policy is OnDisconnect.CANCEL:
-            stops.append(Stop(end, "CALL_CANCELLED", certain=not close))
+            certain = not close and not _may_mean_another_try(dispatch, end)
+            stops.append(Stop(end, "CALL_CANCELLED", certain))
         elif dispatch.request.continue_for is not None:
             later = end + dispatch.request.continue_for.total_seconds()
             back = any(end - INSTANT <= began <= later + INSTANT for began, _ in others)
             stops.append(Stop(later, "CALL_CANCELLED", certain=not back))
     return stops
+
+
+def _may_mean_another_try(dispatch: DispatchFacts, at: float) -> bool:
+    """Say whether an opening that failed, and was repeated at the same instant, may be what was meant."""
+    tried = any(each.what == "dispatch" and each.refused is not None for each in dispatch.asked)
+    return tried and at <= dispatch.accepted_at + INSTANT
