@@ -11,6 +11,7 @@ from tests.support.builders import a_card
 from tests.support.fake_runner import waits_for
 from tests.support.harness import running_sidecar_for_tests
 from tests.support.records import kept
+from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
 
@@ -113,3 +114,18 @@ async def test_a_dropped_call_can_be_asked_again_in_the_next_response() -> None:
 
         assert [first.outcomes, second.outcomes] == [["SUCCEEDED", "DROPPED"], ["SUCCEEDED"]]
         assert second.of("call-1").emission_index == 2
+
+
+async def test_a_turn_may_begin_only_so_many_dispatches() -> None:
+    """Two are allowed: the third is refused and runs nothing, while repeating the second still attaches to it."""
+    async with running_sidecar_for_tests(max_dispatches=2) as sidecar:
+        bound = await sidecar.bind()
+        await sidecar.dispatch(bound, "ask_shop")
+        second = await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-2")
+
+        refused = await failure_of(sidecar.dispatch(bound, "ask_shop"))
+        again = await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-2")
+
+        assert (refused.reason, refused.metadata["limit"]) == ("TOO_MANY_DISPATCHES", "2")
+        assert again.result == second.result
+        assert len(sidecar.runner.started) == 2
