@@ -92,6 +92,8 @@ class CallTool:
             raise
         child.data.calls += 1
         began = self._clock.monotonic()
+        if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
+            return ToolResult(None)
         nonce = self._ids.new("nonce") if tool.echoes_nonce else None
         judgement = await self._ask(child, tool, arguments_json, nonce, time_left)
         self._account(child, tool, judgement, self._clock.monotonic() - began)
@@ -163,7 +165,7 @@ class CallTool:
             return
         self._recorder.data_call(child.slot, tool.id, judgement.reason, seconds)
         if judgement.security:
-            child.data.withheld_for_principal = True
+            child.data.barred.add(tool.id)
             self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
         if judgement.reason is WithholdReason.PRINCIPAL_MISMATCH:
             self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)

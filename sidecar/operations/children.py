@@ -9,23 +9,27 @@ from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.records import Record
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot, ToolId
 from sidecar.operations.requests import Integration
 
 
 @dataclass(slots=True)
 class DataUse:
-    """What a child's calls of data services came to."""
+    """What a child's calls of data services came to.
+
+    Attributes:
+        barred: tools whose service may have answered for somebody else; this child does not get to ask them again.
+    """
 
     calls: int = 0
     released: int = 0
-    withheld_for_principal: bool = False
+    barred: set[ToolId] = field(default_factory=set)
     budget_hit: bool = False
 
     @property
     def forces_degraded(self) -> bool:
         """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
-        return self.withheld_for_principal or (self.calls > 0 and self.released == 0)
+        return bool(self.barred) or (self.calls > 0 and self.released == 0)
 
 
 @dataclass(slots=True)

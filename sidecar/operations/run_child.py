@@ -121,7 +121,7 @@ class RunChild:
         """Say whether another attempt is due, after waiting for it. Source: TN-24, SX-28, PC2-FR-12e."""
         if not (isinstance(end, Broken) and end.transient) or child.attempts >= allowed or stop.settled:
             return False
-        if child.data.withheld_for_principal:
+        if child.data.barred:
             return False  # another attempt would ask the data service again
         now = self._out.clock.monotonic()
         if not self._budget.allow(now):

@@ -38,9 +38,7 @@ async def test_a_tool_call_is_one_request_and_one_whole_answer() -> None:
         assert len(chain.ccs.calls) == 1
         assert [type(each) for each in chain.received] == [ToolData]
     methods = tools_pb2.DESCRIPTOR.services_by_name["ToolGatewayService"].methods
-    assert [(each.name, each.client_streaming, each.server_streaming) for each in methods] == [
-        ("CallTool", False, False)
-    ]
+    assert not [each.name for each in methods if each.client_streaming or each.server_streaming]
 
 
 @requirement("PC2-FR-9b")
@@ -182,6 +180,22 @@ async def test_no_layer_asks_again_after_a_mismatch() -> None:
         chain.ccs.clear()
         outcome = (await chain.dispatch(await chain.bind(), "ask_rewards")).outcomes[0]
         assert outcome.attempts == 2, "without a mismatch this sub-agent is asked again"
+
+
+@requirement("PC2-FR-12e")
+async def test_a_sub_agent_cannot_ask_again_either() -> None:
+    """It calls the same tool twice, and the service would be right the second time: it is asked once only."""
+
+    async def insists(run: Run, chain: Chain) -> Answer:
+        chain.received += [await run.call_tool("points_balance", {}) for _ in range(2)]
+        return Answer("I could not see your points.")
+
+    async with running_chain() as chain:
+        chain.use("rewards", insists)
+        chain.ccs.fault(FaultKind.WRONG_PRINCIPAL, canary=CANARY, times=1)
+        await chain.dispatch(await chain.bind(), "ask_rewards")
+        assert chain.received == [DataUnavailable(), DataUnavailable()]
+        assert len(chain.ccs.calls) == 1
 
 
 @requirement("PC2-AC-7b", "PC2-D-32", "PC2-D-33")

@@ -49,7 +49,7 @@ def nobody_sees_somebody_elses_data(facts: Facts) -> Iterator[str]:
 
 def incidents_are_told(facts: Facts) -> Iterator[str]:
     """Every answer for somebody else is reported as a security incident, once."""
-    complete = [tool for tool in _tools(facts) if is_incident(tool) and _reached(tool.answer)]
+    complete = [tool for tool in _tools(facts) if tool.asked and is_incident(tool) and _reached(tool.answer)]
     told = len(facts.seen.recorder.of("security_incident"))
     late = sum(1 for tool in complete if tool.answer == "GRANT_SPENT")
     if not len(complete) - late <= told <= len(complete):

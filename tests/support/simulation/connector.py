@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 from sidecar.core.definitions.card import Card
@@ -20,9 +21,10 @@ REPLIES: Final = (*GOOD, *WRONG, *OTHER)
 class ScriptedConnector:
     """The connector of all tools, and the choice of it."""
 
-    def __init__(self, loop: VirtualLoop, counted: Counter[str]) -> None:
-        """Begin without calls."""
+    def __init__(self, loop: VirtualLoop, counted: Counter[str], asked: Callable[[int], None]) -> None:
+        """Begin without calls; `asked` is told the number of each tool call that gets here."""
         self._loop = loop
+        self._asked = asked
         self._counted = counted
         self.calls: list[EnricherCall] = []
 
@@ -35,6 +37,7 @@ class ScriptedConnector:
         self.calls.append(call)
         wanted: dict[str, Any] = json.loads(call.arguments_json)
         reply = str(wanted["reply"])
+        self._asked(int(wanted["number"]))
         self._counted[f"data: {reply}"] += 1
         await asyncio.sleep(float(wanted["takes"]))
         if reply == "raises":

@@ -1,7 +1,7 @@
 """What a sub-agent must have been answered by the gateway, and what that means for its outcome."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.support.simulation.cards import DATA_TOOLS
 from tests.support.simulation.connector import GOOD, WRONG, good_note
@@ -18,7 +18,9 @@ class DataFacts:
     calls: int = 0
     released: int = 0
     incident: bool = False
+    barred: list[str] = field(default_factory=list)
     out_of_budget: bool = False
+    perhaps_barred: list[str] = field(default_factory=list)
 
     @property
     def degrades(self) -> bool:
@@ -56,10 +58,17 @@ def _expected(call: CallFacts, run: RunSeen, tool: ToolSeen, facts: DataFacts, b
         facts.out_of_budget = True
         return ("TOOL_BUDGET_EXHAUSTED", "GRANT_SPENT")
     facts.calls += 1
+    barred, perhaps = tool.tool_id in facts.barred, tool.tool_id in facts.perhaps_barred
+    if barred or (perhaps and not tool.asked):  # its service answered for somebody else before
+        told = ("unavailable", "GRANT_SPENT") if tool.began_at >= run.over_at - INSTANT else ("unavailable",)
+        return told if not tool.asked else ("not to be asked again",)
     ended = tool.began_at + tool.takes
     if tool.ended_at is None:
         return ("",)
     facts.incident |= is_incident(tool) and (call.decided_at is None or ended <= call.decided_at + INSTANT)
+    if is_incident(tool):
+        # Told "unavailable", it was judged; refused for its grant, it may have been, after its attempt was over.
+        (facts.barred if tool.answer == "unavailable" else facts.perhaps_barred).append(tool.tool_id)
     if ended > run.over_at + INSTANT:
         return ("GRANT_SPENT",)
     good = is_good(tool)

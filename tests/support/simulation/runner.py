@@ -31,7 +31,10 @@ CallTool = Callable[[str, str, str], Awaitable[Any]]
 
 @dataclass(slots=True)
 class ToolSeen:
-    """One tool call as the sub-agent saw it; `answer` is a payload, "unavailable", or the reason of a refusal."""
+    """One tool call as the sub-agent saw it; `answer` is a payload, "unavailable", or the reason of a refusal.
+
+    `asked`: the data service was asked.
+    """
 
     tool_id: str
     reply: str
@@ -39,6 +42,7 @@ class ToolSeen:
     takes: float
     ended_at: float | None = None
     answer: str = ""
+    asked: bool = False
 
 
 @dataclass(slots=True)
@@ -87,6 +91,11 @@ class ScriptedRunner:
         self._counted = counted
         self.call_tool: CallTool | None = None
         self.runs: list[RunSeen] = []
+        self._tools: list[ToolSeen] = []
+
+    def asked(self, number: int) -> None:
+        """Take note that the data service was asked for a tool call."""
+        self._tools[number].asked = True
 
     def runner_for(self, card: Card) -> "ScriptedRunner":
         """Return itself."""
@@ -144,8 +153,9 @@ class ScriptedRunner:
         tool_id, _, reply = step.text.removesuffix(STUBBORN).partition(" ")
         seen = ToolSeen(tool_id, reply, self._loop.time(), step.amount)
         run.tools.append(seen)
+        self._tools.append(seen)
         assert self.call_tool is not None
-        arguments = json.dumps({"reply": reply, "takes": step.amount})
+        arguments = json.dumps({"reply": reply, "takes": step.amount, "number": len(self._tools) - 1})
         try:
             calling = self.call_tool(run.request.grant, tool_id, arguments)
             result = await (self._stubbornly(run, calling) if step.text.endswith(STUBBORN) else calling)

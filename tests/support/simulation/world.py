@@ -8,6 +8,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.collecting import ResultLimits
@@ -113,7 +114,7 @@ class World:
             store=store,
             recorder=KeepingRecorder(loop),
             runner=runner,
-            connector=ScriptedConnector(loop, counted),
+            connector=ScriptedConnector(loop, counted, runner.asked),
             spawner=WatchedSpawner(loop),
             left_over=[],
             grants_alive=0,
@@ -145,6 +146,7 @@ class World:
             flags=flags,
             runners=seen.runner,
             connectors=seen.connector,
+            memory=InProcessMemory(),
         )
         return assemble(rules_of(self._schedule.tuning), KEYS, ports)
 
