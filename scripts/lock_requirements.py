@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
-OURS: Final = ("dispatch-sidecar", "subagents-proto", "subagents-client", "sidecar-conformance")
+OURS: Final = (
+    "dispatch-sidecar",
+    "subagents-proto",
+    "subagents-client",
+    "sidecar-conformance",
+    "sidecar-runner-langchain",
+)
 """Our own packages: installed from the tree, so not in a lock."""
 LOCKS: Final[dict[str, Sequence[str]]] = {
     "demo": ("pyproject.toml", "proto/python/pyproject.toml", "clients/python/pyproject.toml"),
@@ -21,6 +27,7 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "proto/python/pyproject.toml",
         "clients/python/pyproject.toml",
         "plugins/conformance/pyproject.toml",
+        "plugins/runner_langchain/pyproject.toml",
     ),
 }
 HEADER: Final = "# Made by `make lock` from the pyproject files; do not edit. Versions and hashes only, no addresses.\n"

@@ -2,7 +2,17 @@
 
 import pytest
 
-PLUGIN = ("-p", "tests.support.async_tests", "-p", "no:cacheprovider", "--strict-markers", "-W", "error")
+PLUGIN = (
+    "-p",
+    "tests.support.async_tests",
+    "-p",
+    "no:asyncio",
+    "-p",
+    "no:cacheprovider",
+    "--strict-markers",
+    "-W",
+    "error",
+)
 
 
 def outcomes(pytester: pytest.Pytester, content: str) -> pytest.RunResult:

@@ -27,7 +27,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *, forbidden
     else:
         monkeypatch.delenv(SKIPS_FAIL, raising=False)
     pytester.makepyfile(CONTENT)
-    return pytester.runpytest_inprocess("-p", "tests.support.named_skips", "-p", "no:cacheprovider")
+    return pytester.runpytest_inprocess("-p", "tests.support.named_skips", "-p", "no:asyncio", "-p", "no:cacheprovider")
 
 
 def test_a_missing_tool_is_named_at_the_end(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +58,6 @@ def test_a_skipped_module_fails_where_skips_are_forbidden(
     """A skip while collecting counts too."""
     monkeypatch.setenv(SKIPS_FAIL, "1")
     pytester.makepyfile("import pytest\npytest.importorskip('no_such_module')")
-    result = pytester.runpytest_inprocess("-p", "tests.support.named_skips", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess("-p", "tests.support.named_skips", "-p", "no:asyncio", "-p", "no:cacheprovider")
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*forbids it: could not import 'no_such_module'*"])

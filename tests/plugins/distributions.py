@@ -4,7 +4,11 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
+from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
+
+from sidecar.policy.hookspecs import ENTRY_POINT_GROUP
 
 GOOD = """
 from sidecar.policy.hookspecs import hookimpl
@@ -44,15 +48,38 @@ class SitePackages:
 
 @contextmanager
 def site_packages(root: Path) -> Iterator[SitePackages]:
-    """Put a new folder of distributions on the import path, and forget all that was imported from it."""
+    """Put a new folder of distributions on the import path, and forget all that was imported from it.
+
+    Meanwhile no other installed plugin is listed, such as those of this repository.
+    """
     before = set(sys.modules)
     sys.path.insert(0, str(root))
+    place, finder = sys.meta_path.index(PathFinder), _finder_of_plugins_in(root)
+    sys.meta_path[place] = finder
     try:
         yield SitePackages(root)
     finally:
         sys.path.remove(str(root))
+        sys.meta_path[sys.meta_path.index(finder)] = PathFinder
         for name in sorted(set(sys.modules) - before):
             file = getattr(sys.modules[name], "__file__", None)
             if file is not None and Path(file).is_relative_to(root):
                 del sys.modules[name]
         importlib.invalidate_caches()
+
+
+def _finder_of_plugins_in(root: Path) -> type[PathFinder]:
+    """Return a finder like Python's own, except that it does not see plugins installed elsewhere."""
+
+    class Finder(PathFinder):
+        @classmethod
+        def find_distributions(
+            cls,
+            context: DistributionFinder.Context = DistributionFinder.Context(),  # noqa: B008 - as in the base class
+        ) -> Iterator[Distribution]:
+            for found in PathFinder.find_distributions(context):
+                is_plugin = any(entry.group == ENTRY_POINT_GROUP for entry in found.entry_points)
+                if not is_plugin or Path(str(found.locate_file(""))).is_relative_to(root):
+                    yield found
+
+    return Finder

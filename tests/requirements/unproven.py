@@ -65,8 +65,8 @@ UNPROVEN: Final = reasons(
             (
                 "PC1-FR: 3d 5b 5c 7a 7b 8a 8b 8c 9b 10a 10e 10f 10g 11a 11b 11c",
                 "PC1-NFR: 4a 5 7a 7b 7c 7d",
-                "PC1-AC: 2 3",
-                "PC1-D: 2 3 13 14 26 27 29 31 32 38 41 42 43 44 45 51",
+                "PC1-AC: 3",
+                "PC1-D: 2 13 26 27 29 31 32 38 41 42 43 44 45 51",
                 "PC1-T: 6..10 16 18 20 21",
                 "PC1-OBS: 2 6",
                 "PC2-FR: 3 4a 4c 7b 8b 8c 14a 14b 15f",

@@ -1,7 +1,8 @@
 """What an operator names as `module:factory`, for hosts and for the sidecar's settings alike."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import Any
 
 from langgraph.pregel import Pregel
@@ -31,10 +32,10 @@ def runtime_from(
     """
     merged_graphs: dict[str, Pregel[Any, Any, Any, Any]] = {}
     for name in graphs:
-        merged_graphs |= _mapping(name, Pregel)
+        merged_graphs |= _mapping(name, "graphs", lambda made: isinstance(made, Pregel))
     local: dict[str, LocalTool] = {}
     for name in tools:
-        local |= _mapping(name, object)
+        local |= _mapping(name, "async functions", iscoroutinefunction)
     maker = model_of if models is None else made_by(models)
     if not callable(maker):
         raise ValueError(f"{models} does not return a function that makes models")
@@ -57,8 +58,8 @@ def made_by(name: str) -> Any:
     return found()
 
 
-def _mapping(name: str, kind: type) -> dict[str, Any]:
+def _mapping(name: str, what: str, is_one: Callable[[Any], bool]) -> dict[str, Any]:
     made = made_by(name)
-    if not isinstance(made, Mapping) or not all(isinstance(each, kind) for each in made.values()):
-        raise ValueError(f"{name} does not return {kind.__name__} objects by name")
+    if not isinstance(made, Mapping) or not all(is_one(each) for each in made.values()):
+        raise ValueError(f"{name} does not return {what} by name")
     return dict(made)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import httpx
+from langchain_core.exceptions import ModelError
 
 from subagents_client.runner import TransientFailure
 
@@ -33,10 +33,12 @@ def failure_of(error: Exception) -> Exception:
 
 def _is_passing(error: BaseException) -> bool:
     for each in _causes(error):
+        if isinstance(each, ModelError):
+            return each.is_retryable
         status = getattr(each, "status_code", None)
         if isinstance(status, int):
             return status in PASSING or status >= 500  # noqa: PLR2004 - the statuses of a server that failed
-        if isinstance(each, httpx.TransportError | ConnectionError | TimeoutError):
+        if isinstance(each, ConnectionError | TimeoutError):
             return True
     return False
 
