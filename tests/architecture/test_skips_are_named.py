@@ -58,6 +58,8 @@ def test_a_skipped_module_fails_where_skips_are_forbidden(
     """A skip while collecting counts too."""
     monkeypatch.setenv(SKIPS_FAIL, "1")
     pytester.makepyfile("import pytest\npytest.importorskip('no_such_module')")
-    result = pytester.runpytest_inprocess("-p", "tests.support.named_skips", "-p", "no:asyncio", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(
+        "-p", "tests.support.named_skips", "-p", "no:asyncio", "-p", "no:cacheprovider"
+    )
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*forbids it: could not import 'no_such_module'*"])
