@@ -1,0 +1,50 @@
+"""The dispatch sidecar under LangChain: a surface as tools, and a reference orchestrator on `create_agent`.
+
+`tools_of` for an agent of your own, `SidecarMiddleware` for a `create_agent` of your own, `Orchestrator` for the whole.
+"""
+
+from subagents_langchain.acknowledging import ENGLISH, Lack, Missing, Phrases, instruction, lacks_in, unsaid
+from subagents_langchain.costs import Costs, ExtraCall, Price, Purpose
+from subagents_langchain.history import (
+    InvalidHistory,
+    broken_rules,
+    narration_of_earlier_turns,
+    validate_history,
+    with_open_calls_answered,
+)
+from subagents_langchain.middleware import SidecarMiddleware
+from subagents_langchain.orchestrator import Answer, Orchestrator
+from subagents_langchain.rules import OrchestratorRules
+from subagents_langchain.tools import AskSubAgent, tools_of
+from subagents_langchain.turn import AnswerAmended, Preamble, StatusLine, TurnEvent, TurnInHand, turn_in_hand
+
+__all__ = [
+    "ENGLISH",
+    "Answer",
+    "AnswerAmended",
+    "AskSubAgent",
+    "Costs",
+    "ExtraCall",
+    "InvalidHistory",
+    "Lack",
+    "Missing",
+    "Orchestrator",
+    "OrchestratorRules",
+    "Phrases",
+    "Preamble",
+    "Price",
+    "Purpose",
+    "SidecarMiddleware",
+    "StatusLine",
+    "TurnEvent",
+    "TurnInHand",
+    "broken_rules",
+    "instruction",
+    "lacks_in",
+    "narration_of_earlier_turns",
+    "tools_of",
+    "turn_in_hand",
+    "unsaid",
+    "validate_history",
+    "with_open_calls_answered",
+]

@@ -1,0 +1,129 @@
+"""The reference orchestrator: LangChain's `create_agent` with the sidecar under it."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from subagents_client import Component, DispatchResult, SidecarClient, SubagentsError, TurnEnd, TurnRequest
+from subagents_langchain.costs import ExtraCall
+from subagents_langchain.middleware import SidecarMiddleware
+from subagents_langchain.rules import OrchestratorRules
+from subagents_langchain.turn import TurnEvent, TurnInHand, turn_in_hand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one turn came to.
+
+    Attributes:
+        text: what the user reads; composed by the orchestrator's model.
+        messages: the whole history, valid for any provider.
+        results: one for each dispatch, in order; empty if no sub-agent was asked.
+        extra_calls: calls of models beside the routing call, with their cost.
+        end: how the turn ended; None if the sidecar could not be told.
+        unbound_because: why no sub-agent could be asked; None if they could.
+    """
+
+    text: str
+    messages: Sequence[AnyMessage]
+    results: Sequence[DispatchResult]
+    extra_calls: Sequence[ExtraCall]
+    end: TurnEnd | None
+    unbound_because: SubagentsError | None
+
+    @property
+    def components(self) -> Sequence[Component]:
+        """What sub-agents rendered, in emission order, for the client to show beside the text."""
+        return [part for result in self.results for outcome in result.outcomes for part in outcome.components]
+
+
+def _nobody(event: TurnEvent) -> None:
+    """Tell nobody."""
+
+
+class Orchestrator:
+    """Answers users with the sub-agents behind one sidecar. Serves any number of turns at a time.
+
+    Args:
+        client: the sidecar beside this process.
+        model: routes and composes; must be able to call several tools in one response.
+        summary_model: writes `prior_context` on an intent switch; a cheaper one will do; None: the same model.
+        tools: the orchestrator's own tools; the model sees those that the surface names.
+        rules: timeouts, words, prices.
+        middleware: more of LangChain's, e.g. limits; runs inside of the sidecar's.
+        checkpointer: keeps the history by `thread_id`; without one `answer` is given the whole history each time.
+
+    Attributes:
+        graph: the compiled graph, for other ways to stream; run it within `turn`.
+    """
+
+    def __init__(
+        self,
+        client: SidecarClient,
+        model: BaseChatModel,
+        *,
+        summary_model: BaseChatModel | None = None,
+        tools: Sequence[BaseTool] = (),
+        rules: OrchestratorRules | None = None,
+        middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+        checkpointer: BaseCheckpointSaver[Any] | None = None,
+    ) -> None:
+        self._rules = rules or OrchestratorRules()
+        sidecar = SidecarMiddleware(client, summary_model or model, tools, self._rules)
+        self.graph = create_agent(
+            model, middleware=[sidecar, *middleware], context_schema=TurnInHand, checkpointer=checkpointer
+        )
+
+    def turn(self, request: TurnRequest) -> AbstractAsyncContextManager[TurnInHand]:
+        """Give the context for one run of `graph`; the turn is ended when the block is left, however that happens."""
+        return turn_in_hand(request, self._rules)
+
+    async def answer(
+        self,
+        request: TurnRequest,
+        messages: Sequence[AnyMessage],
+        *,
+        listener: Callable[[TurnEvent], None] = _nobody,
+        config: RunnableConfig | None = None,
+    ) -> Answer:
+        """Carry out one turn.
+
+        Args:
+            request: whose turn, of which episode. A `turn_id` is made if it has none.
+            messages: the history up to the user's message; with a checkpointer only what is new.
+            listener: told of preamble and progress while it happens; slow listening slows the turn.
+            config: LangChain's, e.g. `{"configurable": {"thread_id": ...}}` with a checkpointer.
+
+        Raises:
+            SubagentsError: the turn could not be bound for a reason that the caller has to mend.
+            Exception: whatever the model's provider raises. The turn is ended then too.
+        """
+        settings: RunnableConfig = {"recursion_limit": self._rules.most_steps, **(config or {})}
+        state: dict[str, Any] = {}
+        async with self.turn(request) as hand:
+            run = self.graph.astream(
+                {"messages": list(messages)}, settings, context=hand, stream_mode=["custom", "values"]
+            )
+            async with aclosing(cast("AsyncGenerator[tuple[str, Any], None]", run)) as items:
+                async for mode, item in items:
+                    if mode == "custom":
+                        listener(item)
+                    else:
+                        state = item
+        return Answer(
+            text=hand.answer,
+            messages=state["messages"],
+            results=tuple(hand.results),
+            extra_calls=tuple(hand.costs.calls),
+            end=hand.end,
+            unbound_because=hand.unbound_because,
+        )

@@ -1,0 +1,67 @@
+"""What sub-agents that were not asked in the turn before need to know of the conversation."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+
+from subagents_client import Surface, ToolCall
+from subagents_langchain.costs import Costs, Purpose
+from subagents_langchain.history import narration_of_earlier_turns, start_of_turn
+from subagents_langchain.turn import trimmed
+
+LONGEST: Final = 16 * 1024
+INSTRUCTION: Final = (
+    "Do not answer the user yet. For this message you ask assistants that were not asked last: {names}. Following your"
+    " instructions, write the prior_context for them and nothing else. Message of the user:\n{said}"
+)
+LOG: Final = logging.getLogger(__name__)
+
+
+def newly_asked(surface: Surface, calls: Sequence[ToolCall]) -> Sequence[str]:
+    """Return the called sub-agents that the episode's last dispatching turn did not call; empty: no intent switch.
+
+    Source: PC1-FR-8a, TN-12.
+    """
+    previous = surface.previous_sub_agents
+    if not previous.known or not previous.sub_agent_ids:
+        return []
+    asked = [tool.sub_agent_id for call in calls if (tool := surface.tool(call.tool_name))]
+    return [one for one in dict.fromkeys(asked) if one not in previous.sub_agent_ids]
+
+
+async def write_prior_context(
+    model: BaseChatModel,
+    surface: Surface,
+    messages: Sequence[AnyMessage],
+    names: Sequence[str],
+    costs: Costs,
+    timeout: timedelta,
+) -> str:
+    """Return a summary of the earlier turns, or nothing if there are none or the model fails; then the turn goes on.
+
+    The model is given the orchestrator's prompt, whose block says how a `prior_context` is to be, and the narration.
+    Its tokens are kept out of LangGraph's message stream.
+
+    Source: PC1-FR-8b, PC1-FR-8c, PC1-NFR-7c.
+    """
+    start = start_of_turn(messages)
+    earlier = narration_of_earlier_turns(messages)[: -len(messages[start:])]
+    if not earlier:
+        return ""
+    said = str(messages[start].text)
+    asking = HumanMessage(INSTRUCTION.format(names=", ".join(names), said=said))
+    try:
+        async with asyncio.timeout(timeout.total_seconds()):
+            reply = await model.ainvoke(
+                [SystemMessage(surface.prompt.text), *earlier, asking], config={"tags": ["nostream"]}
+            )
+    except Exception as error:  # noqa: BLE001  a provider raises what it likes; sub-agents can do without the summary
+        LOG.warning("no prior_context: the model that writes it failed with %s", type(error).__name__)
+        return ""
+    costs.add(Purpose.PRIOR_CONTEXT, reply)
+    return trimmed(str(reply.text).strip(), LONGEST)

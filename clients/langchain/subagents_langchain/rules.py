@@ -1,0 +1,55 @@
+"""What an operator of an orchestrator may choose."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Final
+
+from subagents_client import StatusRenderer
+from subagents_langchain.acknowledging import ENGLISH, Phrases
+from subagents_langchain.costs import ExtraCall, Price
+
+UNBOUND_PROMPT: Final = (
+    "You are an assistant. What you usually look things up with cannot be reached right now. If the user asks for"
+    " something that has to be looked up, say in one sentence that you cannot help with it at the moment; make nothing"
+    " up."
+)
+
+
+def _nobody(call: ExtraCall) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorRules:
+    """How the orchestrator works; the defaults suit English.
+
+    Attributes:
+        dispatch_timeout: until the outcomes of one dispatch must be there; None: the SDK's own.
+        summary_timeout: longest time for `prior_context`; without it in time the dispatch goes out with none.
+        status: words for progress.
+        phrases: by locale (`de`, `de-AT`): preamble and acknowledgements; English where there are none.
+        prices: by model, for the cost of extra calls.
+        on_extra_call: told of every extra call of a model.
+        unbound_prompt: the system prompt of a turn that could not be bound.
+        most_steps: of the agent's graph in one turn; a model that calls without end ends with an error after them.
+    """
+
+    dispatch_timeout: timedelta | None = None
+    summary_timeout: timedelta = timedelta(seconds=10)
+    status: StatusRenderer = field(default_factory=StatusRenderer)
+    phrases: Mapping[str, Phrases] = field(default_factory=lambda: MappingProxyType({}))
+    prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
+    on_extra_call: Callable[[ExtraCall], None] = _nobody
+    unbound_prompt: str = UNBOUND_PROMPT
+    most_steps: int = 60
+
+    def phrases_for(self, locale: str | None) -> Phrases:
+        """Return the phrases of a locale, of its language, or the English ones."""
+        parts = (locale or "").replace("_", "-").lower().split("-")
+        known = {name.replace("_", "-").lower(): words for name, words in self.phrases.items()}
+        for length in range(len(parts), 0, -1):
+            if found := known.get("-".join(parts[:length])):
+                return found
+        return known.get("en", ENGLISH)

@@ -1,0 +1,1 @@
+"""A scripted chat model, and conversations with it over real sockets."""
