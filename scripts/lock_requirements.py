@@ -16,6 +16,7 @@ OURS: Final = (
     "dispatch-sidecar",
     "subagents-proto",
     "subagents-client",
+    "subagents-loadgen",
     "sidecar-conformance",
     "sidecar-runner-langchain",
 )
@@ -26,6 +27,7 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "pyproject.toml",
         "proto/python/pyproject.toml",
         "clients/python/pyproject.toml",
+        "clients/loadgen/pyproject.toml",
         "plugins/conformance/pyproject.toml",
         "plugins/runner_langchain/pyproject.toml",
     ),

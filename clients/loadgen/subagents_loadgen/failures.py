@@ -1,0 +1,34 @@
+"""Failed RPCs in two words: the status, and the reason that `ErrorInfo` gives."""
+
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+from grpc.aio import AioRpcError
+
+DETAILS_KEY = "grpc-status-details-bin"
+UNEXPLAINED = "-"
+"""Stands for the reason where the server itself did not answer, or does not explain itself."""
+
+
+def status_and_reason(error: AioRpcError) -> str:
+    """Return e.g. `RESOURCE_EXHAUSTED ADMISSION_REFUSED`, or `UNAVAILABLE -` when nobody explained it."""
+    return f"{error.code().name} {reason_of(error)}"
+
+
+def reason_of(error: AioRpcError) -> str:
+    """Return the reason, e.g. `ADMISSION_REFUSED`; `-` without one."""
+    for key, value in error.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            return _reason_in(value)
+    return UNEXPLAINED
+
+
+def _reason_in(details: bytes) -> str:
+    info = ErrorInfo()
+    try:
+        for packed in Status.FromString(details).details:
+            if packed.Unpack(info):
+                return info.reason or UNEXPLAINED
+    except DecodeError:
+        pass
+    return UNEXPLAINED

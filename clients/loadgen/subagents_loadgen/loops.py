@@ -1,0 +1,166 @@
+"""When operations begin: at times fixed in advance (open loop), or when another one has ended (closed loop).
+
+In an open loop, latency counts from the time at which an operation was *due*. A server that stalls for a second is
+thereby charged with everything that fell due in that second, as its users would; a generator that waits for answers
+before it sends more would measure one slow operation and leave the others out (coordinated omission).
+
+The clock is the event loop's: `time()` of the standard loop counts nanoseconds, and a test may bring a loop of its own.
+"""
+
+import asyncio
+from asyncio import Event, Semaphore, TaskGroup
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+from subagents_loadgen.operation import Finished
+from subagents_loadgen.plan import Arrivals, Load
+
+Operation = Callable[[int], Awaitable[Finished]]
+"""Carries out operation number n. Does not raise for what a server does wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One operation that has ended. Times are of the loop's clock, in seconds.
+
+    Attributes:
+        intended: when it was due.
+        sent: when it began.
+        measured: False during the warm-up.
+    """
+
+    intended: float
+    sent: float
+    ended: float
+    measured: bool
+    finished: Finished
+
+
+Note = Callable[[Sample], None]
+
+
+@dataclass(slots=True)
+class Progress:
+    """How a run is getting on.
+
+    Attributes:
+        began, ends: of the measured part, by the loop's clock.
+        running: operations in flight.
+        most_running: the most there were at a time.
+        unsent: operations that were due, but for which there was no place until the grace was over.
+    """
+
+    began: float = 0.0
+    ends: float = 0.0
+    running: int = 0
+    most_running: int = 0
+    unsent: int = 0
+
+
+def arrival_times(load: Load, seed: int) -> Iterator[float]:
+    """Yield when operations are due, in seconds from the start, without end and independent of any answer."""
+    if load.rate is None:
+        raise ValueError("a closed loop has no arrival times")
+    chance = Random(f"arrivals:{seed}")  # noqa: S311  spreads load, guards nothing
+    number, at = 0, 0.0
+    while True:
+        yield at
+        number += 1
+        at = number / load.rate if load.arrivals is Arrivals.EVEN else at + chance.expovariate(load.rate)
+
+
+async def run_load(load: Load, seed: int, operation: Operation, note: Note, stop: Event) -> Progress:
+    """Carry out a load and wait for the last operation to end.
+
+    Args:
+        load: how much.
+        seed: of the arrival times.
+        operation: is called with 0, 1, 2, ...
+        note: is told of each that has ended.
+        stop: once set, nothing more begins.
+    """
+    runner = _Run(load, operation, note, stop)
+    await (runner.closed() if load.rate is None else runner.open(arrival_times(load, seed)))
+    return runner.progress
+
+
+class _Run:
+    def __init__(self, load: Load, operation: Operation, note: Note, stop: Event) -> None:
+        self._load = load
+        self._operation = operation
+        self._note = note
+        self._stop = stop
+        self._clock = asyncio.get_running_loop().time
+        self._start = self._clock()
+        self._number = 0
+        self._measured = 0
+        began = self._start + load.warm_up
+        self.progress = Progress(began, began + load.seconds)
+
+    async def closed(self) -> None:
+        async with TaskGroup() as workers:
+            for _ in range(self._load.in_flight):
+                workers.create_task(self._one_after_the_other())
+
+    async def _one_after_the_other(self) -> None:
+        while not self._stop.is_set() and self._is_due(now := self._clock()):
+            await self._carry_out(self._next(now), now)
+
+    async def open(self, arrivals: Iterator[float]) -> None:
+        places = Semaphore(self._load.in_flight)
+        async with TaskGroup() as running:
+            for offset in arrivals:
+                intended = self._start + offset
+                if not self._is_due(intended) or await self._stopped_before(intended):
+                    return
+                number = self._next(intended)
+                if await self._got_place(places):
+                    running.create_task(self._carry_out(number, intended)).add_done_callback(lambda _: places.release())
+                else:
+                    self.progress.unsent += 1
+
+    def _is_due(self, at: float) -> bool:
+        enough = self._load.requests is not None and self._measured >= self._load.requests
+        return at < self.progress.ends and not enough
+
+    def _next(self, intended: float) -> int:
+        self._number += 1
+        self._measured += self._is_measured(intended)
+        return self._number - 1
+
+    def _is_measured(self, intended: float) -> bool:
+        return intended >= self.progress.began
+
+    async def _stopped_before(self, at: float) -> bool:
+        """Wait until then; return at once, with True, when the run is to stop."""
+        if at > self._clock():
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(at):
+                    await self._stop.wait()
+        return self._stop.is_set()
+
+    async def _got_place(self, places: Semaphore) -> bool:
+        """Wait for a place, at most until the grace is over."""
+        latest = self.progress.ends + self._load.grace
+        if self._clock() >= latest:
+            return False
+        if not places.locked():
+            return await places.acquire()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(latest):
+                return await places.acquire()
+        return False
+
+    async def _carry_out(self, number: int, intended: float) -> None:
+        progress = self.progress
+        progress.running += 1
+        progress.most_running = max(progress.most_running, progress.running)
+        sent = self._clock()
+        try:
+            finished = await self._operation(number)
+        finally:
+            progress.running -= 1
+        ended = finished.ended if finished.ended is not None else self._clock()
+        self._note(Sample(intended, sent, ended, self._is_measured(intended), finished))
