@@ -52,7 +52,7 @@ async def test_an_open_loop_of_bindings_ends_what_it_binds() -> None:
 
 
 async def test_streams_that_are_left_are_resumed_without_loss() -> None:
-    """Every one; the sub-agent answers only once the stream was left."""
+    """Every one, whether or not it was over already."""
     async with a_sidecar() as sidecar:
         report = await loaded(sidecar, "--in-flight 2 --requests 6 --fan-out 2 --resume 100%")
     assert dict(report.tally.violations) == {}

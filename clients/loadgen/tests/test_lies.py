@@ -57,6 +57,15 @@ async def test_a_lie_during_the_warm_up_counts_too() -> None:
     assert "nothing was measured: the warm-up took up everything" in report.warnings()
 
 
+async def test_a_stream_that_is_to_be_resumed_is_left_first() -> None:
+    """The server sends the outcomes to nobody but the one who resumes, and only if the dispatch was to go on."""
+    servicer = LyingServer()
+    report = await report_of(servicer, "--resume", "100%")
+    assert (dict(report.tally.violations), dict(report.tally.errors)) == ({}, {})
+    assert report.tally.outcomes == {"SUCCEEDED": 10}
+    assert len(servicer.left) == report.tally.steps["resume"].count == 5
+
+
 async def test_channels_are_connections_of_their_own() -> None:
     """Three, each used; what the operations consist of follows the seed."""
     first, second, other = LyingServer(), LyingServer(), LyingServer()

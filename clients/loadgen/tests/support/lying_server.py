@@ -1,5 +1,6 @@
 """A server that keeps the contract but for one lie."""
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
         surface: what every turn is bound to.
         peers: the connections that turns came over.
         principals: of the turns, in order.
+        left: dispatches that go on when their client leaves, and were left.
     """
 
     def __init__(self, lie: Lie = lambda outcomes: None) -> None:
@@ -31,6 +33,8 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
         self.surface = a_bound_turn()
         self.peers: set[str] = set()
         self.principals: list[str] = []
+        self.left: set[str] = set()
+        self._running: dict[str, pb.DispatchRequest] = {}
         self._outcomes: dict[str, list[outcome_pb2.CallOutcome]] = {}
 
     async def BindTurn(self, request: pb.BindTurnRequest, context: Any) -> pb.BindTurnResponse:  # noqa: N802  proto's
@@ -45,10 +49,25 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
     async def Dispatch(  # noqa: N802  named by the proto
         self, request: pb.DispatchRequest, context: Any
     ) -> AsyncIterator[pb.DispatchResponse]:
-        """Stream two frames."""
+        """Stream two frames; where the client said that it may leave, only the first, until it does."""
         ids = [one.call_id for one in request.calls]
         yield pb.DispatchResponse(frame=a_frame(snapshot=ids, dispatch_id=request.dispatch_id))
+        if request.on_disconnect == pb.ON_DISCONNECT_CONTINUE:
+            self._running[request.dispatch_id] = request
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.left.add(request.dispatch_id)
         yield pb.DispatchResponse(frame=a_frame(outcomes=self._answered(request)))
+
+    async def ResumeDispatch(  # noqa: N802  named by the proto
+        self, request: pb.ResumeDispatchRequest, context: Any
+    ) -> AsyncIterator[pb.ResumeDispatchResponse]:
+        """Stream the rest of a dispatch that was left."""
+        dispatch = self._running[request.dispatch_id]
+        ids = [one.call_id for one in dispatch.calls]
+        yield pb.ResumeDispatchResponse(frame=a_frame(snapshot=ids, dispatch_id=request.dispatch_id))
+        yield pb.ResumeDispatchResponse(frame=a_frame(outcomes=self._answered(dispatch)))
 
     async def DispatchUnary(  # noqa: N802  named by the proto
         self, request: pb.DispatchUnaryRequest, context: Any
