@@ -10,6 +10,7 @@ from subagents_client import CallOutcome, Outcome, ToolCall
 
 PREFIX: Final = "ask_"
 INTENTS: Final = "intent_count"
+UNREADABLE: Final = "The arguments of this call are not valid JSON."
 
 
 def is_sub_agent_call(name: str | None) -> bool:
@@ -27,15 +28,15 @@ def sub_agent_calls(message: AIMessage) -> Sequence[ToolCall]:
         for call in message.tool_calls
         if is_sub_agent_call(call["name"])
     ]
-    return [*calls, *(ToolCall(one.call_id, one.tool_name, one.arguments_json) for one in unreadable_calls(message))]
+    return [*calls, *(one for one in unreadable_calls(message) if is_sub_agent_call(one.tool_name))]
 
 
 def unreadable_calls(message: AIMessage) -> Sequence[ToolCall]:
-    """Return the sub-agent calls whose arguments LangChain could not read as JSON."""
+    """Return the calls whose arguments LangChain could not read as JSON, and which it therefore does not run."""
     return [
         ToolCall(str(call["id"]), str(call["name"]), str(call["args"] or ""))
         for call in message.invalid_tool_calls
-        if call["id"] and is_sub_agent_call(call["name"])
+        if call["id"]
     ]
 
 
@@ -50,3 +51,10 @@ def answer_to(call_id: str, name: str, outcome: CallOutcome | None) -> ToolMessa
     known = outcome or CallOutcome(call_id=call_id, tool_name=name, sub_agent_id="", outcome=Outcome.FAILED)
     status = "success" if known.answered else "error"
     return ToolMessage(known.tool_message(), name=name, tool_call_id=call_id, artifact=known, status=status)
+
+
+def answer_to_unreadable(call: ToolCall, outcome: CallOutcome | None) -> ToolMessage:
+    """Return the answer to a call that LangChain does not run; one of the orchestrator's own tools is told why."""
+    if is_sub_agent_call(call.tool_name):
+        return answer_to(call.call_id, call.tool_name, outcome)
+    return ToolMessage(UNREADABLE, name=call.tool_name, tool_call_id=call.call_id, status="error")

@@ -34,13 +34,14 @@ from subagents_errors import DependencyAway, OutOfTime, Overloaded
 from subagents_langchain.acknowledging import instruction, lacks_in, unsaid
 from subagents_langchain.calls import (
     answer_to,
+    answer_to_unreadable,
     declared_intents,
     is_sub_agent_call,
     sub_agent_calls,
     unreadable_calls,
 )
 from subagents_langchain.costs import Purpose
-from subagents_langchain.history import narration_of_earlier_turns, start_of_turn, with_open_calls_answered
+from subagents_langchain.history import calls_of, narration_of_earlier_turns, start_of_turn, with_open_calls_answered
 from subagents_langchain.prior_context import newly_asked, write_prior_context
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.tools import tools_of
@@ -122,17 +123,15 @@ class SidecarMiddleware(AgentMiddleware[State, TurnInHand, Any]):
     async def aafter_model(self, state: State, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
         """Dispatch the sub-agent calls of the response, or see that the answer says what is missing."""
         hand, message = runtime.context, _last_response(state["messages"])
-        calls = sub_agent_calls(message)
-        if not calls:
-            return None if message.tool_calls else self._answered(message, state, runtime)
-        if moment := str(message.text) or self._rules.phrases_for(hand.request.locale).one_moment:
-            runtime.stream_writer(Preamble(moment))
-        if hand.turn is not None:
-            context = await self._context(hand, hand.turn.surface, message, state["messages"])
-            self._keep(hand, await self._dispatch(hand.turn, calls, context, runtime))
-        unreadable = [
-            answer_to(one.call_id, one.tool_name, hand.outcome(one.call_id)) for one in unreadable_calls(message)
-        ]
+        if not calls_of(message):
+            return self._answered(message, state, runtime)
+        if calls := sub_agent_calls(message):
+            if moment := str(message.text) or self._rules.phrases_for(hand.request.locale).one_moment:
+                runtime.stream_writer(Preamble(moment))
+            if hand.turn is not None:
+                context = await self._context(hand, hand.turn.surface, message, state["messages"])
+                self._keep(hand, await self._dispatch(hand.turn, calls, context, runtime))
+        unreadable = [answer_to_unreadable(one, hand.outcome(one.call_id)) for one in unreadable_calls(message)]
         if not unreadable:
             return None
         return {"messages": unreadable} if message.tool_calls else {"messages": unreadable, "jump_to": "model"}
@@ -216,7 +215,7 @@ class SidecarMiddleware(AgentMiddleware[State, TurnInHand, Any]):
     def _answered(self, message: AIMessage, state: State, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
         hand, messages = runtime.context, state["messages"]
         hand.answer = str(message.text)
-        nothing = bool(hand.results) and not any(one.answered for one in hand.outcomes)
+        nothing = not any(one.answered for one in hand.outcomes)
         lacks = lacks_in(messages[start_of_turn(messages) :])
         phrases = self._rules.phrases_for(hand.request.locale)
         owed = unsaid(hand.answer, lacks, phrases, nothing=nothing)

@@ -49,7 +49,7 @@ async def test_the_answer_is_the_orchestrators_even_where_it_repeats_a_sub_agent
     assert [child.close_reason for child in answer.end.children] == ["integrated"]
 
 
-@requirement("PC1-T-8", "PC2-T-9", "PC2-AC-3")
+@requirement("PC1-T-8", "PC2-T-9", "PC2-AC-3", "PC1-FR-3d")
 @pytest.mark.parametrize("count", [2, 3])
 async def test_calls_of_one_response_run_at_the_same_time_in_one_dispatch(count: int) -> None:
     """Each sub-agent answers only once all others run as well; the answer draws on all of them."""
@@ -205,7 +205,7 @@ async def test_later_turns_carry_narration_only_and_keep_what_chains_responses()
     assert shown[1].response_metadata["id"] == "resp_1"
 
 
-@requirement("PC2-T-14", "PC1-FR-13b", "PC1-D-14", "PC1-D-15")
+@requirement("PC2-T-14", "PC2-AC-9", "PC1-FR-13b", "PC1-D-15")
 async def test_progress_reaches_the_user_as_words_through_the_custom_stream() -> None:
     """Made of typed events, in the user's language, in order, before the answer; unknown types are never shown."""
     async with talking(calling("ask_shop"), composes) as talk:

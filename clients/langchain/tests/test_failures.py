@@ -1,0 +1,236 @@
+"""Failures of all three axes, over the cap, and intents that were not called: said in words, never as errors."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from langchain_core.messages import HumanMessage, ToolMessage
+
+from clients.langchain.tests.support.scripted_model import Messages, calling, composes, says
+from clients.langchain.tests.support.talking import Talk, routed, talking
+from subagents_client import Outcome, TurnRequest
+from subagents_langchain import ENGLISH, OrchestratorRules, Purpose
+from tests.support.builders import a_card, with_limits
+from tests.support.data_tools import a_card_with_tools, an_envelope
+from tests.support.fake_runner import answers, calls_tool, hangs, meets, raises
+from tests.support.requirement import requirement
+
+CANARY = "CANARY-7f3a"
+SLOTS = ("shop", "rewards", "support")
+
+
+def seen_by_models_and_users(talk: Talk, answer: object) -> str:
+    """Return everything that a model was shown or a user could read."""
+    return f"{talk.model.shown} {talk.events} {answer}"
+
+
+@requirement("PC2-T-25", "PC1-T-9", "PC1-FR-5b", "PC1-FR-5c")
+async def test_an_exception_is_acknowledged_in_words_and_its_text_is_nowhere() -> None:
+    """One raises, the other answers; the model forgets to say so, and the answer gets a sentence."""
+    async with talking(calling("ask_shop", "ask_rewards"), composes) as talk:
+        talk.sidecar.runner.use("rewards", raises(RuntimeError(CANARY)))
+        answer = await talk.say()
+
+        assert CANARY not in seen_by_models_and_users(talk, answer)
+    assert answer.text == f"Here is what I found: hello from shop {ENGLISH.answer}"
+    assert talk.amended == [ENGLISH.answer]
+    assert answer.messages[-1].text == answer.text
+    assert routed(answer) == [("shop", "succeeded"), ("rewards", "failed")]
+
+
+@requirement("PC2-T-26", "PC1-T-18", "PC2-T-10")
+async def test_a_timeout_is_acknowledged_as_an_exception_is() -> None:
+    """One never ends, and its sibling's answer is there."""
+    slow = with_limits(a_card("rewards"), attempt_timeout=timedelta(milliseconds=50))
+    cards = [a_card("shop"), slow, a_card("support")]
+    async with talking(calling("ask_shop", "ask_rewards"), composes, cards=cards) as talk:
+        talk.sidecar.runner.use("rewards", hangs())
+        answer = await talk.say()
+
+    assert answer.text == f"Here is what I found: hello from shop {ENGLISH.answer}"
+
+
+async def test_a_turn_whose_only_call_failed_says_that_it_could_not_help() -> None:
+    """Nothing was answered at all, so the sentence is another one. Source: PC2-D-38."""
+    async with talking(calling("ask_shop"), composes) as talk:
+        talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
+        answer = await talk.say()
+
+    assert answer.text == f"Hm. {ENGLISH.nothing}"
+
+
+@requirement("PC2-T-12", "PC2-T-27", "PC2-AC-5a", "PC2-AC-5b")
+@pytest.mark.parametrize(("status", "amended"), [("ok", []), ("partial", []), ("error", [ENGLISH.data])])
+async def test_each_status_of_an_envelope_shows_in_the_answer_as_it_should(status: str, amended: list[str]) -> None:
+    """Only `error` is data unavailable, and what the envelope says about it is nobody's business."""
+    cards = [a_card_with_tools("shop", "offers")]
+    async with talking(calling("ask_shop"), composes, cards=cards) as talk:
+        talk.sidecar.connector.reply = lambda call: an_envelope(
+            call, status=status, partial=[{"source": CANARY}], error={"code": CANARY}
+        )
+        talk.sidecar.runner.use("shop", calls_tool("offers"))
+        answer = await talk.say()
+
+        assert CANARY not in seen_by_models_and_users(talk, answer)
+    assert talk.amended == amended
+    assert answer.results[0].outcomes[0].data_unavailable is (status == "error")
+    told = [str(one.content) for one in answer.messages if isinstance(one, ToolMessage)]
+    assert ("data needed for this answer was unavailable" in told[0]) is (status == "error")
+
+
+@requirement("PC2-T-28")
+async def test_data_of_another_user_is_withheld_counted_and_acknowledged() -> None:
+    """The envelope names somebody else: no byte of it arrives anywhere, and the user is told in words."""
+    cards = [a_card_with_tools("shop", "offers")]
+    async with talking(calling("ask_shop"), composes, cards=cards) as talk:
+        talk.sidecar.connector.reply = lambda call: an_envelope(call, principal="user-2", payload={"secret": CANARY})
+        talk.sidecar.runner.use("shop", calls_tool("offers"))
+        answer = await talk.say()
+
+        assert CANARY not in seen_by_models_and_users(talk, answer)
+        assert len(talk.sidecar.connector.calls) == 1
+        assert [name for name, _ in talk.sidecar.recorder.told if "mismatch" in name] == ["principal_mismatch"]
+    assert answer.text.endswith(ENGLISH.data)
+
+
+@requirement("PC2-T-11")
+async def test_the_principal_is_the_same_from_the_session_to_the_data_service() -> None:
+    """As bound, as given to the sub-agent, as put into the data request; and the answer is for that user."""
+    cards = [a_card_with_tools("shop", "offers")]
+    async with talking(calling("ask_shop"), composes, cards=cards) as talk:
+        talk.sidecar.connector.reply = an_envelope
+        talk.sidecar.runner.use("shop", calls_tool("offers"))
+        answer = await talk.say(principal="user-77")
+
+        assert talk.sidecar.runner.request_of("shop").context.principal == "user-77"
+        assert [call.principal for call in talk.sidecar.connector.calls] == ["user-77"]
+    assert answer.results[0].outcomes[0].outcome is Outcome.SUCCEEDED
+
+
+@requirement("PC2-T-29", "PC2-AC-8", "PC2-FR-8b", "PC2-FR-14a")
+@pytest.mark.parametrize("failing", range(4))
+async def test_m_of_n_are_presented_and_the_rest_acknowledged(failing: int) -> None:
+    """None, one, two or all of three fail; what is said about it is absent where nothing failed."""
+    async with talking(calling(*(f"ask_{slot}" for slot in SLOTS)), composes) as talk:
+        for slot in SLOTS[:failing]:
+            talk.sidecar.runner.use(slot, raises(RuntimeError(CANARY)))
+        answer = await talk.say()
+
+    assert [slot in answer.text for slot in SLOTS] == [place >= failing for place in range(3)]
+    assert talk.amended == [[], [ENGLISH.answer], [ENGLISH.answer], [ENGLISH.nothing]][failing]
+    assert routed(answer) == [(slot, "failed" if place < failing else "succeeded") for place, slot in enumerate(SLOTS)]
+
+
+@requirement("PC2-FR-8c", "PC2-FR-14b")
+@pytest.mark.parametrize("said", ["Sorry, your points are away for now.", "I couldn't get your points.", "Unable to."])
+async def test_an_answer_that_says_it_by_itself_stays_as_it_is(said: str) -> None:
+    """The composing model was told what is missing, in words that hold no error."""
+    async with talking(calling("ask_shop", "ask_rewards"), says(said)) as talk:
+        talk.sidecar.runner.use("rewards", raises(RuntimeError(CANARY)))
+        answer = await talk.say()
+
+        routing, composing = talk.model.prompts
+    assert answer.text == said
+    assert "- ask_rewards('about ask_rewards'): there is no answer right now" in composing
+    assert "ask_shop('" not in composing
+    assert "What is missing" not in routing
+
+
+@requirement("PC2-T-30")
+async def test_what_is_over_the_cap_is_left_for_later_and_said() -> None:
+    """Cap 2 and three calls: two run, the third is on record, and the user may ask again."""
+    async with talking(calling(*(f"ask_{slot}" for slot in SLOTS)), composes, cap=2) as talk:
+        answer = await talk.say()
+
+        assert talk.sidecar.runner.started == ["shop", "rewards"]
+    assert answer.text.endswith(ENGLISH.turn)
+    assert routed(answer)[2] == ("support", "dropped")
+    assert answer.end is not None
+    assert answer.end.routing_decision.cap.value == "over"
+
+
+@requirement("PC1-T-20")
+async def test_an_intent_without_a_call_is_caught_and_called_after_all() -> None:
+    """Two intents declared, one called: the model is told once, and calls the other."""
+    script = [calling("ask_shop", intents=2), calling("ask_rewards", intents=1), composes]
+    async with talking(*script) as talk:
+        answer = await talk.say("Offers and points?")
+
+        assert ["2 intents, and you have asked 1" in prompt for prompt in talk.model.prompts] == [False, True, False]
+    assert routed(answer) == [("shop", "succeeded"), ("rewards", "succeeded")]
+    assert [one.purpose for one in answer.extra_calls] == [Purpose.MISSING_INTENT, Purpose.COMPOSITION]
+
+
+async def test_the_model_is_asked_for_a_missing_intent_only_once_in_a_turn() -> None:
+    """It goes on declaring more than it calls."""
+    async with talking(calling("ask_shop", intents=3), calling("ask_shop", intents=3), composes) as talk:
+        await talk.say()
+
+        assert ["intents, and you have asked" in prompt for prompt in talk.model.prompts] == [False, True, False]
+
+
+async def test_a_failure_that_a_later_call_makes_good_is_not_acknowledged() -> None:
+    """The model asks the same sub-agent again, and it answers."""
+
+    def again(messages: Messages) -> object:
+        talk.sidecar.runner.use("shop", answers("Here."))
+        return calling("ask_shop")
+
+    async with talking(calling("ask_shop"), again, composes) as talk:
+        talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
+        answer = await talk.say()
+
+    assert (answer.text, talk.amended) == ("Here is what I found: Here.", [])
+
+
+async def test_the_words_are_those_of_the_users_language() -> None:
+    """A table for `de` serves `de-AT`; an answer in German that says so itself is recognised."""
+    german = ENGLISH.__class__(
+        one_moment="Einen Augenblick.",
+        nothing="Das geht gerade leider nicht.",
+        answer="Einen Teil konnte ich nicht herausfinden.",
+        data="Manche Daten fehlen gerade.",
+        rest="Das ist vielleicht nicht alles.",
+        turn="Den Rest machen wir danach.",
+        admits=r"\bleider\b",
+        defers=r"\bdanach\b",
+    )
+    script = [calling("ask_shop"), says("Hm."), calling("ask_shop"), says("Das weiß ich leider nicht.")]
+    async with talking(*script, rules=OrchestratorRules(phrases={"de": german})) as talk:
+        talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
+        first, second = await talk.say(locale="de-AT"), await talk.say(locale="de-AT")
+
+    assert talk.preambles == ["Einen Augenblick."] * 2
+    assert first.text == "Hm. Das geht gerade leider nicht."
+    assert second.text == "Das weiß ich leider nicht."
+
+
+async def test_a_cancelled_turn_stops_its_sub_agents_ends_and_the_next_one_is_fine() -> None:
+    """The user goes away while two sub-agents run."""
+    async with talking(calling("ask_shop", "ask_rewards"), says("Welcome back.")) as talk:
+        talk.sidecar.runner.use("shop", hangs())
+        talk.sidecar.runner.use("rewards", meets("shop"))
+        turn = TurnRequest(principal="user-1", episode_id="episode-1")
+        running = asyncio.ensure_future(talk.orchestrator.answer(turn, [HumanMessage("?")]))
+        await talk.sidecar.runner.until_started("shop", "rewards")
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await talk.sidecar.runner.until_cancelled("shop")
+
+        assert len(talk.sidecar.recorder.of("turn_routed")) == 1
+        assert (await talk.say()).text == "Welcome back."
+
+
+async def test_a_turn_whose_model_fails_is_ended_all_the_same() -> None:
+    """The provider is down when the answer is to be composed; its error is the caller's, and children are rejected."""
+
+    def away(messages: Messages) -> object:
+        raise ConnectionError("provider")
+
+    async with talking(calling("ask_shop"), away) as talk:
+        with pytest.raises(ConnectionError):
+            await talk.say()
+
+        ((record,),) = talk.sidecar.recorder.of("turn_routed")
+        assert record.close_reason != "parent_lost"
