@@ -10,16 +10,18 @@ from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.collecting import ResultLimits
 from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
 from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.identifiers import Vertical
 from sidecar.core.status_events.policy import EventRule, Vocabulary
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.flag_snapshot import FlagTiming
-from sidecar.operations.rules import AdmissionRules, DispatchRules
+from sidecar.operations.rules import AdmissionRules, DispatchRules, HistoryRules
 from sidecar.policy.selection import PolicyNames, PolicySettings
 from sidecar.policy.specs import PluginKind
 from sidecar.settings import DispatchSettings, KeysSettings, Settings, SettingsProblem
+from sidecar.settings.history import HistorySettings
 
 MADE_KEY: Final = "made"
 KEY_BYTES: Final = 32
@@ -45,6 +47,18 @@ def dispatch_rules(settings: Settings) -> DispatchRules:
         breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),
         results=ResultLimits(**_plain(said.results)),
         envelopes=EnvelopeLimits(**_plain(said.envelopes)),
+        history=_history(settings.history),
+    )
+
+
+def _history(said: HistorySettings) -> HistoryRules:
+    return HistoryRules(
+        compaction=CompactionRules(said.compact_above_tokens, said.compact_above_turns, said.recent_turns),
+        own_turns=said.own_turns,
+        episode_turns=said.episode_turns,
+        answer_bytes=said.answer_bytes,
+        queue=said.queue,
+        timeout=said.timeout,
     )
 
 
@@ -66,6 +80,7 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
         PluginKind.FLAG_BACKEND: settings.flags,
         PluginKind.RUNNER: settings.runners,
         PluginKind.CONNECTOR: settings.connectors,
+        PluginKind.EPISODE_MEMORY: settings.memories,
     }
 
 

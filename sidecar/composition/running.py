@@ -29,6 +29,7 @@ from sidecar.composition.from_settings import (
     policy_settings,
     signing_keys,
 )
+from sidecar.composition.listener_plans import listener_plans
 from sidecar.composition.pages import pages
 from sidecar.composition.reporting import (
     DefectReports,
@@ -49,18 +50,13 @@ from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Store
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.loading import PluginHost, load_plugins
-from sidecar.policy.making import check_sections, checked_settings, make_flag_backend
+from sidecar.policy.making import check_sections, checked_settings, make_episode_memory, make_flag_backend
 from sidecar.policy.selection import PolicyMap, resolve_policy
-from sidecar.rpc.authorisation import CallerKind, Entrance
-from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
-from sidecar.rpc.dispatch_servicer import DispatchServicer
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
-from sidecar.rpc.listeners import ListenerPlan, listening
+from sidecar.rpc.listeners import listening
 from sidecar.rpc.ops_http import OpsHttp
-from sidecar.rpc.outermost import ServingRules, Surroundings
-from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
-from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
+from sidecar.rpc.outermost import Surroundings
 from sidecar.settings import Settings, SettingsProblem
 
 LAST_TASKS_SECONDS: Final = 1.0
@@ -144,7 +140,7 @@ async def running_sidecar(
         operations = assemble(dispatch_rules(settings), keys, ports)
         show_process(parts.metrics, parts.readiness, operations, ports.flags)
         tracing = _tracing(settings, opened)
-        for plan in _plans(settings, operations, boot_secret):
+        for plan in listener_plans(settings, operations, boot_secret):
             around = Surroundings(
                 on_defect=parts.defects.of_call,
                 correlation_id=lambda: parts.replaced.ids.new("defect"),
@@ -217,6 +213,8 @@ async def _ports(
     opened.push_async_callback(runners.close)
     connectors = ChosenConnectors(policy, settings.connectors)
     opened.push_async_callback(connectors.close)
+    memory = make_episode_memory(policy.memory, settings.memories.get(policy.memory.name, {}))
+    opened.push_async_callback(memory.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
     ports = Ports(
         clock=replaced.clock,
@@ -229,6 +227,7 @@ async def _ports(
         flags=flags,
         runners=runners,
         connectors=connectors,
+        memory=memory,
     )
     return ports, [("definitions", definitions.run), ("flags", flags.run)]
 
@@ -238,29 +237,6 @@ def _definitions(parts: _Parts) -> DefinitionsSource:
     reports = DefinitionsReports(parts.metrics, parts.readiness)
     commits_of = GitHistory(said.path).commits_of if said.git_commits else nowhere_committed
     return DefinitionsSource(said.path, reports.changed, commits_of=commits_of)
-
-
-def _plans(settings: Settings, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
-    server, limits = settings.server, settings.server.limits
-    dispatch = DispatchServicer(operations, ServingRules().write_timeout)
-    return (
-        ListenerPlan(
-            server.dispatch_socket,
-            Entrance(CallerKind.CONSUMER_AGENT, boot_secret),
-            (DISPATCH_SERVICE,),
-            dispatch.methods(),
-            limits.dispatch_streams,
-            server.reflection,
-        ),
-        ListenerPlan(
-            server.agents_socket,
-            Entrance(CallerKind.RUNNER_HOST),
-            (TOOLS_SERVICE,),
-            ToolGatewayServicer(operations.call_tool).methods(),
-            limits.agent_streams,
-            server.reflection,
-        ),
-    )
 
 
 def _tracing(settings: Settings, opened: AsyncExitStack) -> Sequence[grpc.aio.ServerInterceptor]:

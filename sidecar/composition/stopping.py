@@ -74,7 +74,15 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
             while _busy(sidecar) and not hurry.is_set():
                 await _unless(hurry, LOOK_SECONDS)
     cut_off = await _cut_off(sidecar)
+    await _keep_history(sidecar)
     log.info(names.STOPPED, "the sidecar stops", cut_off_turns=cut_off, calls=sidecar.in_flight.by_method())
+
+
+async def _keep_history(sidecar: Sidecar) -> None:
+    """Let what turns have left reach the episode memory; what does not in time is counted as lost."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(2 * sidecar.settings.history.timeout.total_seconds()):
+            await sidecar.operations.history.captures.idle()
 
 
 async def _unless(hurry: asyncio.Event, seconds: float) -> None:

@@ -13,9 +13,11 @@ from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.dispatch_calls import DispatchCalls
 from sidecar.operations.end_turn import EndTurn, Reaper
-from sidecar.operations.episode_facts import EpisodeFacts
+from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.grant_table import GrantTable
+from sidecar.operations.history_capture import HistoryCapture
+from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.ports import (
     Chance,
     Clock,
@@ -27,11 +29,14 @@ from sidecar.operations.ports import (
     Spawner,
     Store,
 )
+from sidecar.operations.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_child import Outside, RunChild
 from sidecar.operations.settle_child import CloseChild
 from sidecar.operations.steer_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.turns import Turns
+from sidecar.operations.write_summary import WriteSummary
+from sidecar.policy.memory import EpisodeMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,17 @@ class Ports:
     flags: FlagSnapshots
     runners: Runners
     connectors: Connectors
+    memory: EpisodeMemory
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOperations:
+    """What may be asked of history, and what is still on its way to it."""
+
+    read_episode: ReadEpisode
+    write_summary: WriteSummary
+    read_own_turns: ReadOwnTurns
+    captures: HistoryCapture
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,7 @@ class Operations:
     close_child: CloseChild
     end_turn: EndTurn
     call_tool: CallTool
+    history: HistoryOperations
     turns: Turns
     grants: GrantTable
     binding: BindingState
@@ -94,8 +111,9 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     )
     turns = Turns(ports.clock, ports.definitions, keys, rules.admission.turns)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
-    binding = BindingState(keys, facts)
-    end_turn = EndTurn(rules, outside, turns)
+    compaction, history = _history(rules, ports, grants, turns)
+    binding = BindingState(keys, facts, compaction)
+    end_turn = EndTurn(rules, outside, turns, history.captures)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
         dispatch_calls=DispatchCalls(rules, outside, turns, facts, CarryOut(outside, RunChild(rules, outside))),
@@ -104,8 +122,24 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         close_child=CloseChild(rules, outside, turns),
         end_turn=end_turn,
         call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder)),
+        history=history,
         turns=turns,
         grants=grants,
         binding=binding,
         reaper=Reaper(outside, turns, end_turn),
+    )
+
+
+def _history(
+    rules: DispatchRules, ports: Ports, grants: GrantTable, turns: Turns
+) -> tuple[CompactionFacts, HistoryOperations]:
+    memory = MemoryBorder(ports.memory, ports.recorder, rules.history.timeout)
+    compaction = CompactionFacts(memory, rules.history.compaction, rules.facts_timeout, rules.episodes_cached)
+    captures = HistoryCapture(memory, compaction, (ports.spawner, ports.recorder), rules.history.queue)
+    parts = HistoryParts(rules.history, memory, captures, ports.recorder)
+    return compaction, HistoryOperations(
+        read_episode=ReadEpisode(parts),
+        write_summary=WriteSummary(parts, compaction, ports.clock),
+        read_own_turns=ReadOwnTurns(parts, grants, turns),
+        captures=captures,
     )

@@ -11,9 +11,11 @@ from sidecar.core.binding.bind import orchestrator_of
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
 from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
+from sidecar.core.history.compaction import CompactionDue
+from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import Slot
 from sidecar.operations.cohort_surfaces import CohortSurfaces
-from sidecar.operations.episode_facts import EpisodeFacts
+from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.requests import BindTurnRequest
@@ -27,6 +29,7 @@ class Bound:
 
     Attributes:
         previous: slots of the episode's last dispatching turn; None if it could not be found out.
+        compaction_due: whether the episode's history is to be compacted.
         attached: the same request had bound the turn before.
     """
 
@@ -35,6 +38,7 @@ class Bound:
     surface_token: str
     expires_at: datetime
     previous: tuple[Slot, ...] | None
+    compaction_due: CompactionDue
     attached: bool
 
 
@@ -71,8 +75,9 @@ class BindTurn:
         if self._binding.draining:
             raise Draining("the sidecar is shutting down and takes no new turns", retry_after=timedelta(seconds=1))
         previous = await self._binding.facts.last_dispatched(request.episode_id)
+        due = await self._binding.compaction.compaction_due(EpisodeKey(request.episode_id, request.principal))
         # Another request for the same turn may have been quicker while this one waited.
-        return self._known(request) or self._bind(request, previous)
+        return self._known(request) or self._bind(request, previous, due)
 
     def _known(self, request: BindTurnRequest) -> Bound | None:
         turn = self._turns.known(request.turn_id)
@@ -85,7 +90,7 @@ class BindTurn:
             )
         return _bound(turn, attached=True)
 
-    def _bind(self, request: BindTurnRequest, previous: tuple[Slot, ...] | None) -> Bound:
+    def _bind(self, request: BindTurnRequest, previous: tuple[Slot, ...] | None, due: CompactionDue) -> Bound:
         catalogue = self._definitions.current()
         if catalogue is None:
             raise DefinitionsUnavailable(
@@ -96,7 +101,8 @@ class BindTurn:
         now = self._clock.now()
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
-        turn = Turn(claims, seal(claims, self._binding.keys), surface, reap_at, bind_request=request)
+        token = seal(claims, self._binding.keys)
+        turn = Turn(claims, token, surface, reap_at, bind_request=request, compaction_due=due)
         self._turns.add(turn)
         return _bound(turn, attached=False)
 
@@ -107,12 +113,21 @@ class BindingState:
 
     keys: SigningKeys
     facts: EpisodeFacts
+    compaction: CompactionFacts
     draining: bool = False
 
 
 def _bound(turn: Turn, *, attached: bool) -> Bound:
     claims = turn.claims
-    return Bound(turn.surface, turn.prompt_suffix, turn.token, claims.expires_at, claims.previous, attached)
+    return Bound(
+        surface=turn.surface,
+        prompt_suffix=turn.prompt_suffix,
+        surface_token=turn.token,
+        expires_at=claims.expires_at,
+        previous=claims.previous,
+        compaction_due=turn.compaction_due,
+        attached=attached,
+    )
 
 
 def _claims(

@@ -16,9 +16,11 @@ from sidecar.core.errors import SubagentsError, TurnIdReused
 from sidecar.core.executing.events import COMPLETED_STATUS
 from sidecar.core.executing.records import Record, TurnNarrated
 from sidecar.core.executing.states import ExecutionState
+from sidecar.core.history.layering import refuse_component_data
 from sidecar.core.identifiers import ChildId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
+from sidecar.operations.history_capture import HistoryCapture, history_of
 from sidecar.operations.open_child import put_on_record
 from sidecar.operations.requests import EndTurnRequest, Integration, Verdict
 from sidecar.operations.rules import DispatchRules
@@ -52,11 +54,12 @@ class TurnClosed:
 class EndTurn:
     """The operation, and the reaper's hand."""
 
-    def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns) -> None:
+    def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns, captures: HistoryCapture) -> None:
         """Join the parts."""
         self._rules = rules
         self._out = outside
         self._turns = turns
+        self._captures = captures
 
     async def __call__(self, request: EndTurnRequest) -> tuple[TurnClosed, bool]:
         """End the turn; also says whether an earlier request did.
@@ -64,9 +67,11 @@ class EndTurn:
         Raises:
             TurnIdReused: it was ended with other contents.
             UnknownChild: a verdict names a child that the turn does not have; nothing is changed then.
+            InlineComponent: the narration holds component data; nothing is changed then. Source: PC1-FR-10a.
             StoreUnavailable: the end is not on record; repeat the request.
             SurfaceTokenInvalid, SurfaceTokenExpired.
         """
+        refuse_component_data("narration", request.narration)
         turn = self._turns.of_token(request.surface_token)
         for integration in request.integrations:
             child_named(turn, integration.child_id)
@@ -110,6 +115,13 @@ class EndTurn:
         if turn.closed is not None:
             self._out.recorder.turn_routed(turn.closed.routing)
             closing.settle(turn.closed)
+            self._capture(turn, turn.closed)
+
+    def _capture(self, turn: Turn, closed: TurnClosed) -> None:
+        """Have the turn's history kept, beside its result and without delaying it. Source: PC1-D-12."""
+        ended = turn.closing_request if isinstance(turn.closing_request, EndTurnRequest) else None
+        narration, said = (ended.narration, ended.user_message) if ended else ("", "")
+        self._captures.capture(history_of(turn, closed.routing.ended_at, narration, said))
 
     async def _stop(self, turn: Turn) -> None:
         """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""

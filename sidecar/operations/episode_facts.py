@@ -1,11 +1,14 @@
-"""What is known of an episode's last dispatching turn: from memory, else from one short read, else unknown."""
+"""What is known of an episode when a turn is bound: from what was seen here, else from one short read, else unknown."""
 
 import asyncio
 from collections import OrderedDict
 from datetime import timedelta
 
 from sidecar.core.errors import SubagentsError
+from sidecar.core.history.compaction import CompactionDue, CompactionRules, due_of, grown
+from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
 from sidecar.core.identifiers import EpisodeId, Slot
+from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.ports import Recorder, Store
 
 
@@ -49,3 +52,54 @@ class EpisodeFacts:
         while len(self._known) > self._kept:
             self._known.popitem(last=False)
         return slots
+
+
+class CompactionFacts:
+    """How large episodes are: what was seen of them here, on a miss one short read, else unknown.
+
+    Another process may have added to an episode since; its size is right again with the next turn that ends here.
+
+    Args:
+        memory: asked on a miss.
+        rules: what is due.
+        limit: longest to wait for the memory.
+        kept: most episodes remembered; the least recently used is forgotten first.
+    """
+
+    def __init__(self, memory: MemoryBorder, rules: CompactionRules, limit: timedelta, kept: int) -> None:
+        """Begin with nothing."""
+        self._memory = memory
+        self._rules = rules
+        self._limit = limit.total_seconds()
+        self._kept = kept
+        self._known: OrderedDict[EpisodeKey, EpisodeSize] = OrderedDict()
+
+    async def compaction_due(self, episode: EpisodeKey) -> CompactionDue:
+        """Say whether the episode is to be compacted, or that it cannot be found out in time. Never raises."""
+        known = self._known.get(episode)
+        if known is None:
+            try:
+                async with asyncio.timeout(self._limit):
+                    known = await self._memory.size(episode)
+            except (TimeoutError, SubagentsError):
+                return due_of(None, self._rules)
+            known = self._known.get(episode, known)  # what was kept meanwhile is newer than what was read
+        self.sized(episode, known)
+        return due_of(known, self._rules)
+
+    def expect(self, turn: TurnHistory) -> None:
+        """Note a turn that is about to be kept."""
+        known = self._known.get(turn.episode)
+        if known is not None:
+            self.sized(turn.episode, grown(known, turn))
+
+    def sized(self, episode: EpisodeKey, size: EpisodeSize) -> None:
+        """Note how large an episode is."""
+        self._known[episode] = size
+        self._known.move_to_end(episode)
+        while len(self._known) > self._kept:
+            self._known.popitem(last=False)
+
+    def forget(self, episode: EpisodeKey) -> None:
+        """Note that it is not known how large an episode is."""
+        self._known.pop(episode, None)

@@ -119,9 +119,10 @@ class CloseChildRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndTurnRequest:
-    """End a turn."""
+    """End a turn. `user_message` is for history only."""
 
     surface_token: str
     integrations: tuple[Integration, ...] = ()
     narration: str = ""
     declared_intent_count: int = 0
+    user_message: str = ""

@@ -7,6 +7,7 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.dispatching.collecting import ResultLimits
 from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
 from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.status_events.policy import Vocabulary
 
 
@@ -23,6 +24,26 @@ class AdmissionRules:
     turns: int = 1000
     dispatches: int = 256
     least_time: timedelta = timedelta(milliseconds=20)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRules:
+    """How conversations are kept.
+
+    Attributes:
+        own_turns: most earlier answers that a sub-agent may read.
+        episode_turns: most turns of an episode that are read at a time.
+        answer_bytes: room for what one answer brings; older turns are left out.
+        queue: most ended turns that wait to be kept.
+        timeout: longest wait for the memory.
+    """
+
+    compaction: CompactionRules = field(default_factory=CompactionRules)
+    own_turns: int = 20
+    episode_turns: int = 500
+    answer_bytes: int = 2 * 1024 * 1024
+    queue: int = 1000
+    timeout: timedelta = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +80,4 @@ class DispatchRules:
     breaker: BreakerRules = field(default_factory=BreakerRules)
     results: ResultLimits = field(default_factory=ResultLimits)
     envelopes: EnvelopeLimits = field(default_factory=EnvelopeLimits)
+    history: HistoryRules = field(default_factory=HistoryRules)

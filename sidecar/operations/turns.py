@@ -15,6 +15,7 @@ from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.routing_record import RoutedCall
 from sidecar.core.errors import AdmissionRefused, SubagentsError, SurfaceTokenExpired, TurnEnded
 from sidecar.core.executing.records import Record
+from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import ChildId, Digest, DispatchId, TurnId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
@@ -42,6 +43,7 @@ class Turn:
 
     Attributes:
         claims, token: as signed at bind.
+        compaction_due: what bind said; the same each time it is repeated here.
         next_step: emission index of the next call.
         reap_at: of the loop's clock.
         unconfirmed: children that were never started because the store did not confirm them; it may have them even so.
@@ -58,6 +60,7 @@ class Turn:
     surface: Surface
     reap_at: float
     bind_request: object = None
+    compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
     lanes: TurnLanes = field(default_factory=TurnLanes)
     dispatches: dict[DispatchId, "LiveDispatch"] = field(default_factory=dict)

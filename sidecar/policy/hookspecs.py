@@ -18,7 +18,7 @@ from typing import Final
 
 import pluggy
 
-from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, RunnerSpec
+from sidecar.policy.specs import ConnectorSpec, EpisodeMemorySpec, FlagBackendSpec, RunnerSpec
 
 PROJECT: Final = "sidecar"
 ENTRY_POINT_GROUP: Final = "sidecar.plugins"
@@ -66,12 +66,26 @@ def sidecar_connectors() -> Sequence[ConnectorSpec]:  # type: ignore[empty-body]
     """
 
 
+@hookspec
+def sidecar_episode_memories() -> Sequence[EpisodeMemorySpec]:  # type: ignore[empty-body]  # pluggy: a spec has no body
+    """Offer episode memories, which keep conversations, by name.
+
+    Called: once, at start, before the server accepts calls.
+    Several plugins: all are asked; two specs with one name stop the start.
+    Chosen: by `policy.default.memory`, for all verticals together, since an episode goes through several; an unknown
+        name stops the start and lists the choices.
+    May block or await: no. The object that the factory makes is asked with a deadline; what it cannot do in time costs
+        history, never a turn (PC1-D-12).
+    """
+
+
 __all__: Sequence[str] = (
     "ENTRY_POINT_GROUP",
     "PROJECT",
     "hookimpl",
     "hookspec",
     "sidecar_connectors",
+    "sidecar_episode_memories",
     "sidecar_flag_backends",
     "sidecar_runners",
 )

@@ -9,15 +9,25 @@ import jsonschema_rs
 
 from sidecar.policy.config_schemas import compiled, plain
 from sidecar.policy.loading import PluginHost
+from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.problems import PluginProblem, choices_for, nearest
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
 from sidecar.policy.registering import guarded
-from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, PluginKind, PluginSpec, RunnerConfig, RunnerSpec
+from sidecar.policy.specs import (
+    ConnectorSpec,
+    EpisodeMemorySpec,
+    FlagBackendSpec,
+    PluginKind,
+    PluginSpec,
+    RunnerConfig,
+    RunnerSpec,
+)
 
 SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.FLAG_BACKEND: "flags",
     PluginKind.RUNNER: "runners",
     PluginKind.CONNECTOR: "connectors",
+    PluginKind.EPISODE_MEMORY: "memories",
 }
 """The settings of the flag backend `file` stand in `[flags.file]`."""
 
@@ -40,6 +50,14 @@ def make_connector(spec: ConnectorSpec, settings: Mapping[str, Any]) -> Connecto
     """Make a connector. Raises `PluginProblem` if the settings or the factory are wrong."""
     checked = checked_settings(spec, settings)
     made: Connector = _made(spec, lambda: spec.factory(checked), ("enrich", "close"))
+    return made
+
+
+def make_episode_memory(spec: EpisodeMemorySpec, settings: Mapping[str, Any]) -> EpisodeMemory:
+    """Make an episode memory. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    methods = ("append", "read", "own_turns", "size", "write_summary", "close")
+    made: EpisodeMemory = _made(spec, lambda: spec.factory(checked), methods)
     return made
 
 
@@ -69,7 +87,7 @@ def check_sections(host: PluginHost, sections: Mapping[PluginKind, Mapping[str, 
 
     Args:
         host: what is loaded.
-        sections: for each kind, its `[flags]`, `[runners]` or `[connectors]` section: settings by plugin name.
+        sections: for each kind its section, such as `[flags]` or `[memories]`: settings by plugin name.
 
     Raises:
         PluginProblem: a section whose name no loaded plugin has.
@@ -101,7 +119,7 @@ def _made(spec: PluginSpec, make: Any, methods: Sequence[str]) -> Any:
         raise PluginProblem(
             f"its factory made a {type(made).__name__}, which lacks {', '.join(missing)}",
             where=where,
-            remedy=f"implement the protocol of a {spec.kind} in sidecar.policy.protocols",
+            remedy=f"implement the protocol of a {spec.kind} in sidecar.policy",
         )
     return made
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from sidecar.core.binding.flags import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.loading import PluginHost, SpecT
-from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, PluginKind, RunnerSpec
+from sidecar.policy.specs import ConnectorSpec, EpisodeMemorySpec, FlagBackendSpec, PluginKind, RunnerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,16 @@ class PolicyNames:
         flags: a flag backend.
         runner: for definitions that name none.
         connector: for tools that name none.
+        memory: an episode memory; of the default only.
     """
 
     flags: str | None = None
     runner: str | None = None
     connector: str | None = None
+    memory: str | None = None
 
 
-PLATFORM_DEFAULT = PolicyNames(flags="memory", runner="grpc", connector="rest")
+PLATFORM_DEFAULT = PolicyNames(flags="memory", runner="grpc", connector="rest", memory="in_process")
 """What holds where `[policy.default]` says nothing."""
 
 
@@ -54,11 +56,13 @@ class PolicyMap:
         host: where a name given by a definition or tool is looked up.
         default: for verticals without an entry, and for what belongs to no vertical.
         verticals: complete, the default filled in.
+        memory: keeps the conversations, of all verticals.
     """
 
     host: PluginHost
     default: VerticalPlugins
     verticals: Mapping[Vertical, VerticalPlugins]
+    memory: EpisodeMemorySpec
 
     def of(self, vertical: Vertical | None) -> VerticalPlugins:
         """Return the descriptors of a vertical."""
@@ -88,7 +92,7 @@ class PolicyMap:
     def chosen(self) -> frozenset[tuple[PluginKind, str]]:
         """What the settings use, for `PluginHost.inventory`."""
         everybody = (self.default, *self.verticals.values())
-        specs = [spec for each in everybody for spec in (each.flags, each.runner, each.connector)]
+        specs = [self.memory, *(spec for each in everybody for spec in (each.flags, each.runner, each.connector))]
         return frozenset((spec.kind, spec.name) for spec in specs)
 
 
@@ -104,7 +108,8 @@ def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
         vertical: _resolved(names, filled, f"policy.verticals.{vertical}", host)
         for vertical, names in settings.verticals.items()
     }
-    return PolicyMap(host, default, MappingProxyType(verticals))
+    memory = _spec(host, EpisodeMemorySpec, filled.memory, "policy.default.memory")
+    return PolicyMap(host, default, MappingProxyType(verticals), memory)
 
 
 def _resolved(names: PolicyNames, otherwise: PolicyNames, where: str, host: PluginHost) -> VerticalPlugins:
@@ -121,6 +126,7 @@ def _filled(names: PolicyNames, otherwise: PolicyNames) -> PolicyNames:
         flags=otherwise.flags if names.flags is None else names.flags,
         runner=otherwise.runner if names.runner is None else names.runner,
         connector=otherwise.connector if names.connector is None else names.connector,
+        memory=otherwise.memory if names.memory is None else names.memory,
     )
 
 

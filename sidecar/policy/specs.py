@@ -10,6 +10,7 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
 
 NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({"type": "object", "additionalProperties": False})
@@ -23,10 +24,16 @@ class PluginKind(StrEnum):
     FLAG_BACKEND = "flag-backend"
     RUNNER = "runner"
     CONNECTOR = "connector"
+    EPISODE_MEMORY = "episode-memory"
 
 
 SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType(
-    {PluginKind.FLAG_BACKEND: (1,), PluginKind.RUNNER: (1,), PluginKind.CONNECTOR: (1,)}
+    {
+        PluginKind.FLAG_BACKEND: (1,),
+        PluginKind.RUNNER: (1,),
+        PluginKind.CONNECTOR: (1,),
+        PluginKind.EPISODE_MEMORY: (1,),
+    }
 )
 """Majors of each contract that this sidecar speaks. A new major is added beside the old one, never in its place."""
 
@@ -94,11 +101,21 @@ class ConnectorSpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], Connector]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeMemorySpec(PluginSpec):
+    """Describes an episode memory; the factory gets the settings, checked against `config_schema`."""
+
+    kind: ClassVar[PluginKind] = PluginKind.EPISODE_MEMORY
+
+    factory: Callable[[Mapping[str, Any]], EpisodeMemory]
+
+
 SPEC_TYPES: Final[Mapping[str, type[PluginSpec]]] = MappingProxyType(
     {
         "sidecar_flag_backends": FlagBackendSpec,
         "sidecar_runners": RunnerSpec,
         "sidecar_connectors": ConnectorSpec,
+        "sidecar_episode_memories": EpisodeMemorySpec,
     }
 )
 """What each hook of `hookspecs.py` returns a sequence of."""

@@ -1,11 +1,13 @@
-"""`ToolGatewayService`: the way of sub-agents in other processes to `CallTool`."""
+"""`ToolGatewayService`: the way of sub-agents in other processes to `CallTool` and `ReadOwnTurns`."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from sidecar.operations.call_tool import CallTool
+from sidecar.operations.read_history import ReadOwnTurns
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.history import MOST_TURNS, own_turns_message
 from subagents.tools.v1 import tools_pb2 as pb
 
 SERVICE: Final = "subagents.tools.v1.ToolGatewayService"
@@ -14,13 +16,18 @@ SERVICE: Final = "subagents.tools.v1.ToolGatewayService"
 class ToolGatewayServicer:
     """The service of runner hosts."""
 
-    def __init__(self, call_tool: CallTool) -> None:
+    def __init__(self, call_tool: CallTool, read_own_turns: ReadOwnTurns) -> None:
         """Join the parts."""
         self._call = call_tool
+        self._read = read_own_turns
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
-        return (Method(f"/{SERVICE}/CallTool", Shape.ONE_TO_ONE, pb.CallToolRequest.FromString, self._call_tool),)
+        one = Shape.ONE_TO_ONE
+        return (
+            Method(f"/{SERVICE}/CallTool", one, pb.CallToolRequest.FromString, self._call_tool),
+            Method(f"/{SERVICE}/ReadOwnTurns", one, pb.ReadOwnTurnsRequest.FromString, self._read_own_turns),
+        )
 
     async def _call_tool(self, message: pb.CallToolRequest, call: Call) -> pb.CallToolResponse:
         fields = Fields("CallToolRequest")
@@ -30,3 +37,9 @@ class ToolGatewayServicer:
         if result.payload_json is None:
             return pb.CallToolResponse(data_unavailable=pb.DataUnavailable())
         return pb.CallToolResponse(payload_json=result.payload_json, partial=result.partial)
+
+    async def _read_own_turns(self, message: pb.ReadOwnTurnsRequest, call: Call) -> pb.ReadOwnTurnsResponse:
+        fields = Fields("ReadOwnTurnsRequest")
+        max_turns = fields.count("max_turns", message.max_turns, MOST_TURNS)
+        fields.check()
+        return own_turns_message(await self._read(call.grant, max_turns))

@@ -5,6 +5,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from sidecar.settings.dispatching import DispatchSettings
+from sidecar.settings.history import HistorySettings
 from sidecar.settings.sections import (
     DefinitionsSettings,
     FlagRefreshSettings,
@@ -28,12 +29,14 @@ class Settings(Section):
     dispatch: DispatchSettings = Field(description="How the calls of one model response are carried out.")
     status: StatusSettings = Field(StatusSettings(), description="Progress reports of sub-agents.")
     policy: PolicySection = Field(PolicySection(), description="Which plugins serve whom.")
+    history: HistorySettings = Field(HistorySettings(), description="How conversations are kept and compacted.")
     plugins: PluginsSettings = Field(PluginsSettings(), description="Which installed plugins may run.")
     targets: TargetsSettings = Field(TargetsSettings(), description="Where runners find the hosts of sub-agents.")
     flag_refresh: FlagRefreshSettings = Field(FlagRefreshSettings(), description="How flags are kept fresh.")
     flags: dict[str, dict[str, Any]] = Field({}, description="Settings of each flag backend, by its name.")
     runners: dict[str, dict[str, Any]] = Field({}, description="Settings of each runner, by its name.")
     connectors: dict[str, dict[str, Any]] = Field({}, description="Settings of each connector, by its name.")
+    memories: dict[str, dict[str, Any]] = Field({}, description="Settings of each episode memory, by its name.")
     keys: KeysSettings = Field(KeysSettings(), description="What signs surface tokens and grants.")
     telemetry: TelemetrySettings = Field(TelemetrySettings(), description="What is measured beyond logs and metrics.")
     log: LogSettings = Field(LogSettings(), description="How the log is written.")

@@ -20,16 +20,17 @@ def test_the_list_shows_every_plugin_with_its_state(site: SitePackages) -> None:
     rows = plugin_rows(BUILT_INS, PluginSelection(("good", "bad")), PolicySettings())
 
     assert as_table(rows) == (
-        "NAME    KIND          CONTRACT        FROM            STATE         SUMMARY\n"
-        "rest    connector     connector/1     built in        active        Connector rest\n"
-        "good    flag-backend  flag-backend/1  flags-good 1.0  available     Made\n"
-        "memory  flag-backend  flag-backend/1  built in        active        Flags memory\n"
-        "grpc    runner        runner/1        built in        active        Runner grpc\n"
-        "bad     -             -               flags-bad 0.3   broken\n"
+        "NAME        KIND            CONTRACT          FROM            STATE         SUMMARY\n"
+        "rest        connector       connector/1       built in        active        Connector rest\n"
+        "in_process  episode-memory  episode-memory/1  built in        active        Memory in_process\n"
+        "good        flag-backend    flag-backend/1    flags-good 1.0  available     Made\n"
+        "memory      flag-backend    flag-backend/1    built in        active        Flags memory\n"
+        "grpc        runner          runner/1          built in        active        Runner grpc\n"
+        "bad         -               -                 flags-bad 0.3   broken\n"
         "    importing the plugin `bad` of flags-bad 0.3 failed with OSError: no licence\n"
         "      where: entry point `bad` = flags_bad of flags-bad 0.3\n"
         "      what to do: repair or update that distribution, or take it out of plugins.enabled\n"
-        "rogue   -             -               rogue 6.6       not selected\n"
+        "rogue       -               -                 rogue 6.6       not selected\n"
     )
     assert exit_code_of(rows) == 1
     assert not site.ran("rogue")

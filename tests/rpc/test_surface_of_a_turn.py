@@ -9,6 +9,7 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.history.v1 import history_pb2
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
 from tests.support.builders import a_catalogue
@@ -205,11 +206,11 @@ ROUTING_WORDS: Final = ("utterance", "message", "query", "question", "user_text"
 @requirement("PC2-D-2", "PC1-FR-3a")
 def test_no_method_takes_what_a_user_said_and_gives_a_choice() -> None:
     """All of our services: the one that carries the user's words is the one that carries the model's calls, too."""
-    files = (pb.DESCRIPTOR, runner_pb2.DESCRIPTOR, tools_pb2.DESCRIPTOR)
+    files = (pb.DESCRIPTOR, runner_pb2.DESCRIPTOR, tools_pb2.DESCRIPTOR, history_pb2.DESCRIPTOR)
     methods = [method for file in files for service in file.services_by_name.values() for method in service.methods]
     assert {method.name for method in methods} == {
         *("BindTurn", "Dispatch", "DispatchUnary", "ResumeDispatch", "CancelCall", "CloseChild", "EndTurn"),
-        *("Run", "Describe", "CallTool"),
+        *("Run", "Describe", "CallTool", "ReadOwnTurns", "ReadEpisode", "WriteSummary"),
     }
     for method in methods:
         assert not [name for name in field_names(method) if name in ROUTING_WORDS], method.full_name

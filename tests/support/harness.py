@@ -19,6 +19,7 @@ from typing import Any, Final, cast
 
 import grpc
 
+from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.store_memory import MemoryStore
 from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, SystemIds
 from sidecar.core.binding.bind import BindingRules
@@ -30,9 +31,10 @@ from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.call_tool import ToolResult
 from sidecar.operations.ports import Store
 from sidecar.operations.rules import DispatchRules
-from sidecar.rpc import dispatch_servicer, tool_gateway_servicer
+from sidecar.rpc import dispatch_servicer, history_servicer, tool_gateway_servicer
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, Entrance
 from sidecar.rpc.dispatch_servicer import DispatchServicer
+from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.outermost import ServingRules, Surroundings
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
@@ -304,6 +306,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
         flags=cast("Any", flags),
         runners=OneRunner(runner),
         connectors=connector,
+        memory=InProcessMemory(),
     )
     rules = DispatchRules(
         **{"binding": BindingRules(setup.cap, setup.max_dispatches), "vocabulary": VOCABULARY, **setup.rules}
@@ -344,8 +347,8 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
         entrance=Entrance(CallerKind.CONSUMER_AGENT, SECRET),
-        services=(dispatch_servicer.SERVICE,),
-        methods=servicer.methods(),
+        services=(dispatch_servicer.SERVICE, history_servicer.SERVICE),
+        methods=(*servicer.methods(), *HistoryServicer(sidecar.operations.history).methods()),
         streams=1024,
         reflection=setup.reflection,
     )
@@ -353,7 +356,7 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         socket=sidecar.folder / "agents.sock",
         entrance=Entrance(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
-        methods=ToolGatewayServicer(sidecar.operations.call_tool).methods(),
+        methods=ToolGatewayServicer(sidecar.operations.call_tool, sidecar.operations.history.read_own_turns).methods(),
         streams=1024,
         reflection=setup.reflection,
     )

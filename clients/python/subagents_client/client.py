@@ -8,8 +8,10 @@ from typing import Self
 import grpc
 
 from subagents.dispatch.v1 import dispatch_pb2
-from subagents_client import translate
+from subagents.history.v1 import history_pb2
+from subagents_client import translate, translate_history
 from subagents_client.channels import open_channel
+from subagents_client.history import Episode, EpisodeSize, EpisodeView
 from subagents_client.pacing import Limits, Surroundings
 from subagents_client.surface import TurnRequest
 from subagents_client.targets import refuse_remote
@@ -87,12 +89,85 @@ class SidecarClient:
         )
         binding = Binding(
             turn_id=turn_id,
-            surface=translate.surface(answer.surface),
+            surface=translate.surface(answer.surface, answer.compaction_due),
             surface_token=answer.surface_token,
             expires_at=translate.moment(answer.expires_at),
             state=translate.start_state(answer.state),
         )
         return BoundTurn(self._wire, binding)
+
+    async def read_episode(
+        self,
+        episode_id: str,
+        principal: str,
+        *,
+        view: EpisodeView = EpisodeView.NARRATION,
+        max_turns: int = 0,
+        timeout: timedelta | None = None,
+    ) -> Episode:
+        """Read what is kept of a conversation; one that nothing is kept of is empty. Safe to repeat.
+
+        Args:
+            episode_id: the conversation.
+            principal: whose it is, as bound; turns of anybody else are not read.
+            view: `FULL` for replay and audit; a model is given `NARRATION`, see `Episode.context_messages`.
+            max_turns: the newest ones; 0: as many as the operator allows.
+            timeout: None: `Limits.unary`.
+
+        Raises:
+            InvalidRequest: the request is wrong.
+            DependencyAway, OutOfTime: the history cannot be read now; the turn goes on without.
+
+        Source: PC1-FR-10, PC1-D-26.
+        """
+        request = history_pb2.ReadEpisodeRequest(
+            episode_id=episode_id, principal=principal, view=f"EPISODE_VIEW_{view.name}", max_turns=max_turns
+        )
+        limit = timeout or self._wire.limits.unary
+        return translate_history.episode(
+            await self._wire.ask(self._wire.history.ReadEpisode, request, "ReadEpisode", limit)
+        )
+
+    async def write_summary(
+        self,
+        episode_id: str,
+        principal: str,
+        text: str,
+        *,
+        up_to_turn_id: str,
+        expected_revision: int,
+        timeout: timedelta | None = None,
+    ) -> EpisodeSize:
+        """Replace the rolling summary of a conversation, while `Surface.compaction_due` says so. Safe to repeat.
+
+        Args:
+            episode_id: the conversation.
+            principal: whose it is.
+            text: what the turns up to `up_to_turn_id` were about, with what the present summary says; narration only.
+            up_to_turn_id: the newest turn that it stands in for; none of the most recent ones.
+            expected_revision: `Episode.revision` as it was read.
+            timeout: None: `Limits.unary`.
+
+        Returns:
+            How large the episode is now.
+
+        Raises:
+            SummaryOutdated: somebody else has written one meanwhile; read the episode again.
+            CompactionNotDue, RecentTurnsIntact, InvalidRequest: it is not to be written.
+            DependencyAway, OutOfTime: it cannot be written now; the next turn will say again that it is due.
+
+        Source: PC1-FR-11.
+        """
+        request = history_pb2.WriteSummaryRequest(
+            episode_id=episode_id,
+            principal=principal,
+            text=text,
+            up_to_turn_id=up_to_turn_id,
+            expected_revision=expected_revision,
+        )
+        limit = timeout or self._wire.limits.unary
+        answer = await self._wire.ask(self._wire.history.WriteSummary, request, "WriteSummary", limit)
+        return translate_history.size(answer.size)
 
 
 def _message(request: TurnRequest, turn_id: str) -> dispatch_pb2.BindTurnRequest:

@@ -140,6 +140,16 @@ class Candidate:
     verdict: CandidateVerdict
 
 
+@unique
+class CompactionDue(StrEnum):
+    """Whether the episode's history is to be compacted: `SidecarClient.read_episode`, then `write_summary`."""
+
+    DUE = "due"
+    NOT_DUE = "not_due"
+    UNKNOWN = "unknown"
+    """It could not be found out in time; go on as if it were not due."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surface:
     """What one turn may call and how to prompt the orchestrator. Frozen when the turn is bound.
@@ -156,6 +166,7 @@ class Surface:
         model: registry key of the orchestrator's model.
         provider_model: name of that model where it is served.
         candidates: every listed sub-agent and why it is or is not callable.
+        compaction_due: whether the episode's history is to be compacted.
     """
 
     sub_agent_tools: Sequence[SubAgentTool]
@@ -169,6 +180,7 @@ class Surface:
     model: str
     provider_model: str
     candidates: Sequence[Candidate]
+    compaction_due: CompactionDue = CompactionDue.UNKNOWN
 
     def tool(self, name: str) -> SubAgentTool | None:
         """Return the sub-agent tool of that name, or None if it is not on the surface."""

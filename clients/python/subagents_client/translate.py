@@ -34,6 +34,7 @@ from subagents_client.surface import (
     Candidate,
     CandidateVerdict,
     Cohort,
+    CompactionDue,
     OrchestratorTool,
     PreviousSubAgents,
     Prompt,
@@ -61,6 +62,7 @@ VERDICTS: Final = _table(CandidateVerdict, surface_pb2.CandidateVerdict, "CANDID
 START_STATES: Final = _table(StartState, dispatch_pb2.StartState, "START_STATE")
 CALL_STATES: Final = _table(CallState, dispatch_pb2.CallState, "CALL_STATE")
 OUTCOMES: Final = _table(Outcome, outcome_pb2.Outcome, "OUTCOME")
+COMPACTION: Final = _table(CompactionDue, dispatch_pb2.CompactionDue, "COMPACTION_DUE")
 CAPS: Final = _table(CapBehaviour, outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR")
 REASONS: Final = {number: name.removeprefix("ERROR_REASON_") for name, number in error_reason_pb2.ErrorReason.items()}
 """Numbers of the wire to our members. A number newer than this version is in none of them."""
@@ -71,8 +73,8 @@ def moment(stamp: Timestamp) -> datetime:
     return stamp.ToDatetime(tzinfo=UTC)
 
 
-def surface(message: surface_pb2.Surface) -> Surface:
-    """Return a surface."""
+def surface(message: surface_pb2.Surface, compaction_due: int = 0) -> Surface:
+    """Return a surface; `compaction_due` as the bind said it, beside the surface."""
     return Surface(
         sub_agent_tools=[_sub_agent_tool(one) for one in message.sub_agent_tools],
         orchestrator_tools=[
@@ -89,6 +91,7 @@ def surface(message: surface_pb2.Surface) -> Surface:
         model=message.model,
         provider_model=message.provider_model,
         candidates=[candidate(one) for one in message.candidates],
+        compaction_due=COMPACTION.get(compaction_due, CompactionDue.UNKNOWN),
     )
 
 

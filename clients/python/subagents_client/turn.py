@@ -200,6 +200,7 @@ class BoundTurn:
         integrations: Sequence[Integration] = (),
         *,
         declared_intent_count: int = 0,
+        user_message: str = "",
         timeout: timedelta | None = None,
     ) -> TurnEnd:
         """End the turn; do so for turns without a dispatch too. Safe to repeat with the same contents.
@@ -208,6 +209,7 @@ class BoundTurn:
             narration: the answer the user saw, without component JSON; at most 256 KiB.
             integrations: verdicts; children that are not named are accepted if they answered.
             declared_intent_count: intents the model declared in a response without sub-agent calls.
+            user_message: what the user said, for history; empty: the last dispatch's `task_prompt`.
             timeout: None: `Limits.unary`.
 
         Source: PC2-FR-15.
@@ -220,6 +222,7 @@ class BoundTurn:
             ],
             narration=narration,
             declared_intent_count=declared_intent_count,
+            user_message=user_message,
         )
         return translate.turn_end(
             await self._wire.ask(self._wire.stub.EndTurn, request, "EndTurn", self._unary(timeout))

@@ -8,6 +8,7 @@ from typing import TypeVar
 import grpc
 
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
+from subagents.history.v1 import history_pb2_grpc
 from subagents_client.pacing import Limits, Surroundings
 from subagents_client.retrying import repeat_safely
 
@@ -35,6 +36,7 @@ class Wire:
         self._channel = channel
         self._metadata: Sequence[tuple[str, str]] = ((BOOT_SECRET_KEY, boot_secret),) if boot_secret else ()
         self.stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
+        self.history = history_pb2_grpc.HistoryServiceStub(channel)
         self.limits = limits
         self.surroundings = surroundings
 

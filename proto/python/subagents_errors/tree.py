@@ -1,50 +1,8 @@
 """The exceptions themselves. See the package docstring for the tree."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import ClassVar
+from collections.abc import Iterator
 
-
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
-    """One thing wrong with one field of a request.
-
-    Attributes:
-        field: path of the field as the proto names it, e.g. `calls[1].arguments_json`.
-        description: what is wrong and what would be right; safe to show to the caller.
-    """
-
-    field: str
-    description: str
-
-
-class SubagentsError(Exception):
-    """A call could not be carried out.
-
-    Args:
-        message: one sentence for the caller: what, where, what to do. Never holds the text of another exception.
-        metadata: short facts a program can act on; become `ErrorInfo.metadata`.
-        fields: what is wrong with which field; become `google.rpc.BadRequest`.
-        retry_after: how long to wait before trying again; becomes `google.rpc.RetryInfo`. None: no advice.
-    """
-
-    reason: ClassVar[str] = ""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        metadata: Mapping[str, str] | None = None,
-        fields: Sequence[FieldProblem] = (),
-        retry_after: timedelta | None = None,
-    ) -> None:
-        """Keep the parts; `str(error)` is the message."""
-        super().__init__(message)
-        self.message = message
-        self.metadata: Mapping[str, str] = dict(metadata or {})
-        self.fields: tuple[FieldProblem, ...] = tuple(fields)
-        self.retry_after = retry_after
+from subagents_errors.root import SubagentsError
 
 
 class InvalidRequest(SubagentsError):
@@ -57,6 +15,12 @@ class MalformedMessage(InvalidRequest):
     """The bytes are not a message of the expected type (truncated, bad UTF-8, too deep)."""
 
     reason = "MALFORMED_MESSAGE"
+
+
+class InlineComponent(InvalidRequest):
+    """A text that has to be narration only holds component data. `fields` says where."""
+
+    reason = "INLINE_COMPONENT"
 
 
 class NotKnown(SubagentsError):
@@ -137,10 +101,28 @@ class DefinitionNotHeld(Refused):
     reason = "DEFINITION_NOT_HELD"
 
 
+class CompactionNotDue(Refused):
+    """The episode is not over a compaction threshold, so no summary may be written."""
+
+    reason = "COMPACTION_NOT_DUE"
+
+
+class RecentTurnsIntact(Refused):
+    """The summary would stand in for one of the most recent turns, which stay as they are."""
+
+    reason = "RECENT_TURNS_INTACT"
+
+
 class Conflict(SubagentsError):
     """Lost a compare-and-set: read again."""
 
     reason = "CONFLICT"
+
+
+class SummaryOutdated(Conflict):
+    """Another summary of the episode was written meanwhile. Read the episode again."""
+
+    reason = "SUMMARY_OUTDATED"
 
 
 class AlreadyExists(SubagentsError):
@@ -273,6 +255,12 @@ class DefinitionsUnavailable(DependencyAway):
     """No valid definitions have been loaded yet."""
 
     reason = "DEFINITIONS_UNAVAILABLE"
+
+
+class MemoryUnavailable(DependencyAway):
+    """The episode memory did not answer."""
+
+    reason = "MEMORY_UNAVAILABLE"
 
 
 class InternalFault(SubagentsError):

@@ -8,9 +8,12 @@ from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.history.compaction import CompactionDue
+from sidecar.operations.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
+from subagents.history.v1 import history_pb2
 from subagents_errors import Axis, CallFailure
 
 Ours = TypeVar("Ours", bound=StrEnum)
@@ -40,7 +43,12 @@ VERDICTS: Final[Mapping[int, Verdict]] = {
     dispatch_pb2.VERDICT_ACCEPTED: Verdict.ACCEPTED,
     dispatch_pb2.VERDICT_REJECTED: Verdict.REJECTED,
 }
+EPISODE_VIEWS: Final = {
+    history_pb2.EPISODE_VIEW_UNSPECIFIED: EpisodeView.NARRATION,
+    **_values(_numbers(history_pb2.EpisodeView, "EPISODE_VIEW", EpisodeView)),
+}
 
+COMPACTION_DUE: Final = _numbers(dispatch_pb2.CompactionDue, "COMPACTION_DUE", CompactionDue)
 CALL_STATE: Final = _numbers(dispatch_pb2.CallState, "CALL_STATE", CallState)
 OUTCOME: Final = _numbers(outcome_pb2.Outcome, "OUTCOME", Outcome)
 CAP: Final = _numbers(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from google.protobuf.duration_pb2 import Duration
 
 from sidecar.core.errors import FieldProblem, InvalidRequest
-from sidecar.core.identifiers import problem_with_run_side_id
+from sidecar.core.identifiers import Principal, problem_with_run_side_id
 
 Value = TypeVar("Value")
 
@@ -53,6 +53,12 @@ class Fields:
         if problem is not None:
             self._problems.append(problem)
         return value
+
+    def principal(self, field: str, value: str) -> Principal:
+        """On whose behalf something happens; kept byte for byte."""
+        if not value:
+            self.refuse(field, "is empty; say on whose behalf the turn happens")
+        return Principal(self.one_line(field, value, 256))
 
     def required(self, field: str, value: str, most: int, where_from: str) -> str:
         """An opaque text that came from somewhere; at most `most` characters."""

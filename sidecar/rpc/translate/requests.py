@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, TurnId
 from sidecar.operations.requests import (
     BindTurnRequest,
     CancelRequest,
@@ -43,7 +43,7 @@ def bind_turn(message: pb.BindTurnRequest) -> BindTurnRequest:
     request = BindTurnRequest(
         turn_id=TurnId(fields.run_side_id("turn_id", message.turn_id)),
         episode_id=EpisodeId(fields.run_side_id("episode_id", message.episode_id)),
-        principal=_principal(fields, message.principal),
+        principal=fields.principal("principal", message.principal),
         source=fields.member("source", message.source, enums.SOURCES, SOURCE_NAMES),
         orchestrator_id=fields.one_line("orchestrator_id", message.orchestrator_id, 60),
         locale=_locale(fields, message),
@@ -125,6 +125,7 @@ def end_turn(message: pb.EndTurnRequest) -> EndTurnRequest:
         integrations=tuple(sorted(integrations, key=lambda each: each.child_id)),
         narration=fields.text("narration", message.narration, 256),
         declared_intent_count=fields.count("declared_intent_count", message.declared_intent_count),
+        user_message=fields.text("user_message", message.user_message, 64),
     )
     fields.check()
     return request
@@ -132,12 +133,6 @@ def end_turn(message: pb.EndTurnRequest) -> EndTurnRequest:
 
 def _token(fields: Fields, value: str, within: str = "") -> str:
     return fields.required(f"{within}surface_token", value, LONGEST_TOKEN, FROM_BIND)
-
-
-def _principal(fields: Fields, value: str) -> Principal:
-    if not value:
-        fields.refuse("principal", "is empty; say on whose behalf the turn happens")
-    return Principal(fields.one_line("principal", value, 256))
 
 
 def _locale(fields: Fields, message: pb.BindTurnRequest) -> str | None:

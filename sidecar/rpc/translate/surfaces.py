@@ -5,7 +5,7 @@ from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
 from sidecar.core.definitions.card import ToolEntry
 from sidecar.core.json_schemas import canonical_text
 from sidecar.operations.bind_turn import Bound
-from sidecar.rpc.translate.enums import CANDIDATE
+from sidecar.rpc.translate.enums import CANDIDATE, COMPACTION_DUE
 from sidecar.rpc.translate.times import timestamp
 from subagents.dispatch.v1 import dispatch_pb2, surface_pb2
 
@@ -17,6 +17,7 @@ def bound_turn(bound: Bound) -> dispatch_pb2.BindTurnResponse:
         surface_token=bound.surface_token,
         expires_at=timestamp(bound.expires_at),
         state=start_state(attached=bound.attached),
+        compaction_due=COMPACTION_DUE[bound.compaction_due],
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.store_memory import MemoryStore
 from sidecar.adapters.system import OwnedTasks, SystemIds
 from sidecar.core.binding.bind import BindingRules
@@ -53,6 +54,7 @@ def operations(runner: ScriptedRunner) -> Operations:
         flags=flags,
         runners=OneRunner(runner),
         connectors=ScriptedConnector(),
+        memory=InProcessMemory(),
     )
     rules = DispatchRules(BindingRules(fan_out_cap=3, max_dispatches=4), Vocabulary({}))
     return assemble(rules, SigningKeys({"k1": b"k" * 32}, "k1"), ports)

@@ -7,7 +7,7 @@ from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, FlagReport, RefusalKind, RunnerEvent, RunRequest
-from sidecar.policy.specs import ConnectorSpec, FlagBackendSpec, RunnerConfig, RunnerSpec
+from sidecar.policy.specs import ConnectorSpec, EpisodeMemorySpec, FlagBackendSpec, RunnerConfig, RunnerSpec
 
 
 class QuietFlags:
@@ -76,10 +76,24 @@ def connector(name: str) -> ConnectorSpec:
     return ConnectorSpec(name=name, contract="connector/1", summary=f"Connector {name}", factory=QuietConnector)
 
 
+def memory(name: str) -> EpisodeMemorySpec:
+    """Describe an episode memory that nobody makes."""
+    return EpisodeMemorySpec(
+        name=name, contract="episode-memory/1", summary=f"Memory {name}", factory=lambda settings: _unmade(name)
+    )
+
+
+def _unmade(name: str) -> Any:
+    raise LookupError(f"no test makes the episode memory {name}")
+
+
+AnySpec = FlagBackendSpec | RunnerSpec | ConnectorSpec | EpisodeMemorySpec
+
+
 class Offering:
     """A plugin object with these descriptors."""
 
-    def __init__(self, *specs: FlagBackendSpec | RunnerSpec | ConnectorSpec) -> None:
+    def __init__(self, *specs: AnySpec) -> None:
         self._specs = specs
 
     @hookimpl
@@ -97,10 +111,15 @@ class Offering:
         """Offer the connectors."""
         return [spec for spec in self._specs if isinstance(spec, ConnectorSpec)]
 
+    @hookimpl
+    def sidecar_episode_memories(self) -> Sequence[EpisodeMemorySpec]:
+        """Offer the episode memories."""
+        return [spec for spec in self._specs if isinstance(spec, EpisodeMemorySpec)]
 
-def host_of(*specs: FlagBackendSpec | RunnerSpec | ConnectorSpec) -> PluginHost:
+
+def host_of(*specs: AnySpec) -> PluginHost:
     """Load one plugin that offers these."""
     return load_plugins([Offering(*specs)], PluginSelection(), offers=())
 
 
-PLATFORM = (flags("memory"), runner("grpc"), connector("rest"))
+PLATFORM = (flags("memory"), runner("grpc"), connector("rest"), memory("in_process"))

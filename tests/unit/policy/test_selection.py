@@ -65,6 +65,7 @@ def test_what_is_chosen_is_active_in_the_inventory_and_the_rest_available() -> N
     assert [(row.kind, row.name, str(row.state)) for row in rows] == [
         ("connector", "graph", "available"),
         ("connector", "rest", "active"),
+        ("episode-memory", "in_process", "active"),
         ("flag-backend", "memory", "active"),
         ("flag-backend", "unleash", "active"),
         ("runner", "a2a", "available"),

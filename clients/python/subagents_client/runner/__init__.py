@@ -12,7 +12,7 @@ return "Two offers fit: ..."
 await host.serve("unix:/run/shop/shop.sock")
 """
 
-from subagents_client.runner.answers import Answer, DataUnavailable, ToolData, TransientFailure
+from subagents_client.runner.answers import Answer, DataUnavailable, OwnComponent, OwnTurn, ToolData, TransientFailure
 from subagents_client.runner.cards import Card, Tool
 from subagents_client.runner.host import HostLimits, RunnerHost
 from subagents_client.runner.run import Context, Run
@@ -23,6 +23,8 @@ __all__ = [
     "Context",
     "DataUnavailable",
     "HostLimits",
+    "OwnComponent",
+    "OwnTurn",
     "Run",
     "RunnerHost",
     "Tool",

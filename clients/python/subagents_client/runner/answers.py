@@ -1,6 +1,8 @@
 """What passes between a sub-agent's function and its host."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 
@@ -33,6 +35,31 @@ class ToolData:
 @dataclass(frozen=True, slots=True)
 class DataUnavailable:
     """There is no data to be had from this call. Nothing says why, on purpose (PC2-FR-12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnComponent:
+    """A compact annotation of an own component; `position` counts all components of the turn, from 0."""
+
+    name: str
+    position: int
+    component_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTurn:
+    """One earlier answer of this sub-agent in this session. Source: PC1-FR-7a.
+
+    Attributes:
+        asked: what it was asked.
+        answered: what it answered; narration only.
+    """
+
+    turn_id: str
+    ended_at: datetime
+    asked: str
+    answered: str
+    components: Sequence[OwnComponent] = ()
 
 
 class TransientFailure(Exception):

@@ -1,9 +1,10 @@
 """How a running sub-agent reaches data: through the sidecar's tool gateway, with the grant of its attempt."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Final
 
 import grpc
@@ -11,7 +12,7 @@ import grpc
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
 from subagents_client.channels import open_channel
 from subagents_client.errors import error_from
-from subagents_client.runner.answers import DataUnavailable, ToolData
+from subagents_client.runner.answers import DataUnavailable, OwnComponent, OwnTurn, ToolData
 from subagents_client.targets import refuse_remote
 from subagents_errors import DependencyAway
 
@@ -52,6 +53,18 @@ class Gateways:
                 raise error_from(failure, "CallTool") from failure
         return _result(answer)
 
+    async def own_turns(self, target: str, grant: str, max_turns: int, left: float) -> Sequence[OwnTurn]:
+        """Read own earlier turns; as `Run.read_own_turns`."""
+        refuse_remote(target, allowed=self._allow_remote)
+        request = tools_pb2.ReadOwnTurnsRequest(max_turns=max_turns)
+        async with self._line(target) as channel:
+            stub = tools_pb2_grpc.ToolGatewayServiceStub(channel)
+            try:
+                answer = await stub.ReadOwnTurns(request, timeout=left, metadata=((GRANT_KEY, grant),))
+            except grpc.aio.AioRpcError as failure:
+                raise error_from(failure, "ReadOwnTurns") from failure
+        return [_own_turn(one) for one in answer.turns]
+
     async def close(self) -> None:
         """Close every connection."""
         lines, self._lines = list(self._lines.values()), {}
@@ -86,3 +99,9 @@ def _result(answer: tools_pb2.CallToolResponse) -> ToolData | DataUnavailable:
         return ToolData(json.loads(answer.payload_json), answer.partial)
     except ValueError:
         return DataUnavailable()
+
+
+def _own_turn(message: tools_pb2.OwnTurn) -> OwnTurn:
+    components = [OwnComponent(one.name, one.position, list(one.component_ids)) for one in message.components]
+    ended_at = message.ended_at.ToDatetime(tzinfo=UTC)
+    return OwnTurn(message.turn_id, ended_at, message.asked, message.narration, components)

@@ -1,13 +1,13 @@
 """What a sub-agent's function is given: the request, what it inherits, and ways to report."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
-from subagents_client.runner.answers import DataUnavailable, ToolData
+from subagents_client.runner.answers import DataUnavailable, OwnTurn, ToolData
 from subagents_client.runner.cards import Card
 from subagents_client.runner.gateway import Gateways
 from subagents_client.runner.outbox import Outbox
@@ -169,6 +169,20 @@ class Run:
         """
         request = tools_pb2.CallToolRequest(tool_id=tool_id, arguments_json=_json(arguments or {}))
         return await self._gateways.call(self._gateway_target, self._grant, request, self.time_left)
+
+    async def read_own_turns(self, max_turns: int = 0) -> Sequence[OwnTurn]:
+        """Return what this sub-agent was asked and answered in earlier turns of this session, oldest first.
+
+        Args:
+            max_turns: the newest ones; 0: as many as the operator allows.
+
+        Raises:
+            GrantSpent: the attempt is over.
+            DependencyAway: the history or the gateway cannot be reached; a sub-agent may well go on without.
+
+        Source: PC1-FR-7.
+        """
+        return await self._gateways.own_turns(self._gateway_target, self._grant, max_turns, self.time_left)
 
 
 def _json(value: Any) -> str:

@@ -27,6 +27,13 @@ class TurnSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TURN_SOURCE_SCHEDULED: _ClassVar[TurnSource]
     TURN_SOURCE_NOTIFICATION: _ClassVar[TurnSource]
 
+class CompactionDue(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COMPACTION_DUE_UNSPECIFIED: _ClassVar[CompactionDue]
+    COMPACTION_DUE_DUE: _ClassVar[CompactionDue]
+    COMPACTION_DUE_NOT_DUE: _ClassVar[CompactionDue]
+    COMPACTION_DUE_UNKNOWN: _ClassVar[CompactionDue]
+
 class OnDisconnect(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ON_DISCONNECT_UNSPECIFIED: _ClassVar[OnDisconnect]
@@ -53,6 +60,10 @@ TURN_SOURCE_UNSPECIFIED: TurnSource
 TURN_SOURCE_CHAT: TurnSource
 TURN_SOURCE_SCHEDULED: TurnSource
 TURN_SOURCE_NOTIFICATION: TurnSource
+COMPACTION_DUE_UNSPECIFIED: CompactionDue
+COMPACTION_DUE_DUE: CompactionDue
+COMPACTION_DUE_NOT_DUE: CompactionDue
+COMPACTION_DUE_UNKNOWN: CompactionDue
 ON_DISCONNECT_UNSPECIFIED: OnDisconnect
 ON_DISCONNECT_CANCEL: OnDisconnect
 ON_DISCONNECT_CONTINUE: OnDisconnect
@@ -88,16 +99,18 @@ class BindTurnRequest(_message.Message):
     def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ...) -> None: ...
 
 class BindTurnResponse(_message.Message):
-    __slots__ = ("surface", "surface_token", "expires_at", "state")
+    __slots__ = ("surface", "surface_token", "expires_at", "state", "compaction_due")
     SURFACE_FIELD_NUMBER: _ClassVar[int]
     SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    COMPACTION_DUE_FIELD_NUMBER: _ClassVar[int]
     surface: _surface_pb2.Surface
     surface_token: str
     expires_at: _timestamp_pb2.Timestamp
     state: StartState
-    def __init__(self, surface: _Optional[_Union[_surface_pb2.Surface, _Mapping]] = ..., surface_token: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[StartState, str]] = ...) -> None: ...
+    compaction_due: CompactionDue
+    def __init__(self, surface: _Optional[_Union[_surface_pb2.Surface, _Mapping]] = ..., surface_token: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[StartState, str]] = ..., compaction_due: _Optional[_Union[CompactionDue, str]] = ...) -> None: ...
 
 class ToolCall(_message.Message):
     __slots__ = ("call_id", "tool_name", "arguments_json")
@@ -321,16 +334,18 @@ class Integration(_message.Message):
     def __init__(self, child_id: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class EndTurnRequest(_message.Message):
-    __slots__ = ("surface_token", "integrations", "narration", "declared_intent_count")
+    __slots__ = ("surface_token", "integrations", "narration", "declared_intent_count", "user_message")
     SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     INTEGRATIONS_FIELD_NUMBER: _ClassVar[int]
     NARRATION_FIELD_NUMBER: _ClassVar[int]
     DECLARED_INTENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    USER_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     surface_token: str
     integrations: _containers.RepeatedCompositeFieldContainer[Integration]
     narration: str
     declared_intent_count: int
-    def __init__(self, surface_token: _Optional[str] = ..., integrations: _Optional[_Iterable[_Union[Integration, _Mapping]]] = ..., narration: _Optional[str] = ..., declared_intent_count: _Optional[int] = ...) -> None: ...
+    user_message: str
+    def __init__(self, surface_token: _Optional[str] = ..., integrations: _Optional[_Iterable[_Union[Integration, _Mapping]]] = ..., narration: _Optional[str] = ..., declared_intent_count: _Optional[int] = ..., user_message: _Optional[str] = ...) -> None: ...
 
 class EndTurnResponse(_message.Message):
     __slots__ = ("state", "children", "gate_passed", "routing_decision")

@@ -154,7 +154,8 @@ class DispatchServiceServicer:
 
         Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`.
         Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
-        `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INVALID_REQUEST`.
+        `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
+        changed), `INVALID_REQUEST`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -68,7 +68,8 @@ class DispatchServiceStub:
 
     Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`.
     Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
-    `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INVALID_REQUEST`.
+    `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
+    changed), `INVALID_REQUEST`.
     """
 
 class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -167,7 +168,8 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`.
         Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
-        `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INVALID_REQUEST`.
+        `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
+        changed), `INVALID_REQUEST`.
         """
 
 def add_DispatchServiceServicer_to_server(servicer: DispatchServiceServicer, server: _aio.Server) -> None: ...

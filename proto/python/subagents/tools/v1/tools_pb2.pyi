@@ -1,6 +1,10 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -26,3 +30,39 @@ class CallToolResponse(_message.Message):
 class DataUnavailable(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ReadOwnTurnsRequest(_message.Message):
+    __slots__ = ("max_turns",)
+    MAX_TURNS_FIELD_NUMBER: _ClassVar[int]
+    max_turns: int
+    def __init__(self, max_turns: _Optional[int] = ...) -> None: ...
+
+class ReadOwnTurnsResponse(_message.Message):
+    __slots__ = ("turns",)
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    turns: _containers.RepeatedCompositeFieldContainer[OwnTurn]
+    def __init__(self, turns: _Optional[_Iterable[_Union[OwnTurn, _Mapping]]] = ...) -> None: ...
+
+class OwnTurn(_message.Message):
+    __slots__ = ("turn_id", "ended_at", "asked", "narration", "components")
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    NARRATION_FIELD_NUMBER: _ClassVar[int]
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
+    turn_id: str
+    ended_at: _timestamp_pb2.Timestamp
+    asked: str
+    narration: str
+    components: _containers.RepeatedCompositeFieldContainer[OwnComponent]
+    def __init__(self, turn_id: _Optional[str] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., asked: _Optional[str] = ..., narration: _Optional[str] = ..., components: _Optional[_Iterable[_Union[OwnComponent, _Mapping]]] = ...) -> None: ...
+
+class OwnComponent(_message.Message):
+    __slots__ = ("name", "position", "component_ids")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    position: int
+    component_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., position: _Optional[int] = ..., component_ids: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -43,6 +43,11 @@ class ToolGatewayServiceStub:
                 request_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.CallToolRequest.SerializeToString,
                 response_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.CallToolResponse.FromString,
                 _registered_method=True)
+        self.ReadOwnTurns = channel.unary_unary(
+                '/subagents.tools.v1.ToolGatewayService/ReadOwnTurns',
+                request_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsRequest.SerializeToString,
+                response_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsResponse.FromString,
+                _registered_method=True)
 
 
 class ToolGatewayServiceServicer:
@@ -64,6 +69,16 @@ class ToolGatewayServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadOwnTurns(self, request, context):
+        """Returns what this sub-agent was asked and answered in earlier turns of this session, oldest first.
+
+        Whose turns, and of which session, the grant decides: nothing else can be asked for. Changes nothing; safe to repeat.
+        Errors: `GRANT_INVALID`, `GRANT_SPENT`, `MEMORY_UNAVAILABLE`, `INVALID_REQUEST`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ToolGatewayServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -71,6 +86,11 @@ def add_ToolGatewayServiceServicer_to_server(servicer, server):
                     servicer.CallTool,
                     request_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.CallToolRequest.FromString,
                     response_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.CallToolResponse.SerializeToString,
+            ),
+            'ReadOwnTurns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadOwnTurns,
+                    request_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsRequest.FromString,
+                    response_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -104,6 +124,33 @@ class ToolGatewayService:
             '/subagents.tools.v1.ToolGatewayService/CallTool',
             subagents_dot_tools_dot_v1_dot_tools__pb2.CallToolRequest.SerializeToString,
             subagents_dot_tools_dot_v1_dot_tools__pb2.CallToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadOwnTurns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.tools.v1.ToolGatewayService/ReadOwnTurns',
+            subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsRequest.SerializeToString,
+            subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsResponse.FromString,
             options,
             channel_credentials,
             insecure,

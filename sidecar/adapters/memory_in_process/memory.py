@@ -1,0 +1,130 @@
+"""Episodes in memory: bounded, for demos, tests and single processes that may forget when they stop."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+
+from sidecar.core.history.compaction import outdated, size_of, tokens_of
+from sidecar.core.history.isolation import own_turns_of
+from sidecar.core.history.layering import check_bodies
+from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
+from sidecar.core.identifiers import Slot, TurnId
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBounds:
+    """How much is kept.
+
+    Attributes:
+        episodes: the one that was used longest ago is forgotten first.
+        turns: of one episode; the oldest are forgotten first.
+        total_bytes: of everything, as estimated; whole episodes are forgotten, never the one that is being written.
+    """
+
+    episodes: int = 10_000
+    turns: int = 1_000
+    total_bytes: int = 256 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One episode, what a model would be given of it, and about how many bytes it takes."""
+
+    turns: OrderedDict[TurnId, TurnHistory] = field(default_factory=OrderedDict)
+    summary: Summary | None = None
+    size: EpisodeSize = field(default_factory=EpisodeSize)
+    weight: int = 0
+
+
+class InProcessMemory:
+    """The port, in memory. Every method does its work without waiting, so each is one step."""
+
+    def __init__(self, bounds: MemoryBounds | None = None) -> None:
+        self._bounds = bounds or MemoryBounds()
+        self._episodes: OrderedDict[EpisodeKey, _Kept] = OrderedDict()
+        self._weight = 0
+
+    async def append(self, turn: TurnHistory) -> EpisodeSize:
+        """Keep a turn; one that is kept already is left as it is."""
+        check_bodies(turn)
+        kept = self._episodes.setdefault(turn.episode, _Kept())
+        self._episodes.move_to_end(turn.episode)
+        if turn.turn_id not in kept.turns:
+            kept.turns[turn.turn_id] = turn
+            kept.size = EpisodeSize(kept.size.turns + 1, kept.size.tokens + tokens_of(turn))
+            self._weigh(kept, _weight_of(turn))
+            while len(kept.turns) > self._bounds.turns:
+                self._forget_oldest_turn(kept)
+            self._make_room()
+        return kept.size
+
+    async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
+        """Return the summary and the newest turns, oldest first."""
+        kept = self._used(episode)
+        if kept is None:
+            return EpisodeContents()
+        newest = tuple(islice(reversed(kept.turns.values()), most_turns))
+        return EpisodeContents(kept.summary, newest[::-1], len(kept.turns))
+
+    async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
+        """Return the newest answers of one sub-agent, oldest first."""
+        kept = self._used(episode)
+        own = own_turns_of(kept.turns.values(), slot) if kept else ()
+        return own[max(0, len(own) - most) :]
+
+    async def size(self, episode: EpisodeKey) -> EpisodeSize:
+        """Return how much the episode is."""
+        kept = self._used(episode)
+        return kept.size if kept else EpisodeSize()
+
+    async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
+        """Replace the summary if it is the next one."""
+        kept = self._used(episode) or _Kept()
+        present = kept.summary.revision if kept.summary else 0
+        if summary.revision != present + 1:
+            raise outdated(present)
+        before = len(kept.summary.text.encode()) if kept.summary else 0
+        kept.summary = summary
+        kept.size = size_of(_contents(kept))
+        self._episodes[episode] = kept
+        self._weigh(kept, len(summary.text.encode()) - before)
+        self._make_room()
+        return kept.size
+
+    async def close(self) -> None:
+        """Do nothing: memory holds no connection."""
+
+    def _used(self, episode: EpisodeKey) -> _Kept | None:
+        kept = self._episodes.get(episode)
+        if kept is not None:
+            self._episodes.move_to_end(episode)
+        return kept
+
+    def _weigh(self, kept: _Kept, more: int) -> None:
+        kept.weight += more
+        self._weight += more
+
+    def _forget_oldest_turn(self, kept: _Kept) -> None:
+        _, turn = kept.turns.popitem(last=False)
+        self._weigh(kept, -_weight_of(turn))
+        kept.size = size_of(_contents(kept))
+
+    def _make_room(self) -> None:
+        """Forget what was used longest ago; the newest episode stays, whatever it weighs."""
+        while len(self._episodes) > 1 and (
+            len(self._episodes) > self._bounds.episodes or self._weight > self._bounds.total_bytes
+        ):
+            _, forgotten = self._episodes.popitem(last=False)
+            self._weight -= forgotten.weight
+
+
+def _contents(kept: _Kept) -> EpisodeContents:
+    return EpisodeContents(kept.summary, tuple(kept.turns.values()), len(kept.turns))
+
+
+def _weight_of(turn: TurnHistory) -> int:
+    """Return the bytes that a turn would take as JSON; near enough to what it takes here."""
+    return len(msgspec.json.encode(turn))

@@ -1,0 +1,134 @@
+"""When an episode is to be compacted, and what a summary may stand in for. Source: PC1-FR-11, TN-15.
+
+The sidecar only says that it is time; the orchestrator makes the summary with a model of its own and writes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from sidecar.core.definitions.weighing import estimated_tokens
+from sidecar.core.errors import CompactionNotDue, FieldProblem, InvalidRequest, RecentTurnsIntact, SummaryOutdated
+from sidecar.core.history.records import EpisodeContents, EpisodeSize, Summary, TurnHistory
+from sidecar.core.identifiers import TurnId
+
+
+@unique
+class CompactionDue(StrEnum):
+    """Whether the orchestrator should compact before this turn. UNKNOWN: it could not be found out in time."""
+
+    DUE = "due"
+    NOT_DUE = "not_due"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRules:
+    """What the operator decided; the thresholds have no number by default, traffic has to give it (PC1-NFR-5).
+
+    Attributes:
+        above_tokens: an episode that weighs more is due; None: tokens do not matter.
+        above_turns: an episode with more turns after its summary is due; None: turns do not matter.
+        recent_turns: the newest turns, which no summary may stand in for. Source: PC1-FR-11c.
+    """
+
+    above_tokens: int | None = None
+    above_turns: int | None = None
+    recent_turns: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NewSummary:
+    """A summary that somebody wants to write.
+
+    Attributes:
+        expected_revision: of the summary that it replaces; 0: there was none.
+    """
+
+    text: str
+    up_to_turn_id: TurnId
+    expected_revision: int
+
+
+def is_due(size: EpisodeSize, rules: CompactionRules) -> bool:
+    """Say whether an episode is over a threshold and has anything to compact besides its recent turns."""
+    if size.turns <= rules.recent_turns:
+        return False
+    by_tokens = rules.above_tokens is not None and size.tokens > rules.above_tokens
+    return by_tokens or (rules.above_turns is not None and size.turns > rules.above_turns)
+
+
+def due_of(size: EpisodeSize | None, rules: CompactionRules) -> CompactionDue:
+    """Return the signal for an episode; `None`: its size is not known."""
+    if size is None:
+        return CompactionDue.UNKNOWN
+    return CompactionDue.DUE if is_due(size, rules) else CompactionDue.NOT_DUE
+
+
+def tokens_of(turn: TurnHistory) -> int:
+    """Return the estimate of what a turn adds to the orchestrator's context: user message and narration."""
+    return estimated_tokens(turn.user_message) + estimated_tokens(turn.narration)
+
+
+def after_summary(turns: Sequence[TurnHistory], summary: Summary | None) -> Sequence[TurnHistory]:
+    """Return the turns that the summary does not stand in for; all, if its newest turn is not among them any more."""
+    if summary is not None:
+        for place, turn in enumerate(turns):
+            if turn.turn_id == summary.up_to_turn_id:
+                return turns[place + 1 :]
+    return turns
+
+
+def size_of(contents: EpisodeContents) -> EpisodeSize:
+    """Return how much a model would be given of an episode."""
+    turns = after_summary(contents.turns, contents.summary)
+    summary = 0 if contents.summary is None else estimated_tokens(contents.summary.text)
+    return EpisodeSize(len(turns), summary + sum(tokens_of(turn) for turn in turns))
+
+
+def grown(size: EpisodeSize, turn: TurnHistory) -> EpisodeSize:
+    """Return the size with one turn more."""
+    return EpisodeSize(size.turns + 1, size.tokens + tokens_of(turn))
+
+
+def is_repeated(summary: Summary | None, new: NewSummary) -> bool:
+    """Say whether `new` is what is written already: a request whose answer was lost."""
+    return summary is not None and (summary.revision - 1, summary.text, summary.up_to_turn_id) == (
+        new.expected_revision,
+        new.text,
+        new.up_to_turn_id,
+    )
+
+
+def check_summary(contents: EpisodeContents, new: NewSummary, rules: CompactionRules) -> None:
+    """Check that a summary may replace the present one.
+
+    Raises:
+        SummaryOutdated: another one was written meanwhile.
+        InvalidRequest: its newest turn is not one of those after the present summary.
+        CompactionNotDue: the episode is not over a threshold. Source: PC1-FR-11a.
+        RecentTurnsIntact: it would stand in for one of the most recent turns. Source: PC1-FR-11c.
+    """
+    present = contents.summary.revision if contents.summary else 0
+    if present != new.expected_revision:
+        raise outdated(present)
+    turns = [turn.turn_id for turn in after_summary(contents.turns, contents.summary)]
+    if new.up_to_turn_id not in turns:
+        what = "is not a turn of this episode that the present summary leaves; read the episode again"
+        raise InvalidRequest(
+            "the summary cannot be written: up_to_turn_id " + what, fields=[FieldProblem("up_to_turn_id", what)]
+        )
+    if not is_due(size_of(contents), rules):
+        raise CompactionNotDue("the episode is not over a compaction threshold; write a summary once it is due")
+    if len(turns) - 1 - turns.index(new.up_to_turn_id) < rules.recent_turns:
+        raise RecentTurnsIntact(
+            f"the {rules.recent_turns} most recent turns stay as they are; let the summary end before them",
+            metadata={"recent_turns": str(rules.recent_turns)},
+        )
+
+
+def outdated(present: int) -> SummaryOutdated:
+    """Return the error for a summary that replaces another than the present one."""
+    return SummaryOutdated(
+        "another summary was written meanwhile; read the episode again", metadata={"revision": str(present)}
+    )

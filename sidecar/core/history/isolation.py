@@ -1,0 +1,44 @@
+"""A sub-agent reads its own turns of this session, and nobody else's. Source: PC1-FR-7, PC1-D-29, TN-11."""
+
+from collections.abc import Iterable, Sequence
+
+from sidecar.core.history.layering import references_of
+from sidecar.core.history.records import OwnTurn, TurnHistory
+from sidecar.core.identifiers import Slot, TurnId
+
+
+def own_turns_of(turns: Iterable[TurnHistory], slot: Slot) -> tuple[OwnTurn, ...]:
+    """Return what the sub-agent in `slot` said in `turns`, in their order; for adapters that keep whole turns."""
+    return tuple(own for turn in turns for own in _own_of(turn, slot))
+
+
+def _own_of(turn: TurnHistory, slot: Slot) -> Iterable[OwnTurn]:
+    for answer in turn.answers:
+        if answer.sub_agent_id == slot:
+            components = [
+                each for each in turn.tool_messages if each.sub_agent_id == slot and each.call_id == answer.call_id
+            ]
+            yield OwnTurn(
+                turn_id=turn.turn_id,
+                sub_agent_id=slot,
+                ended_at=turn.ended_at,
+                asked=answer.asked,
+                narration=answer.narration,
+                references=references_of(components),
+            )
+
+
+def without_foreign(found: Sequence[OwnTurn], slot: Slot, current: TurnId) -> tuple[tuple[OwnTurn, ...], int]:
+    """Check what a memory gave for a sub-agent, whatever the memory is.
+
+    Returns:
+        (its own earlier turns, how many entries of others were among them).
+    """
+    own = tuple(each for each in found if _belongs_to(each, slot))
+    return tuple(each for each in own if each.turn_id != current), len(found) - len(own)
+
+
+def _belongs_to(turn: OwnTurn, slot: Slot) -> bool:
+    return turn.sub_agent_id == slot and all(
+        each.sub_agent_id == slot and each.turn_id == turn.turn_id for each in turn.references
+    )

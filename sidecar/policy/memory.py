@@ -1,0 +1,64 @@
+"""The episode memory port: where conversations are kept. Contract `episode-memory/1`.
+
+An adapter keeps turns, answers three keyed reads and one compare-and-set. What may be seen of that, and when an episode
+is due for compaction, the sidecar decides (`core/history`). Each call has a deadline; what an adapter raises is taken
+for an outage, unless it is named here. Nothing here says how it is stored: an adapter may keep layers apart.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
+from sidecar.core.identifiers import Slot
+
+
+class EpisodeMemory(Protocol):
+    """Keeps episodes. Safe to be called concurrently; an episode that nothing is kept of is empty, not an error."""
+
+    async def append(self, turn: TurnHistory) -> EpisodeSize:
+        """Keep a turn after all others of its episode, and return how much the episode is now.
+
+        Once it returns, every read finds the turn. A turn whose `turn_id` the episode has already changes nothing,
+        whatever its contents.
+
+        Raises:
+            InlineComponent: an assistant's body holds component data (`check_bodies`); nothing is kept then.
+        """
+        ...
+
+    async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
+        """Return the summary and the newest turns, unaltered and oldest first, those under the summary too.
+
+        Args:
+            episode: of this principal only.
+            most_turns: how many at most; at least 1.
+        """
+        ...
+
+    async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
+        """Return the newest `most` answers of one sub-agent in one episode, oldest first, and nobody else's.
+
+        Compaction leaves them as they are.
+        """
+        ...
+
+    async def size(self, episode: EpisodeKey) -> EpisodeSize:
+        """Return how much a model would be given of the episode: `size_of` of all that is kept."""
+        ...
+
+    async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
+        """Replace the rolling summary by the next one, in one step, and return how much the episode is now.
+
+        No turn is altered or dropped.
+
+        Raises:
+            SummaryOutdated: `summary.revision` is not one more than the present one's (0 without a summary).
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Called once, at shutdown."""
+        ...
+
+
+__all__: Sequence[str] = ("EpisodeMemory",)

@@ -1,0 +1,44 @@
+"""The `[history]` section."""
+
+from datetime import timedelta
+from typing import Final, Self
+
+from pydantic import Field, model_validator
+
+from sidecar.settings.values import Duration, Section
+
+NOTHING: Final = timedelta(0)
+MIB: Final = 1024 * 1024
+
+
+class HistorySettings(Section):
+    """How conversations are kept and compacted; the thresholds have no default number, your traffic has to give it."""
+
+    compact_above_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="An episode of more estimated tokens is due for compaction; unset: tokens do not matter.",
+    )
+    compact_above_turns: int | None = Field(
+        None, ge=1, description="An episode with more turns after its summary is due; unset: turns do not matter."
+    )
+    recent_turns: int = Field(5, ge=1, le=1000, description="Newest turns, which no summary may stand in for.")
+    own_turns: int = Field(20, ge=1, le=1000, description="Most earlier answers of its own that a sub-agent may read.")
+    episode_turns: int = Field(500, ge=1, le=1000, description="Most turns of an episode that are read at once.")
+    answer_bytes: int = Field(
+        2 * MIB, ge=1024, description="Room for the turns of one answer; older ones are left out. Less than a message."
+    )
+    queue: int = Field(1000, ge=1, description="Most ended turns that wait to be kept; more are lost, and counted.")
+    timeout: Duration = Field(
+        timedelta(seconds=2), gt=NOTHING, description="Longest wait for the episode memory, by reads and in the queue."
+    )
+
+    @model_validator(mode="after")
+    def _something_to_compact(self) -> Self:
+        if self.compact_above_turns is not None and self.compact_above_turns < self.recent_turns:
+            raise ValueError("compact_above_turns must be at least recent_turns, which are never compacted")
+        if self.episode_turns <= max(self.recent_turns, self.compact_above_turns or 0):
+            raise ValueError(
+                "episode_turns must be more than recent_turns and compact_above_turns, to reach what is due"
+            )
+        return self
