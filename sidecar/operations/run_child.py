@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from sidecar.core.definitions.placeholders import filled
 from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.dispatching.collecting import ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
@@ -184,7 +185,7 @@ class RunChild:
     def _request(
         self, child: Child, dispatch: LiveDispatch, attempt_id: AttemptId, bounds: AttemptBounds
     ) -> RunRequest:
-        claims, card = dispatch.turn.claims, child.tool.card
+        claims, card, surface = dispatch.turn.claims, child.tool.card, dispatch.turn.surface
         until = min(bounds.timeout_at, dispatch.settle_at)
         return RunRequest(
             child_id=child.child_id,
@@ -201,7 +202,7 @@ class RunChild:
                 prior_context=dispatch.request.prior_context,
                 task_prompt=dispatch.request.task_prompt,
             ),
-            prompt_prefix=prefix_of(card.blocks, dispatch.turn.surface.flags_on),
+            prompt_prefix=filled(prefix_of(card.blocks, surface.flags_on), surface.fan_out_cap),
             prompt_suffix=dispatch.turn.prompt_suffix,
             contract_json=child.contract.to_json(),
             grant=self._out.grants.mint(child, attempt_id),

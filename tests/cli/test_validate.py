@@ -137,13 +137,16 @@ def test_a_missing_required_block_is_rejected_at_load_time(tmp_path: Path) -> No
 def test_a_block_says_its_kind_and_owner_and_the_platforms_are_the_platforms(tmp_path: Path) -> None:
     """Each of the six kinds loads, another does not; capabilities are XML; every block names its owner."""
     kinds = ("persona", "instructions", "capabilities", "safety", "format", "context")
-    text = "type: {}\nname: {}\nowner: shop\ninstructions: <can_do>Find.</can_do><cannot_do>Buy.</cannot_do>\n"
-    files = {f"{BLOCKS}/shop/{kind}.yaml": text.format(kind, f"{kind}-x") for kind in kinds}
+    tagged = "  <can_do>Find.</can_do><cannot_do>Buy.</cannot_do>\n"
+    texts = {kind: block(f"{kind}-x", "shop", kind) + tagged * (kind == "capabilities") for kind in kinds}
+    files = {f"{BLOCKS}/shop/{kind}.yaml": text for kind, text in texts.items()}
 
     assert printed(write(tmp_path, files))[0] == 0
     for refused in (
         "a block of no known type",
         "capabilities without can and cannot",
+        "capabilities in a persona",
+        "capabilities said twice",
         "a required block in a vertical's hands",
         "a block without owner",
     ):

@@ -68,7 +68,7 @@ UNPROVEN: Final = reasons(
                 "PC1-D: 2 29 31 32 38 41 42 43 44 45 51",
                 "PC1-T: 16 21",
                 "PC1-OBS: 2 6",
-                "PC2-FR: 7b 15f",
+                "PC2-FR: 15f",
                 "PC2-NFR: 1a 4b 5",
                 "PC2-AC: 6b 10",
                 "PC2-D: 9 13 18 52 53 55",

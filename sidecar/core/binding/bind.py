@@ -12,6 +12,7 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface, SurfaceTool
 from sidecar.core.definitions.card import AgentDefinition, Card, Catalogue
+from sidecar.core.definitions.placeholders import filled
 from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.errors import FieldProblem, InvalidRequest, UnknownOrchestrator
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical, tool_name_of
@@ -89,7 +90,7 @@ def surface_of(
 ) -> Surface:
     """Join the parts; used when binding and when a surface token is honoured by another process."""
     flags_on = frozenset(cohort.active_feature_flags)
-    prefix = prefix_of(orchestrator.blocks, flags_on)
+    prefix = filled(prefix_of(orchestrator.blocks, flags_on), rules.fan_out_cap)
     return Surface(
         orchestrator=orchestrator,
         tools=tools,

@@ -6,6 +6,7 @@ from typing import Final
 from sidecar.core.definitions.card import AgentDefinition, ToolEntry
 from sidecar.core.definitions.documents import Entry, Place
 from sidecar.core.definitions.names import RENDER_PREFIX, REQUIRED_BLOCKS
+from sidecar.core.definitions.placeholders import FAN_OUT_CAP, names_the_cap
 from sidecar.core.definitions.problems import Problem, nearest, quoted
 from sidecar.core.definitions.reading import BLOCKS_FOLDER, Registries
 from sidecar.core.identifiers import Slot
@@ -50,6 +51,10 @@ def _references(entry: Entry[AgentDefinition], registries: Registries) -> Iterat
         if name in REQUIRED_BLOCKS:
             text = f"{quoted(name)} is put at the head of every prompt anyway; leave it out"
             yield place.at("prompt_blocks", index).warning(text, key=name)
+        block = registries.blocks.get(name)
+        if block is not None and names_the_cap(block) and not definition.is_orchestrator:
+            text = f"{quoted(name)} names the fan-out cap ({FAN_OUT_CAP}), which only an orchestrator has"
+            yield place.at("prompt_blocks", index).error(text, key=name)
 
 
 def _unknown_of_list(place: Place, what: str, names: Sequence[str], known: Sequence[str]) -> Iterator[Problem]:
@@ -100,6 +105,10 @@ def _required_blocks(registries: Registries) -> Iterator[Problem]:
             if registries.blocks[name].feature_gated is not None:
                 place = registries.blocks.entries[name].place.at("feature_gated")
                 yield place.error(f"{quoted(name)} is in every prompt and cannot be gated", key=name)
+            if names_the_cap(registries.blocks[name]):
+                place = registries.blocks.entries[name].place.at("instructions")
+                text = f"{quoted(name)} is in every prompt and cannot name the cap ({FAN_OUT_CAP})"
+                yield place.error(text, key=name)
         elif name not in registries.unread_blocks:
             text = f"the required prompt block {quoted(name)} is missing"
             yield Problem(BLOCKS_FOLDER, None, "", text, key=name, suggestion=nearest(name, registries.blocks.ids))

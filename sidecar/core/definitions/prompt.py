@@ -1,6 +1,6 @@
 """Assembles the system prompt of one turn: a prefix shared by a whole cohort, then what differs per user.
 
-Nothing is templated: instructions go in as they stand, so no value of a user can get into the prefix.
+Nothing is templated but the operator's cap (`placeholders`): no value of a user can get into the prefix.
 """
 
 import datetime

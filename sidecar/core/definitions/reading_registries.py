@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from typing import Final
 
+from sidecar.core.definitions.capabilities import problems_with_capabilities
 from sidecar.core.definitions.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.documents import Document, Entry, Place
 from sidecar.core.definitions.fields import Fields
@@ -19,6 +20,7 @@ from sidecar.core.definitions.names import (
     optional_id,
     read_id,
 )
+from sidecar.core.definitions.placeholders import problems_with_placeholders
 from sidecar.core.definitions.problems import Problem, quoted
 from sidecar.core.definitions.schemas import read_schema
 from sidecar.core.identifiers import TOOL_PREFIX, BlockId, ModelId, ToolId
@@ -44,7 +46,6 @@ ENDPOINT: Final = re.compile(r"[\x21-\x3f\x41-\x7e]{1,2000}\Z")
 ENDPOINT_RULE: Final = "must be 1 to 2000 printable ASCII characters without blanks and without a user name (@)"
 SEMVER_RULE: Final = "must be major.minor.patch, such as 1.0.0"
 PLACEHOLDER: Final = re.compile(r"\{\{?\s*(date|location|user_id|locale)\s*\}")
-CAN_AND_CANNOT: Final = re.compile(r"<can_do>.+?</can_do>.*<cannot_do>.+?</cannot_do>", re.DOTALL)
 
 
 def read_model(place: Place, problems: list[Problem]) -> Entry[ModelEntry]:
@@ -122,12 +123,14 @@ def read_block(document: Document, problems: list[Problem]) -> Entry[PromptBlock
         path=document.path,
     )
     text = block.instructions
-    if text and category is BlockCategory.CAPABILITIES and not CAN_AND_CANNOT.search(text):
-        fields.note("instructions", "of a capabilities block need <can_do>…</can_do>, then <cannot_do>…</cannot_do>")
+    place = Place(document).at("instructions")
+    problems.extend(problems_with_capabilities(place, text, category))
+    in_braces = list(problems_with_placeholders(place, text, block.owner))
+    problems.extend(in_braces)
     placeholder = PLACEHOLDER.search(text)
-    if placeholder is not None:
+    if placeholder is not None and not in_braces:
         note = f"{quoted(placeholder[0])} is not filled in: the {placeholder[1]} stands at the end of every prompt"
-        problems.append(Place(document).at("instructions").warning(note, key=placeholder[1]))
+        problems.append(place.warning(note, key=placeholder[1]))
     return Entry(block, Place(document))
 
 

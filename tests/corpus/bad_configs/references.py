@@ -49,6 +49,56 @@ CASES: Final = (
         },
     ),
     BadConfig(
+        "a required block that names the cap",
+        files={
+            f"{BLOCKS}/platform/safety-base.yaml": block("safety-base", kind="safety") + "  At most {{fan_out_cap}}.\n"
+        },
+    ),
+    BadConfig(
+        "a placeholder that does not exist",
+        files={f"{BLOCKS}/platform/x.yaml": block("x") + "  At most {{fan_out_kap}}, {{ fan_out_cap }}, {{max}}.\n"},
+    ),
+    BadConfig(
+        "capabilities in a persona", files={f"{BLOCKS}/shop/x.yaml": block("x", "shop") + "  <can_do>A</can_do>\n"}
+    ),
+    BadConfig(
+        "capabilities in the wrong order",
+        files={
+            f"{BLOCKS}/shop/x.yaml": block("x", "shop", "capabilities")
+            + "  <cannot_do>A</cannot_do> <can_do>B</can_do>\n"
+        },
+    ),
+    BadConfig(
+        "capabilities said twice",
+        files={
+            f"{BLOCKS}/shop/x.yaml": block("x", "shop", "capabilities")
+            + "  <can_do>A</can_do> <cannot_do>B</cannot_do> <can_do>C</can_do>\n"
+        },
+    ),
+    BadConfig(
+        "capabilities with a tag of another spelling",
+        files={
+            f"{BLOCKS}/shop/x.yaml": block("x", "shop", "capabilities")
+            + "  <can_do>A</can_do> <cannot-do>B</cannot-do>\n"
+        },
+    ),
+    BadConfig(
+        "capabilities with nothing in them",
+        files={
+            f"{BLOCKS}/shop/x.yaml": block("x", "shop", "capabilities")
+            + "  <can_do> </can_do> <cannot_do>B</cannot_do>\n"
+        },
+    ),
+    BadConfig(
+        "the cap in a vertical's block",
+        files={f"{BLOCKS}/shop/x.yaml": block("x", "shop") + "  At most {{fan_out_cap}}.\n"},
+    ),
+    BadConfig(
+        "the cap in a sub-agent's prompt",
+        files={f"{BLOCKS}/platform/x.yaml": block("x") + "  At most {{fan_out_cap}}.\n"},
+        edits=[("[persona-shop]", "[persona-shop, x]")],
+    ),
+    BadConfig(
         "a required block in a vertical's hands",
         files={
             f"{BLOCKS}/platform/safety-base.yaml": None,

@@ -77,12 +77,12 @@ def test_a_description_of_over_400_tokens_warns() -> None:
 def test_a_placeholder_in_instructions_warns_because_nothing_is_filled_in() -> None:
     """`{user_id}` would reach the model as it stands."""
     configuration = Configuration()
-    configuration.blocks["persona-shop"]["instructions"] = "Greet {{ user_id }}."
+    configuration.blocks["persona-shop"]["instructions"] = "Greet { user_id }."
 
     (problem,) = configuration.load().problems
 
     assert not problem.is_error
-    assert problem.text == '"{{ user_id }" is not filled in: the user_id stands at the end of every prompt'
+    assert problem.text == '"{ user_id }" is not filled in: the user_id stands at the end of every prompt'
 
 
 @requirement("PC1-NFR-6")
