@@ -1,5 +1,6 @@
 """What the background work reports, made visible in log, metrics and readiness."""
 
+import time
 from typing import Any, Final
 
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
@@ -131,6 +132,8 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
     metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
+    started = time.time()
+    metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)
     metrics.gauge(names.READY, "1 while new turns are taken.", lambda: float(readiness.ready))
     metrics.gauges(names.FLAGS_STALE, "1: flags are too old to be used.", lambda: _stale(flags), "backend")
     readiness.section(
@@ -144,7 +147,8 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
 
 def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:
     """Show how many log lines were dropped."""
-    metrics.gauge(names.LOG_LINES_LOST, "Log lines dropped because nobody read them.", lambda: log.lost)
+    lost = "Log lines dropped because nobody read them."
+    metrics.counted_elsewhere(names.LOG_LINES_LOST, lost, lambda: {(): float(log.lost)})
 
 
 def _stale(flags: FlagSnapshots) -> dict[Labels, float]:

@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import grpc
-
 from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
@@ -38,6 +36,7 @@ from sidecar.composition.reporting import (
     LoopReports,
     show_process,
 )
+from sidecar.composition.telemetry import Telemetry
 from sidecar.core.definitions.resolving import nowhere_committed
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
@@ -106,6 +105,7 @@ class _Parts:
     tasks: OwnedTasks
     defects: DefectReports
     in_flight: InFlight
+    telemetry: Telemetry
 
 
 @asynccontextmanager
@@ -133,22 +133,25 @@ async def running_sidecar(
 
         parts = _parts(settings, redactor or Redactor(), replaced or Replaced(), set_health)
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
+        ending = await opened.enter_async_context(AsyncExitStack())  # after the listeners have closed
         boot_secret = _boot_secret(parts)
         keys = signing_keys(settings.keys, parts.redactor)
         policy = _policy(parts)
         ports, loops = await _ports(parts, policy, opened)
         operations = assemble(dispatch_rules(settings), keys, ports)
         show_process(parts.metrics, parts.readiness, operations, ports.flags)
-        tracing = _tracing(settings, opened)
+        interceptors = parts.telemetry.interceptors(opened)
         for plan in listener_plans(settings, operations, boot_secret):
             around = Surroundings(
                 on_defect=parts.defects.of_call,
                 correlation_id=lambda: parts.replaced.ids.new("defect"),
                 in_flight=parts.in_flight,
             )
-            healths.append(await opened.enter_async_context(listening(plan, around, settings.server.limits, tracing)))
+            serving = listening(plan, around, settings.server.limits, interceptors)
+            healths.append(await opened.enter_async_context(serving))
         ops = OpsHttp(pages(parts.metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
+        loops += await parts.telemetry.begin(ending)
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = Sidecar(
             settings, operations, parts.metrics, parts.readiness, parts.in_flight, boot_secret, ops_address, set_health
@@ -162,13 +165,14 @@ def _parts(
     settings: Settings, redactor: Redactor, replaced: Replaced, set_health: Callable[[bool], Coroutine[Any, Any, None]]
 ) -> _Parts:
     metrics = Metrics()
-    recorder = MeasuringRecorder(metrics)
+    recorder = MeasuringRecorder(metrics, error_emit=settings.telemetry.error_emit)
     defects = DefectReports(recorder)
     tasks = OwnedTasks(defects.of_task)
     readiness = Readiness(lambda ready: _spawned(tasks, set_health(ready)))
     for sections in plugin_sections(settings).values():
         redactor.learn_settings(dict(sections))
-    return _Parts(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight())
+    telemetry = Telemetry(settings.telemetry, metrics, redactor)
+    return _Parts(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight(), telemetry)
 
 
 def _spawned(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
@@ -223,6 +227,7 @@ async def _ports(
         spawner=parts.tasks,
         store=replaced.store,
         recorder=parts.recorder,
+        tracing=parts.telemetry.tracing,
         definitions=definitions,
         flags=flags,
         runners=runners,
@@ -237,16 +242,6 @@ def _definitions(parts: _Parts) -> DefinitionsSource:
     reports = DefinitionsReports(parts.metrics, parts.readiness)
     commits_of = GitHistory(said.path).commits_of if said.git_commits else nowhere_committed
     return DefinitionsSource(said.path, reports.changed, commits_of=commits_of)
-
-
-def _tracing(settings: Settings, opened: AsyncExitStack) -> Sequence[grpc.aio.ServerInterceptor]:
-    if not settings.telemetry.grpc_spans:
-        return ()
-    from sidecar.observability.tracing import make_tracing  # noqa: PLC0415  costs nothing where it is off
-
-    tracing = make_tracing(settings.telemetry)
-    opened.callback(tracing.close)
-    return (tracing.interceptor,)
 
 
 def _name_of(run: Callable[[], Coroutine[Any, Any, None]]) -> str:

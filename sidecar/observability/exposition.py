@@ -52,7 +52,8 @@ class _Collector(Collector):
                     histogram.add_metric(key, rising, buckets.total)
                 yield histogram
             else:
-                gauge = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+                family = CounterMetricFamily if metric.rises else GaugeMetricFamily
+                shown = family(metric.name, metric.help, labels=metric.labels)
                 for key, value in sorted(metric.read().items()):
-                    gauge.add_metric(key, value)
-                yield gauge
+                    shown.add_metric(key, value)
+                yield shown

@@ -74,12 +74,13 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Is read when somebody asks."""
+    """Is read when somebody asks; `rises`: it counts, somewhere else."""
 
     name: str
     help: str
     read: Callable[[], Mapping[Labels, float]]
     labels: tuple[str, ...] = ()
+    rises: bool = False
 
 
 Metric = Counter | Histogram | Gauge
@@ -107,6 +108,12 @@ class Metrics:
     def gauges(self, name: str, help_text: str, read: Callable[[], Mapping[Labels, float]], *labels: str) -> None:
         """Show a number for each label set."""
         self._keep(Gauge(name, help_text, read, labels))
+
+    def counted_elsewhere(
+        self, name: str, help_text: str, read: Callable[[], Mapping[Labels, float]], *labels: str
+    ) -> None:
+        """Show a counter for each label set that something else keeps."""
+        self._keep(Gauge(name, help_text, read, labels, rises=True))
 
     def __iter__(self) -> Iterator[Metric]:
         """Return the metrics in order of making."""

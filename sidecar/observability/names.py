@@ -48,7 +48,25 @@ PARTIAL_FAILURES: Final = "sidecar.turn.partial_failures_total"
 """Turns in which some of several sub-agents succeeded: axis 3. Counter. Source: PC2-OBS-9, TN-27."""
 
 ROUTING_SECONDS: Final = "sidecar.turn.routing_seconds"
-"""From the bind to the first call: the orchestrator's model deciding and summarising. Histogram. Source: PC1-OBS-2."""
+"""From the bind to the first call: the orchestrator's model deciding and, on a switch, summarising. Histogram;
+prior_context (`needed` on an intent switch, else `not_needed`). Source: PC1-OBS-2."""
+
+COMPOSING_SECONDS: Final = "sidecar.turn.composing_seconds"
+"""From the last outcome to the end of the turn: the orchestrator's model composing the answer. Histogram. Source:
+PC1-OBS-2."""
+
+TURN_SECONDS: Final = "sidecar.turn.duration_seconds"
+"""From the bind to the end. Histogram; fan_out (`none`, `one`, `several` sub-agents that ran). Source: PC1-OBS-2."""
+
+COMPACTION: Final = "sidecar.episode.compaction_total"
+"""Turns bound, by whether the episode was due for compaction. Counter; due (`due`, `not_due`, `unknown`). Source:
+PC1-OBS-6."""
+
+EPISODE_TURNS: Final = "sidecar.episode.turns"
+"""Turns of the episode after its summary, at each bind. Histogram. Source: PC1-NFR-5."""
+
+EPISODE_TOKENS: Final = "sidecar.episode.estimated_tokens"
+"""Estimated tokens of the episode's history, at each bind. Histogram. Source: PC1-NFR-5."""
 
 FAILSAFES: Final = "sidecar.turn.failsafe_total"
 """Responses that declared more intents than they called sub-agents. Counter. Source: PC1-NFR-2b, TN-16."""
@@ -68,6 +86,9 @@ CHILD_SECONDS: Final = "sidecar.child.duration_seconds"
 CHILD_FAILURES: Final = "sidecar.child.failures_total"
 """Calls that failed (axis 1) or were degraded (axis 2). Counter; sub_agent_id, axis. Source: PC2-OBS-9."""
 
+CHILD_RETRIES: Final = "sidecar.child.retries_total"
+"""Attempts that failed and were made again. Counter; sub_agent_id."""
+
 STATUS_EVENTS: Final = "sidecar.child.status_events"
 """Progress reports of one invocation. Histogram; sub_agent_id. Source: PC2-OBS-7."""
 
@@ -75,6 +96,13 @@ STATUS_DECISIONS: Final = "sidecar.child.status_decisions_total"
 """Progress reports by what the policy made of them. Counter; sub_agent_id, decision. Source: PC2-FR-13."""
 
 # --- metrics: the process ---------------------------------------------------------------------------------------------
+
+START_TIME: Final = "sidecar.start_time_seconds"
+"""When the process started, in seconds since 1970: an alert sees by it that a counter's whole value is new. Gauge."""
+
+TELEMETRY_DROPPED: Final = "sidecar.telemetry.dropped_total"
+"""What never reached the collector. Counter; signal (`spans`, `logs`, `metrics`). There only where an OTLP endpoint is
+set."""
 
 ANOMALIES: Final = "sidecar.anomalies_total"
 """Things that should not happen. Counter; kind. The log has the detail."""
@@ -112,6 +140,58 @@ GRANTS_ALIVE: Final = "sidecar.grants_alive"
 READY: Final = "sidecar.ready"
 """1 while new turns are taken. Gauge."""
 
+# --- spans and their attributes: OpenTelemetry's GenAI conventions; ours begin with `dispatch.` ----------------------
+
+INVOKE_WORKFLOW: Final = "invoke_workflow"
+"""Operation of a dispatch: the fan-out as a whole."""
+
+WORKFLOW: Final = "dispatch"
+"""Second part of that span's name."""
+
+WORKFLOW_NAME: Final = "gen_ai.workflow.name"
+INVOKE_AGENT: Final = "invoke_agent"
+"""Operation of an attempt of a sub-agent; the span is named by it and the agent."""
+
+EXECUTE_TOOL: Final = "execute_tool"
+"""Operation of a call of a data service; the span is named by it and the tool."""
+
+OPERATION: Final = "gen_ai.operation.name"
+PROVIDER: Final = "gen_ai.provider.name"
+PROVIDER_UNKNOWN: Final = "subagents"
+"""Value where the model's name does not tell who provides it."""
+
+AGENT_ID: Final = "gen_ai.agent.id"
+"""The definition."""
+
+AGENT_NAME: Final = "gen_ai.agent.name"
+"""The slot."""
+
+AGENT_VERSION: Final = "gen_ai.agent.version"
+"""The digest of the definition."""
+
+REQUEST_MODEL: Final = "gen_ai.request.model"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+"""The episode."""
+
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+"""On an attempt: the model's call that it carries out."""
+
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_TYPE_DATASTORE: Final = "datastore"
+ERROR_TYPE: Final = "error.type"
+TURN_ID: Final = "dispatch.turn.id"
+DISPATCH_ID: Final = "dispatch.id"
+CHILD_ID: Final = "dispatch.child.id"
+CALLS: Final = "dispatch.calls"
+"""How many calls ran."""
+
+ATTEMPT: Final = "dispatch.child.attempt"
+CACHE_META: Final = "dispatch.envelope.cache_meta"
+"""What the data service says of its cache, as JSON. Source: PC2-D-29."""
+
 # --- log events -------------------------------------------------------------------------------------------------------
 
 ROUTING_DECISION: Final = "routing.decision"
@@ -120,6 +200,12 @@ DESIGN section 11."""
 
 SECURITY_INCIDENT: Final = "security.incident"
 """A data service's answer may have been somebody else's. Source: PC2-FR-12c."""
+
+ERROR_EMIT: Final = "agent.error_emit"
+"""A sub-agent failed or was degraded: sub_agent_id, axis, is_final, nothing else. Source: PC2-D-52, PC2-D-53, TN-32."""
+
+TELEMETRY_CONTACT: Final = "sidecar.telemetry"
+"""The collector takes what is sent, or no longer does."""
 
 ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""

@@ -1,6 +1,7 @@
 """The port `Recorder`: what operations report becomes counts and log lines."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from sidecar.core.dispatching.outcomes import Outcome
@@ -9,6 +10,8 @@ from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
+from sidecar.operations.end_turn import ENDED
+from subagents_errors import Axis
 
 FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Bounds in seconds for what the sidecar does itself: half a millisecond to a second."""
@@ -16,6 +19,11 @@ SLOW: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.
 """Bounds in seconds for what models and data services do: ten milliseconds to two minutes."""
 FEW: Final = (0.0, 1.0, 2.0)
 SUB_AGENTS: Final = tuple(float(number) for number in range(11))
+TURNS: Final = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 100.0)
+TOKENS: Final = (250.0, 500.0, 1e3, 2e3, 4e3, 8e3, 16e3, 32e3, 64e3, 128e3)
+FAN_OUTS: Final = ("none", "one", "several")
+ALERTING: Final = ("breaker_opened", "attempt_quarantined", "outcome_unrecorded")
+"""Anomalies that alert rules look at; they are there at 0 from the start, so that the first one counts."""
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
@@ -24,15 +32,20 @@ class MeasuringRecorder:
 
     Args:
         metrics: where the counters are kept.
+        error_emit: whether failures of sub-agents are events, too.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, *, error_emit: bool = False) -> None:
+        self._error_emit = error_emit
         self._always = StructuredLog(ALWAYS)
         self._log = StructuredLog("sidecar.operations")
         self._count_envelopes(metrics)
         self._count_children(metrics)
         self._count_turns(metrics)
+        self._count_episodes(metrics)
         self._anomalies = metrics.counter(names.ANOMALIES, "Things that should not happen.", "kind")
+        for alerting in ALERTING:
+            self._anomalies.add(alerting, by=0)
 
     def _count_envelopes(self, metrics: Metrics) -> None:
         self._principal = metrics.counter(names.PRINCIPAL_MISMATCH, "Envelopes for another user.", "consumer")
@@ -50,6 +63,7 @@ class MeasuringRecorder:
             names.CHILD_SECONDS, "Time of sub-agents.", SLOW, "sub_agent_id", "outcome"
         )
         self._child_failures = metrics.counter(names.CHILD_FAILURES, "Failures by axis.", "sub_agent_id", "axis")
+        self._retries = metrics.counter(names.CHILD_RETRIES, "Attempts made again.", "sub_agent_id")
         self._reports = metrics.histogram(names.STATUS_EVENTS, "Reports of an invocation.", REPORTS, "sub_agent_id")
         self._decisions = metrics.counter(
             names.STATUS_DECISIONS, "Reports by what became of them.", "sub_agent_id", "decision"
@@ -62,7 +76,11 @@ class MeasuringRecorder:
         self._fan_out = metrics.histogram(names.FAN_OUT, "Distinct sub-agents that ran in a turn.", SUB_AGENTS)
         self._fan_out_calls = metrics.counter(names.FAN_OUT_CALLS, "Calls of turns with several.", "result")
         self._partial = metrics.counter(names.PARTIAL_FAILURES, "Turns in which only some of several succeeded.")
-        self._routing_seconds = metrics.histogram(names.ROUTING_SECONDS, "From the bind to the first call.", SLOW)
+        self._routing_seconds = metrics.histogram(
+            names.ROUTING_SECONDS, "From the bind to the first call.", SLOW, "prior_context"
+        )
+        self._composing = metrics.histogram(names.COMPOSING_SECONDS, "From the last outcome to the end.", SLOW)
+        self._turn_seconds = metrics.histogram(names.TURN_SECONDS, "From the bind to the end.", SLOW, "fan_out")
         self._failsafes = metrics.counter(names.FAILSAFES, "More intents declared than called.")
         self._without_context = metrics.counter(
             names.PRIOR_CONTEXT_MISSING, "Switches without prior_context.", "orchestrator_id"
@@ -70,11 +88,35 @@ class MeasuringRecorder:
         self._dispatches = metrics.counter(names.DISPATCHES, "Dispatches that settled.", "result")
         self._overhead = metrics.histogram(names.OVERHEAD_SECONDS, "Time of the sidecar itself.", FAST)
 
+    def _count_episodes(self, metrics: Metrics) -> None:
+        self._compaction = metrics.counter(names.COMPACTION, "Turns bound, by compaction being due.", "due")
+        self._episode_turns = metrics.histogram(names.EPISODE_TURNS, "Turns of the episode at a bind.", TURNS)
+        self._episode_tokens = metrics.histogram(names.EPISODE_TOKENS, "Estimated tokens at a bind.", TOKENS)
+
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
         """Count one call that was run and came to its outcome."""
         self._child_seconds.observe(seconds, slot, outcome)
         if axis:
             self._child_failures.add(slot, str(int(axis)))
+            self._emit_error(slot, int(axis), is_final=True)
+
+    def attempt_repeated(self, slot: str) -> None:
+        """Count a failed attempt that is made again. Source: PC2-D-52."""
+        self._retries.add(slot)
+        self._emit_error(slot, int(Axis.EXECUTION), is_final=False)
+
+    def _emit_error(self, slot: str, axis: int, *, is_final: bool) -> None:
+        """Nothing else may ever be on this event: no enricher, no user, no text. Source: PC2-D-53, TN-32."""
+        if self._error_emit:
+            text = "a sub-agent failed"
+            self._always.info(names.ERROR_EMIT, text, sub_agent_id=str(slot), axis=axis, is_final=is_final)
+
+    def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
+        """Count one turn that was bound, and how long its episode has become."""
+        self._compaction.add(str(compaction_due))
+        if turns is not None and estimated_tokens is not None:
+            self._episode_turns.observe(turns)
+            self._episode_tokens.observe(estimated_tokens)
 
     def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
         """Count one dispatch."""
@@ -97,11 +139,24 @@ class MeasuringRecorder:
             self._fan_out_calls.add("succeeded", by=succeeded)
             self._fan_out_calls.add("not_succeeded", by=len(ran) - succeeded)
             self._partial.add(by=int(0 < succeeded < len(ran)))
-        if ran:
-            first = min(call.started_at for call in ran if call.started_at is not None)
-            self._routing_seconds.observe((first - record.bound_at).total_seconds())
+        self._time_of_turn(record, [call.started_at for call in ran if call.started_at is not None])
         self._failsafes.add(by=sum(report.failsafe for report in record.intents))
         self._always.info(names.ROUTING_DECISION, "the turn has ended", **routing_fields(record))
+
+    def _time_of_turn(self, record: RoutingRecord, starts: Sequence[datetime]) -> None:
+        """Measure what the orchestrator took, as far as it can be seen from here. Source: PC1-OBS-2."""
+        distinct = len({call.sub_agent_id for call in record.calls if call.started_at is not None})
+        took = (record.ended_at - record.bound_at).total_seconds()
+        self._turn_seconds.observe(took, FAN_OUTS[min(distinct, 2)])
+        if not starts:
+            return
+        switched = any(report.switched for report in record.intents)
+        self._routing_seconds.observe(
+            (min(starts) - record.bound_at).total_seconds(), "needed" if switched else "not_needed"
+        )
+        if record.close_reason == ENDED:
+            last = max(call.settled_at for call in record.calls)
+            self._composing.observe((record.ended_at - last).total_seconds())
 
     def status_seen(self, slot: str, decision: str) -> None:
         """Count one progress report and what the policy made of it."""

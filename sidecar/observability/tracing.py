@@ -1,12 +1,12 @@
 """OpenTelemetry's gRPC instrumentation, where the operator switches it on.
 
 Off by default, and then nothing of OpenTelemetry is loaded: a span costs about a third of what a small call does. Spans
-go to an OTLP endpoint if one is set, else to the log.
+go to the outbox if an OTLP endpoint is set, else to the log.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final
 
 import grpc
@@ -15,15 +15,17 @@ from opentelemetry.instrumentation.grpc._aio_server import (
     _OpenTelemetryAioServicerContext,
 )
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
 
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
-from sidecar.settings import SettingsProblem, TelemetrySettings
+from sidecar.observability.outbox import Outbox, Signal
+from sidecar.settings import TelemetrySettings
 
 SERVICE: Final = "dispatch-sidecar"
+INSTANCE: Final = "service.instance.id"
 NANOSECONDS: Final = 1e9
 
 
@@ -43,19 +45,37 @@ class Tracing:
         self.provider.shutdown()
 
 
-def make_tracing(settings: TelemetrySettings) -> Tracing:
-    """Return the instrumentation. Raises `SettingsProblem` if the exporter is not installed."""
-    provider = TracerProvider(
-        sampler=ParentBased(TraceIdRatioBased(settings.trace_ratio)),
-        resource=Resource.create({SERVICE_NAME: SERVICE}),
-        shutdown_on_exit=False,
-    )
-    if settings.otlp_endpoint is None:
-        provider.add_span_processor(SimpleSpanProcessor(LoggedSpans()))
-    else:
-        provider.add_span_processor(BatchSpanProcessor(_otlp(settings.otlp_endpoint)))
+def make_tracing(settings: TelemetrySettings, outbox: Outbox | None) -> Tracing:
+    """Return the instrumentation; without an outbox, spans go to the log."""
+    processor = SimpleSpanProcessor(LoggedSpans()) if outbox is None else OutboxSpans(outbox)
+    provider = provider_of(ParentBased(TraceIdRatioBased(settings.trace_ratio)), sender(), processor)
     make: Callable[..., grpc.aio.ServerInterceptor] = SpansOfWrittenStreams
     return Tracing(make(provider.get_tracer(SERVICE)), provider)
+
+
+def sender() -> Resource:
+    """Return who sends: this process, under a name of its own."""
+    return Resource.create({SERVICE_NAME: SERVICE, INSTANCE: secrets.token_hex(8)})
+
+
+def provider_of(sampler: Sampler, resource: Resource, processor: SpanProcessor) -> TracerProvider:
+    """Return a provider that nothing else in the process knows of."""
+    provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    return provider
+
+
+class OutboxSpans(SpanProcessor):
+    """Lets ended spans wait to be sent."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take one that is sampled."""
+        context = span.get_span_context()
+        if context is not None and context.trace_flags.sampled:
+            self._outbox.put(Signal.SPANS, span)
 
 
 class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
@@ -98,14 +118,3 @@ class LoggedSpans(SpanExporter):
                 status=span.status.status_code.name,
             )
         return SpanExportResult.SUCCESS
-
-
-def _otlp(endpoint: str) -> SpanExporter:
-    try:  # not among the sidecar's own dependencies: who sends OTLP installs it
-        exporters = import_module("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
-    except ImportError:
-        raise SettingsProblem(
-            ["telemetry.otlp_endpoint: install the package opentelemetry-exporter-otlp-proto-grpc, or leave it out"]
-        ) from None
-    exporter: SpanExporter = exporters.OTLPSpanExporter(endpoint=endpoint, insecure=endpoint.startswith("http://"))
-    return exporter

@@ -34,6 +34,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_child import Outside, RunChild
 from sidecar.operations.settle_child import CloseChild
 from sidecar.operations.steer_dispatch import CancelCall, ResumeDispatch
+from sidecar.operations.tracing import NO_TRACING, Tracing
 from sidecar.operations.turns import Turns
 from sidecar.operations.write_summary import WriteSummary
 from sidecar.policy.memory import EpisodeMemory
@@ -54,6 +55,7 @@ class Ports:
     runners: Runners
     connectors: Connectors
     memory: EpisodeMemory
+    tracing: Tracing = NO_TRACING
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         recorder=ports.recorder,
         runners=ports.runners,
         grants=grants,
+        tracing=ports.tracing,
     )
     turns = Turns(ports.clock, ports.definitions, keys, rules.admission.turns)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
@@ -121,7 +124,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         cancel_call=CancelCall(turns),
         close_child=CloseChild(rules, outside, turns),
         end_turn=end_turn,
-        call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder)),
+        call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
         history=history,
         turns=turns,
         grants=grants,

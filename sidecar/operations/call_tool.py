@@ -30,6 +30,8 @@ from sidecar.operations.children import Child
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.ports import Clock, Connectors, Ids, Recorder
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.trace_context import TraceContext
+from sidecar.operations.tracing import Tracing
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, RefusalKind
 
 ARGUMENTS_LIMIT = 64 * 1024
@@ -61,13 +63,13 @@ class CallTool:
         rules: DispatchRules,
         grants: GrantTable,
         connectors: Connectors,
-        outside: tuple[Clock, Ids, Recorder],
+        outside: tuple[Clock, Ids, Recorder, Tracing],
     ) -> None:
         """Join the parts."""
         self._rules = rules
         self._grants = grants
         self._connectors = connectors
-        self._clock, self._ids, self._recorder = outside
+        self._clock, self._ids, self._recorder, self._tracing = outside
         self._registries = TypingRegistries()
 
     async def __call__(
@@ -95,7 +97,7 @@ class CallTool:
         if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
             return ToolResult(None)
         nonce = self._ids.new("nonce") if tool.echoes_nonce else None
-        judgement = await self._ask(child, tool, arguments_json, nonce, time_left)
+        judgement = await self._traced(child, tool, arguments_json, nonce, time_left)
         self._account(child, tool, judgement, self._clock.monotonic() - began)
         # The attempt may have ended while the service answered: then nobody is entitled to the payload any more.
         self._grants.claim(grant)
@@ -131,8 +133,29 @@ class CallTool:
         if tool.arguments and not validator_of(canonical_text(tool.arguments)).is_valid(arguments):
             raise _unfit("does not fit the tool's schema")
 
-    async def _ask(
+    async def _traced(
         self, child: Child, tool: ToolEntry, arguments_json: str, nonce: str | None, time_left: timedelta | None
+    ) -> Judgement:
+        """Ask, within a span if the trace is sampled."""
+        span = self._tracing.tool(child, tool.id)
+        if span is None:
+            return await self._ask(child, tool, arguments_json, nonce, time_left, child.trace)
+        failure, cache_meta = "cancelled", ""
+        try:
+            judgement = await self._ask(child, tool, arguments_json, nonce, time_left, span.context)
+            failure, cache_meta = _seen_of(judgement)
+        finally:
+            span.ended(failure, cache_meta)
+        return judgement
+
+    async def _ask(
+        self,
+        child: Child,
+        tool: ToolEntry,
+        arguments_json: str,
+        nonce: str | None,
+        time_left: timedelta | None,
+        trace: TraceContext,
     ) -> Judgement:
         """Ask the data service once and judge its answer; never again, whatever it is. Source: PC2-FR-12e."""
         call = EnricherCall(
@@ -144,6 +167,7 @@ class CallTool:
             arguments_json=arguments_json,
             nonce=nonce,
             timeout=tool.timeout if time_left is None else min(tool.timeout, time_left),
+            trace_headers=trace.headers,
         )
         try:
             reply: object = await self._connectors.connector_for(child.tool.card, tool.id).enrich(call)
@@ -196,6 +220,13 @@ class TypingRegistries:
             if len(self._by_digest) > self.KEPT:
                 self._by_digest.popitem(last=False)
         return known
+
+
+def _seen_of(judgement: Judgement) -> tuple[str, str]:
+    """Return what a span may hold of a data call: why it failed, and `cache_meta` of what passed all checks."""
+    if isinstance(judgement, Released):
+        return "", judgement.cache_meta_json
+    return judgement.reason.value, ""
 
 
 def _unfit(what: str) -> InvalidRequest:

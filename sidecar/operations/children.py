@@ -11,6 +11,7 @@ from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot, ToolId
 from sidecar.operations.requests import Integration
+from sidecar.operations.trace_context import NO_TRACE, TraceContext
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class Child:
         status_events: reports made, before the policy.
         integrated: the parent took its output.
         verdict: what `CloseChild` closed it with; None otherwise.
+        trace: of the attempt that runs.
     """
 
     child_id: ChildId
@@ -62,6 +64,7 @@ class Child:
     close_reason: str = ""
     integrated: bool = False
     verdict: Integration | None = None
+    trace: TraceContext = NO_TRACE
 
     @property
     def slot(self) -> Slot:

@@ -35,6 +35,8 @@ from sidecar.operations.open_child import make_child, put_on_record
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_child import Outside
+from sidecar.operations.trace_context import NO_TRACE, TraceContext
+from sidecar.operations.tracing import DispatchTrace
 from sidecar.operations.turns import Turn, Turns
 from subagents_errors import CallFailure
 
@@ -60,12 +62,15 @@ class DispatchCalls:
         self._carry_out = carry_out
         self.running = 0
 
-    async def begin(self, request: DispatchRequest, time_left: timedelta | None) -> Begun:
+    async def begin(
+        self, request: DispatchRequest, time_left: timedelta | None, trace: TraceContext = NO_TRACE
+    ) -> Begun:
         """Begin a dispatch, or find the one that the same request began.
 
         Args:
             request: checked for form already.
             time_left: until the client's deadline; None if it set none.
+            trace: that the client says the dispatch belongs to; of a repeated request it is not looked at.
 
         Returns when the children that start at once are on record.
 
@@ -78,7 +83,7 @@ class DispatchCalls:
         if known is not None:
             return await self._attach(known, request)
         seconds = self._seconds_for(request, time_left)
-        dispatch = self._accept(request, turn)
+        dispatch = self._accept(request, turn, trace)
         dispatch.settle_at = dispatch.received_at + seconds
         dispatch.record_by = dispatch.settle_at + self._rules.delivery_margin.total_seconds() / 2
         asyncio.get_running_loop().call_at(dispatch.settle_at, dispatch.stop_all, CallFailure.JOIN_DEADLINE)
@@ -114,7 +119,7 @@ class DispatchCalls:
             raise DeadlineTooShort(f"too little time is left: set a deadline well over {margin} s away")
         return seconds.total_seconds()
 
-    def _accept(self, request: DispatchRequest, turn: Turn) -> LiveDispatch:
+    def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext) -> LiveDispatch:
         """Check everything that can refuse a dispatch, then take its place in the turn. No await in here."""
         turn.refuse_if_over()
         surface = turn.surface
@@ -137,7 +142,9 @@ class DispatchCalls:
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
         intents = self._intents(request, turn, plan)
-        dispatch = LiveDispatch(request, turn, plan, intents, (self._out.clock, self._out.recorder, self._rules))
+        traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
+        outside = (self._out.clock, self._out.recorder, self._rules)
+        dispatch = LiveDispatch(request, turn, plan, intents, outside, traced)
         turn.dispatches[request.dispatch_id] = dispatch
         turn.next_step += len(request.calls)
         turn.lanes.enter([_waiting(dispatch, planned) for planned in plan.run])
@@ -195,6 +202,7 @@ class DispatchCalls:
     def _withdraw(self, dispatch: LiveDispatch) -> None:
         """Undo the acceptance of a dispatch that could not be put on record; nothing of it was started."""
         dispatch.turn.dispatches.pop(dispatch.dispatch_id, None)
+        dispatch.trace_ended()
         for planned in dispatch.plan.run:
             dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
         self.running -= 1

@@ -25,6 +25,8 @@ from sidecar.operations.endings import Ending
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.trace_context import TraceContext
+from sidecar.operations.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turns import Turn
 from subagents_errors import CallFailure
 
@@ -45,9 +47,11 @@ class LiveDispatch:
         plan: DispatchPlan,
         intents: IntentReport,
         outside: tuple[Clock, Recorder, DispatchRules],
+        trace: DispatchTrace = UNTRACED,
     ) -> None:
         """Begin with every call waiting, or settled by the plan."""
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
+        self._trace = trace
         self._clock, self._recorder, rules = outside
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
@@ -86,6 +90,11 @@ class LiveDispatch:
     def sequence(self) -> int:
         """Sequence of the newest event."""
         return self._log.newest
+
+    @property
+    def trace(self) -> TraceContext:
+        """What attempts belong to."""
+        return self._trace.context
 
     def lane_key(self, call_id: CallId) -> str:
         """Return the name of a call among all calls of the turn."""
@@ -151,7 +160,13 @@ class LiveDispatch:
         for update in self._relay.flush(float("inf")):
             self._add(update)
         self.finished.settle(result)
+        self.trace_ended()
         self._wake()
+
+    def trace_ended(self) -> None:
+        """End the span, if there is one."""
+        if self._trace.span is not None:
+            self._trace.span.ended(len(self._children))
 
     def overhead(self) -> timedelta:
         """Return the time so far that was not spent waiting for sub-agents. Source: PC2-NFR-1a."""

@@ -139,6 +139,14 @@ class Recorder(Protocol):
         """Count one call that was run and came to its outcome."""
         ...
 
+    def attempt_repeated(self, slot: str) -> None:
+        """Count an attempt that failed and is made again."""
+        ...
+
+    def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
+        """Count a turn that was bound: whether its episode is due for compaction, and how long it is, if known."""
+        ...
+
     def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
         """Count one dispatch, with how many of its calls failed or were degraded."""
         ...

@@ -28,6 +28,7 @@ from sidecar.operations.run_attempt import (
     OutOfBudget,
     Quarantine,
 )
+from sidecar.operations.tracing import Tracing
 from sidecar.policy.protocols import InheritedContext, Runner, RunRequest, StatusReported
 from subagents_errors import CallFailure
 
@@ -44,6 +45,7 @@ class Outside:
     recorder: Recorder
     runners: Runners
     grants: GrantTable
+    tracing: Tracing
 
 
 class RunChild:
@@ -76,6 +78,7 @@ class RunChild:
                 spent = _added(spent, collector.usage)
                 if not await self._again(child, end, allowed, stop):
                     break
+                self._out.recorder.attempt_repeated(child.slot)
         except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
             self._out.recorder.anomaly("child_defect", type(error).__name__)
             end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}", blames_target=False)
@@ -103,6 +106,8 @@ class RunChild:
         attempt_id = AttemptId(self._out.ids.new("attempt"))
         child.unsaved.append(child.log.attempt(self._out.clock.now(), child.attempts, attempt_id))
         bounds = self._bounds(child, *spent)
+        span = self._out.tracing.attempt(child, dispatch.trace, dispatch.turn.claims.episode_id)
+        child.trace = span.context if span is not None else dispatch.trace
         request = self._request(child, dispatch, attempt_id, bounds)
 
         def on_status(reported: StatusReported) -> None:
@@ -110,11 +115,14 @@ class RunChild:
             dispatch.status(child, reported.type, reported.attributes)
 
         quarantine = Quarantine(self._out.recorder, self._rules.quarantine_after.total_seconds())
+        end: AttemptEnd | None = None
         try:
             attempt = Attempt(runner, collector, bounds, on_status, quarantine)
             end = await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner)
         finally:
             self._out.grants.revoke(attempt_id)
+            if span is not None:
+                span.ended(_failure_of(end), collector.usage)
         self._tell(breaker, end)
         return end
 
@@ -207,6 +215,7 @@ class RunChild:
             contract_json=child.contract.to_json(),
             grant=self._out.grants.mint(child, attempt_id),
             timeout=timedelta(seconds=max(0.0, until - self._out.clock.monotonic())),
+            trace_headers=child.trace.headers,
         )
 
     def _breaker(self, target: str) -> Breaker:
@@ -224,6 +233,19 @@ class RunChild:
             breaker.failed(now)
             if breaker.state is BreakerState.OPEN:
                 self._out.recorder.anomaly("breaker_opened", end.detail)
+
+
+def _failure_of(end: AttemptEnd | None) -> str:
+    """Return what a span says of an attempt that did not bring a whole answer; None: the sidecar gave it up."""
+    match end:
+        case Finished():
+            return ""
+        case OutOfBudget():
+            return CallFailure.BUDGET_EXHAUSTED.name
+        case Broken(reason):
+            return reason.name
+        case None:
+            return CallFailure.INTERNAL.name
 
 
 def _outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | None) -> CallOutcome:

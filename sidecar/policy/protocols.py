@@ -50,6 +50,7 @@ class RunRequest:
         contract_json: the delegation contract with SX's field names.
         grant: bearer token for the tool gateway; valid for this attempt only.
         timeout: time left for this attempt when `run` was called.
+        trace_headers: W3C trace context to pass on.
     """
 
     child_id: ChildId
@@ -63,6 +64,7 @@ class RunRequest:
     contract_json: str
     grant: str
     timeout: timedelta
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class StatusReported(msgspec.Struct, frozen=True):

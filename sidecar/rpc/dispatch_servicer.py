@@ -47,7 +47,7 @@ class DispatchServicer:
         return bound_turn(await self._operations.bind_turn(requests.bind_turn(message)))
 
     async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> None:
-        begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left)
+        begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left, call.trace)
         frames = GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
         await deliver_frames(begun, 0, frames)
         frames.check()
@@ -57,7 +57,7 @@ class DispatchServicer:
             problem = FieldProblem("dispatch", "is missing; put the DispatchRequest there")
             raise InvalidRequest("DispatchUnaryRequest cannot be used: dispatch is missing", fields=[problem])
         request = requests.dispatch(message.dispatch, "dispatch.")
-        begun = await self._operations.dispatch_calls.begin(request, call.time_left)
+        begun = await self._operations.dispatch_calls.begin(request, call.time_left, call.trace)
         listener = ResultOnly()
         await deliver_frames(begun, begun.dispatch.sequence, listener)
         if listener.result is None:

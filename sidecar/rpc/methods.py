@@ -9,6 +9,8 @@ from typing import Any, Final, Protocol
 import msgspec
 from google.protobuf.message import Message
 
+from sidecar.operations.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
+
 
 class GrpcContext(Protocol):
     """What is used of `grpc.aio.ServicerContext`."""
@@ -49,6 +51,15 @@ class Call(msgspec.Struct, frozen=True):
     context: GrpcContext
     time_left: timedelta | None
     grant: str
+
+    @property
+    def trace(self) -> TraceContext:
+        """The trace that the client says the call belongs to. Source: W3C trace context."""
+        found = {TRACEPARENT: "", TRACESTATE: ""}
+        for name, value in self.context.invocation_metadata():
+            if name in found and isinstance(value, str):
+                found[name] = value
+        return trace_context(found[TRACEPARENT], found[TRACESTATE]) if found[TRACEPARENT] else NO_TRACE
 
     async def write(self, message: Message) -> None:
         """Send one message of a stream; waits while the client is slow."""

@@ -183,16 +183,26 @@ class KeysSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """Traces. Metrics are always there, on the ops address."""
+    """Traces, and a collector. Metrics are always there, on the ops address."""
 
     grpc_spans: bool = Field(
         False, description="OpenTelemetry's gRPC instrumentation: a span for each call, at some 0.1 ms each."
     )
     trace_ratio: float = Field(0.01, ge=0, le=1, description="Share of traces that are sampled, unless a caller says.")
+    error_emit: bool = Field(
+        False,
+        description="Write the event `agent.error_emit` for each failure of a sub-agent: sub_agent_id, axis, is_final.",
+    )
     otlp_endpoint: str | None = Field(
         None,
         pattern="^https?://",
-        description="Where spans go, over OTLP/gRPC; needs opentelemetry-exporter-otlp-proto-grpc. Unset: to the log.",
+        description="Where spans, log records and metrics go, over OTLP/gRPC; needs the extra "
+        "`dispatch-sidecar[otlp]`. Unset: no spans but gRPC's, and those to the log.",
+    )
+    otlp_interval: Duration = Field(SECOND, gt=NOTHING, description="How often spans and log records are sent.")
+    otlp_metrics_interval: Duration = Field(30 * SECOND, gt=NOTHING, description="How often metrics are sent.")
+    otlp_queue: int = Field(
+        2048, ge=16, description="Spans, or log records, that may wait for a slow collector; more are dropped."
     )
 
 

@@ -15,6 +15,7 @@ from sidecar.policy.protocols import RunFinished, RunnerError, RunnerEvent, RunR
 from subagents.runner.v1 import runner_pb2
 
 RUN: Final = "/subagents.runner.v1.SubAgentRunnerService/Run"
+Metadata = tuple[tuple[str, str], ...]
 MOST_UNKNOWN: Final = 1000
 """Reports of kinds that a newer host may know; more than this is a flood."""
 
@@ -63,8 +64,9 @@ class GrpcRunner:
         loop = asyncio.get_running_loop()
         until = loop.time() + request.timeout.total_seconds()
         message = run_message(request, self._gateway_target)
+        trace = tuple(request.trace_headers.items())
         try:
-            async with aclosing(self._events(message, until - loop.time())) as events:
+            async with aclosing(self._events(message, until - loop.time(), trace)) as events:
                 async for event in events:
                     yield event
             return
@@ -72,7 +74,7 @@ class GrpcRunner:
             # Nothing has run yet, so this is no second attempt.
             message.card.CopyFrom(card_message(request.card, request.prompt_prefix))
         try:
-            async with aclosing(self._events(message, until - loop.time())) as events:
+            async with aclosing(self._events(message, until - loop.time(), trace)) as events:
                 async for event in events:
                     yield event
         except DefinitionWanted:
@@ -85,9 +87,11 @@ class GrpcRunner:
             channel, self._channel = self._channel, None
             await channel.close()
 
-    async def _events(self, message: runner_pb2.RunRequest, seconds: float) -> AsyncGenerator[RunnerEvent, None]:
+    async def _events(
+        self, message: runner_pb2.RunRequest, seconds: float, metadata: Metadata
+    ) -> AsyncGenerator[RunnerEvent, None]:
         """Yield what the host reports until it has finished."""
-        call = self._call(message, seconds)
+        call = self._call(message, seconds, metadata)
         heard, unknown = False, 0
         try:
             async for raw in call:
@@ -114,13 +118,13 @@ class GrpcRunner:
         finally:
             call.cancel()
 
-    def _call(self, message: runner_pb2.RunRequest, seconds: float) -> Any:
+    def _call(self, message: runner_pb2.RunRequest, seconds: float, metadata: Metadata) -> Any:
         if self._closed:
             raise RunnerError("the runner is closed", transient=True, unreachable=True)
         if self._channel is None:  # not before there is a loop: a gRPC channel belongs to one
             self._channel = grpc.aio.insecure_channel(self._target, options=_options(self._settings))
         start: Any = self._channel.unary_stream(RUN, request_serializer=runner_pb2.RunRequest.SerializeToString)
-        return start(message, timeout=max(0.0, seconds))
+        return start(message, timeout=max(0.0, seconds), metadata=metadata or None)
 
 
 def _being_cancelled() -> bool:

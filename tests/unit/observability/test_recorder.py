@@ -147,8 +147,8 @@ def test_routing_time_runs_from_the_bind_to_the_first_call() -> None:
     recorder.turn_routed(record())
     recorder.turn_routed(record(call(0, "shop", Outcome.SUCCEEDED)))
 
-    assert "sidecar_turn_routing_seconds_count 1.0\n" in page(metrics)
-    assert "sidecar_turn_routing_seconds_sum 2.0\n" in page(metrics)
+    assert 'sidecar_turn_routing_seconds_count{prior_context="not_needed"} 1.0\n' in page(metrics)
+    assert 'sidecar_turn_routing_seconds_sum{prior_context="not_needed"} 2.0\n' in page(metrics)
 
 
 @requirement("PC2-D-51")

@@ -1,0 +1,52 @@
+"""What all metrics say at one moment, copied so that another thread may take its time over it."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sidecar.observability.metrics import Counter, Gauge, Histogram, Labels, Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A counter or gauge; `rises`: it counts."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    rises: bool
+    series: Sequence[tuple[Labels, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A histogram; each series has its counts by bucket and their sum."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    bounds: tuple[float, ...]
+    series: Sequence[tuple[Labels, tuple[int, ...], float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All metrics. Times in nanoseconds since 1970; everything is counted since `begun`."""
+
+    begun: int
+    taken: int
+    metrics: Sequence[Number | Distribution]
+
+
+def reading_of(metrics: Metrics, begun: int) -> Reading:
+    """Read all metrics, in the event loop that counts them."""
+    return Reading(begun, time.time_ns(), [_read(metric) for metric in metrics])
+
+
+def _read(metric: Counter | Histogram | Gauge) -> Number | Distribution:
+    if isinstance(metric, Histogram):
+        series = [(key, tuple(each.counts), each.total) for key, each in metric.series.items()]
+        return Distribution(metric.name, metric.help, metric.labels, metric.bounds, series)
+    if isinstance(metric, Counter):
+        return Number(metric.name, metric.help, metric.labels, True, list(metric.series.items()))
+    return Number(metric.name, metric.help, metric.labels, metric.rises, list(metric.read().items()))

@@ -1,0 +1,159 @@
+"""The port `Tracing`: spans by OpenTelemetry's GenAI conventions, made for sampled traces only.
+
+To be imported after the sidecar listens: OpenTelemetry takes longer to load than everything else the start needs.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    TraceState,
+    set_span_in_context,
+)
+
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.outcomes import Usage
+from sidecar.core.identifiers import EpisodeId
+from sidecar.observability import names
+from sidecar.operations.children import Child
+from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.trace_context import TraceContext
+from sidecar.operations.tracing import AttemptSpan, DispatchSpan, ToolSpan
+
+Attributes = Mapping[str, str | int]
+Clean = Callable[[str], str]
+
+
+class MadeSpan:
+    """A span, seen through the ports."""
+
+    def __init__(self, span: Span, tracestate: str, clean: Clean) -> None:
+        self._span = span
+        self._clean = clean
+        made = span.get_span_context()
+        self.context = TraceContext(f"00-{made.trace_id:032x}-{made.span_id:016x}-{made.trace_flags:02x}", tracestate)
+
+    def end(self, failure: str = "", **attributes: str | int) -> None:
+        """End it, failed if `failure` is not empty."""
+        if failure:
+            self._span.set_attribute(names.ERROR_TYPE, failure)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
+
+
+class _Dispatch(MadeSpan):
+    def ended(self, calls: int) -> None:
+        self._span.set_attribute(names.CALLS, calls)
+        self.end()
+
+
+class _Attempt(MadeSpan):
+    def ended(self, failure: str, usage: Usage | None) -> None:
+        if usage is not None:
+            self._span.set_attribute(names.INPUT_TOKENS, usage.input_tokens)
+            self._span.set_attribute(names.OUTPUT_TOKENS, usage.output_tokens)
+        self.end(failure)
+
+
+class _Tool(MadeSpan):
+    def ended(self, failure: str, cache_meta_json: str) -> None:
+        if cache_meta_json:
+            self._span.set_attribute(names.CACHE_META, self._clean(cache_meta_json))
+        self.end(failure)
+
+
+class SampledSpans:
+    """Makes the spans. No attribute holds a user, a prompt, an answer or a payload.
+
+    Args:
+        tracer: samples everything: whether a trace is sampled is decided here, before anything is made.
+        ratio: share of dispatches sampled whose client sent no context.
+        chance: returns a number from 0 up to 1.
+        clean: takes secrets out of a text.
+    """
+
+    def __init__(self, tracer: Tracer, ratio: float, chance: Callable[[], float], clean: Clean) -> None:
+        self._tracer = tracer
+        self._ratio = ratio
+        self._chance = chance
+        self._clean = clean
+
+    def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
+        """Begin `invoke_workflow dispatch`."""
+        if not (given.sampled if given.traceparent else self._chance() < self._ratio):
+            return None
+        attributes = {
+            names.OPERATION: names.INVOKE_WORKFLOW,
+            names.WORKFLOW_NAME: names.WORKFLOW,
+            names.CONVERSATION_ID: claims.episode_id,
+            names.TURN_ID: claims.turn_id,
+            names.DISPATCH_ID: request.dispatch_id,
+        }
+        title = f"{names.INVOKE_WORKFLOW} {names.WORKFLOW}"
+        return _Dispatch(self._begin(title, given, SpanKind.INTERNAL, attributes), given.tracestate, self._clean)
+
+    def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
+        """Begin `invoke_agent <slot>`."""
+        if not parent.sampled:
+            return None
+        card = child.tool.card
+        provider, _, model = card.model.provider_model.rpartition(":")
+        attributes: Attributes = {
+            names.OPERATION: names.INVOKE_AGENT,
+            names.PROVIDER: provider or names.PROVIDER_UNKNOWN,
+            names.AGENT_ID: card.definition.id,
+            names.AGENT_NAME: child.slot,
+            names.AGENT_VERSION: card.digest,
+            names.REQUEST_MODEL: model,
+            names.CONVERSATION_ID: episode_id,
+            names.TOOL_CALL_ID: child.call_id,
+            names.TURN_ID: child.log.run_id,
+            names.DISPATCH_ID: child.dispatch_id,
+            names.CHILD_ID: child.child_id,
+            names.ATTEMPT: child.attempts,
+        }
+        title = f"{names.INVOKE_AGENT} {child.slot}"
+        return _Attempt(self._begin(title, parent, SpanKind.CLIENT, attributes), parent.tracestate, self._clean)
+
+    def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
+        """Begin `execute_tool <tool>`."""
+        parent = child.trace
+        if not parent.sampled:
+            return None
+        attributes = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL_NAME: tool_id,
+            names.TOOL_TYPE: names.TOOL_TYPE_DATASTORE,
+            names.AGENT_NAME: child.slot,
+            names.CHILD_ID: child.child_id,
+        }
+        title = f"{names.EXECUTE_TOOL} {tool_id}"
+        return _Tool(self._begin(title, parent, SpanKind.INTERNAL, attributes), parent.tracestate, self._clean)
+
+    def _begin(self, title: str, parent: TraceContext, kind: SpanKind, attributes: Attributes) -> Span:
+        cleaned: dict[str, Any] = {
+            name: self._clean(value) if isinstance(value, str) else value for name, value in attributes.items()
+        }
+        return self._tracer.start_span(title, set_span_in_context(_remote(parent), None), kind, cleaned)
+
+
+def _remote(parent: TraceContext) -> Span:
+    if not parent.traceparent:
+        return NonRecordingSpan(SpanContext(0, 0, is_remote=False))
+    _, trace_id, span_id, flags = parent.traceparent.split("-")
+    context = SpanContext(
+        int(trace_id, 16),
+        int(span_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(flags, 16)),
+        trace_state=TraceState.from_header([parent.tracestate]) if parent.tracestate else None,
+    )
+    return NonRecordingSpan(context)

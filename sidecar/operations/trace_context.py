@@ -1,0 +1,50 @@
+"""W3C trace context, as far as it is read here: which trace, and whether it is sampled."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+TRACEPARENT: Final = "traceparent"
+TRACESTATE: Final = "tracestate"
+FORM: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
+"""Versions to come may append more after the flags; what they append is not passed on, so it is not read either."""
+STATE_FORM: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,511}\Z")
+SAMPLED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """Whose part something is.
+
+    Attributes:
+        traceparent: well-formed, or empty: no trace.
+        tracestate: what vendors add; passed on as it came.
+    """
+
+    traceparent: str = ""
+    tracestate: str = ""
+
+    @property
+    def sampled(self) -> bool:
+        """Whether spans are wanted."""
+        return bool(self.traceparent) and bool(int(self.traceparent[-2:], 16) & SAMPLED)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return what is sent along, only what is there."""
+        if not self.traceparent:
+            return {}
+        if not self.tracestate:
+            return {TRACEPARENT: self.traceparent}
+        return {TRACEPARENT: self.traceparent, TRACESTATE: self.tracestate}
+
+
+NO_TRACE: Final = TraceContext()
+
+
+def trace_context(traceparent: str, tracestate: str) -> TraceContext:
+    """Return the context a caller sent; what is not well-formed counts as not sent."""
+    if not FORM.match(traceparent):
+        return NO_TRACE
+    return TraceContext(traceparent, tracestate if STATE_FORM.match(tracestate) else "")
