@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.loadgen.tests.support.lying_server import LyingServer, served
+from clients.loadgen.tests.support.lying_sidecar_host import LyingSidecar, served
 from subagents_loadgen.__main__ import main
 from subagents_loadgen.asking import duration, fan_out, share, understood
 from subagents_loadgen.plan import Mix, choice_of, tools_for
@@ -110,7 +110,7 @@ def test_what_cannot_be_measured_ends_with_3(tmp_path: Path, capsys: pytest.Capt
 
 async def test_the_program_prints_json_and_its_exit_code_tells_a_lie() -> None:
     """As a process of its own; standard output holds JSON alone, standard error nothing, as it is no terminal."""
-    async with served(LyingServer(lambda outcomes: outcomes.reverse())) as target:
+    async with served(LyingSidecar(lambda outcomes: outcomes.reverse())) as target:
         program = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "subagents_loadgen", "--target", target, "--json", "--warm-up", "0s"),
             *("--rate", "100", "--requests", "3", "--fan-out", "2"),

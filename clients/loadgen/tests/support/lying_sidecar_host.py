@@ -17,7 +17,7 @@ Lie = Callable[[list[outcome_pb2.CallOutcome]], object]
 """Changes the outcomes before they are sent."""
 
 
-class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
+class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     """Answers at once.
 
     Attributes:
@@ -37,7 +37,7 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
         self._running: dict[str, pb.DispatchRequest] = {}
         self._outcomes: dict[str, list[outcome_pb2.CallOutcome]] = {}
 
-    async def BindTurn(self, request: pb.BindTurnRequest, context: Any) -> pb.BindTurnResponse:  # noqa: N802  proto's
+    async def BindTurn(self, request: pb.BindTurnRequest, context: Any) -> pb.BindTurnResponse:
         """Bind a turn."""
         self.peers.add(context.peer())
         self.principals.append(request.principal)
@@ -46,9 +46,7 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
         bound.surface_token = request.turn_id
         return bound
 
-    async def Dispatch(  # noqa: N802  named by the proto
-        self, request: pb.DispatchRequest, context: Any
-    ) -> AsyncIterator[pb.DispatchResponse]:
+    async def Dispatch(self, request: pb.DispatchRequest, context: Any) -> AsyncIterator[pb.DispatchResponse]:
         """Stream two frames; where the client said that it may leave, only the first, until it does."""
         ids = [one.call_id for one in request.calls]
         yield pb.DispatchResponse(frame=a_frame(snapshot=ids, dispatch_id=request.dispatch_id))
@@ -60,7 +58,7 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
                 self.left.add(request.dispatch_id)
         yield pb.DispatchResponse(frame=a_frame(outcomes=self._answered(request)))
 
-    async def ResumeDispatch(  # noqa: N802  named by the proto
+    async def ResumeDispatch(
         self, request: pb.ResumeDispatchRequest, context: Any
     ) -> AsyncIterator[pb.ResumeDispatchResponse]:
         """Stream the rest of a dispatch that was left."""
@@ -69,14 +67,12 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
         yield pb.ResumeDispatchResponse(frame=a_frame(snapshot=ids, dispatch_id=request.dispatch_id))
         yield pb.ResumeDispatchResponse(frame=a_frame(outcomes=self._answered(dispatch)))
 
-    async def DispatchUnary(  # noqa: N802  named by the proto
-        self, request: pb.DispatchUnaryRequest, context: Any
-    ) -> pb.DispatchUnaryResponse:
+    async def DispatchUnary(self, request: pb.DispatchUnaryRequest, context: Any) -> pb.DispatchUnaryResponse:
         """Answer once."""
         result = pb.DispatchResult(outcomes=self._answered(request.dispatch))
         return pb.DispatchUnaryResponse(state=pb.START_STATE_STARTED, result=result)
 
-    async def EndTurn(self, request: pb.EndTurnRequest, context: Any) -> pb.EndTurnResponse:  # noqa: N802  proto's
+    async def EndTurn(self, request: pb.EndTurnRequest, context: Any) -> pb.EndTurnResponse:
         """End the turn that the token names."""
         return an_ended_turn(self._outcomes.get(request.surface_token, []))
 
@@ -88,7 +84,7 @@ class LyingServer(dispatch_pb2_grpc.DispatchServiceServicer):
 
 
 @asynccontextmanager
-async def served(servicer: LyingServer, *, over_tcp: bool = False) -> AsyncIterator[str]:
+async def served(servicer: LyingSidecar, *, over_tcp: bool = False) -> AsyncIterator[str]:
     """Serve while the context is open; gives the target. Over TCP, connections can be told apart."""
     with tempfile.TemporaryDirectory(prefix="lg") as folder:
         server = grpc.aio.server()
