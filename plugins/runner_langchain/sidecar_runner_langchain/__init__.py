@@ -7,7 +7,7 @@ await host.serve("unix:/run/agents/agents.sock")
 from sidecar_runner_langchain.attempt import current_run
 from sidecar_runner_langchain.card_tools import LocalTool
 from sidecar_runner_langchain.failures import AgentFailed, CardNotRunnable
-from sidecar_runner_langchain.history import HistoryReader, OwnTurn
+from sidecar_runner_langchain.history import HistoryReader, PastTurn
 from sidecar_runner_langchain.host import langchain_host
 from sidecar_runner_langchain.models import ModelMaker, model_of
 from sidecar_runner_langchain.runtime import AgentLimits, AgentRuntime
@@ -20,7 +20,7 @@ __all__ = [
     "HistoryReader",
     "LocalTool",
     "ModelMaker",
-    "OwnTurn",
+    "PastTurn",
     "current_run",
     "langchain_host",
     "model_of",

@@ -1,31 +1,17 @@
 """What a sub-agent and its user said before in this session: its own turns, never another's. Source: PC1-FR-7."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from subagents_client.runner import Run
+from subagents_errors import DependencyAway
 
-
-@dataclass(frozen=True, slots=True)
-class OwnTurn:
-    """One earlier turn of this sub-agent in this session.
-
-    Attributes:
-        asked: what it was asked.
-        answered: what it answered: narration only.
-    """
-
-    asked: str
-    answered: str
-
-
-HistoryReader = Callable[[Run], Awaitable[Sequence[OwnTurn]]]
-"""Returns the own turns of a run, oldest first."""
+LOG: Final = logging.getLogger("sidecar_runner_langchain")
 
 
 class PastTurn(Protocol):
-    """A turn as a run hands it out."""
+    """One earlier answer of this sub-agent, such as `subagents_client.runner.OwnTurn`."""
 
     @property
     def asked(self) -> str:
@@ -34,21 +20,18 @@ class PastTurn(Protocol):
 
     @property
     def answered(self) -> str:
-        """What it answered."""
+        """What it answered: narration only."""
         ...
 
 
-@runtime_checkable
-class ReadsOwnTurns(Protocol):
-    """A run whose gateway knows the sub-agent's earlier turns."""
-
-    async def read_own_turns(self) -> Sequence[PastTurn]:
-        """Return them, oldest first."""
-        ...
+HistoryReader = Callable[[Run], Awaitable[Sequence[PastTurn]]]
+"""Returns the own turns of a run, oldest first."""
 
 
-async def own_turns(run: Run) -> Sequence[OwnTurn]:
-    """Read them through the gateway, with the grant of the attempt; none where the SDK cannot do that."""
-    if not isinstance(run, ReadsOwnTurns):
+async def own_turns(run: Run) -> Sequence[PastTurn]:
+    """Read them through the gateway, with the grant of the attempt; go on without while the history is away."""
+    try:
+        return await run.read_own_turns()
+    except DependencyAway:
+        LOG.warning("attempt %s of %s goes on without its earlier turns", run.attempt_id, run.sub_agent_id)
         return ()
-    return [OwnTurn(turn.asked, turn.answered) for turn in await run.read_own_turns()]

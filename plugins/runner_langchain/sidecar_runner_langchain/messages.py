@@ -6,11 +6,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from sidecar_runner_langchain.history import OwnTurn
+from sidecar_runner_langchain.history import PastTurn
 from subagents_client.runner import Run
 
 
-def messages_for(run: Run, turns: Sequence[OwnTurn]) -> list[AnyMessage]:
+def messages_for(run: Run, turns: Sequence[PastTurn]) -> list[AnyMessage]:
     """Return the messages after the system prompt: own earlier turns, then what is asked now.
 
     What differs per turn stands here and never in the prompt's prefix. Source: PC1-FR-7a, PC1-FR-8, PC1-D-22.

@@ -123,6 +123,26 @@ async def test_withheld_data_is_unavailable_and_nothing_else() -> None:
         assert "of-somebody-else" not in str(model.shown)
 
 
+async def test_an_answer_lacks_data_if_one_of_its_sources_gave_none() -> None:
+    """Offers came, points did not: the gateway alone would not call that degraded."""
+    edits = {"tools: [search_offers, render": "tools: [search_offers, points_balance, render"}
+    async with running_shop(calls(SEARCH, ("points_balance", {})), says("Offers."), edits=edits) as (chain, _):
+        chain.ccs.fault(FaultKind.DOWN, enricher_id="points_balance")
+        (outcome,) = (await chain.dispatch(await chain.bind(), "ask_shop")).outcomes
+        assert outcome.outcome == pb.OUTCOME_DEGRADED
+        assert outcome.narration == "Offers."
+
+
+@pytest.mark.parametrize("good_ones_before", [0, 1])
+async def test_an_answer_lacks_nothing_if_its_source_gave_data_once(good_ones_before: int) -> None:
+    """Asked twice, one time in vain; which of the two is the same."""
+    async with running_shop(calls(SEARCH), calls(SEARCH), says("Offers.")) as (chain, _):
+        chain.ccs.fault(FaultKind.DOWN, skip=good_ones_before, times=1)
+        (outcome,) = (await chain.dispatch(await chain.bind(), "ask_shop")).outcomes
+        assert outcome.outcome == pb.OUTCOME_SUCCEEDED
+        assert len(chain.ccs.calls) == 2
+
+
 async def test_partial_data_says_so() -> None:
     """A source that is not critical failed: the model can say so softly."""
     async with running_shop(calls(SEARCH), repeats_results) as (chain, _):
@@ -235,6 +255,19 @@ async def test_what_the_orchestrators_model_asked_reaches_the_model_after_what_i
             "<user_message>\nAnd beans?\n</user_message>\n\ncheap beans"
         )
         assert "espresso" not in system.content
+
+
+@requirement("PC1-FR-7a")
+async def test_own_earlier_turns_are_read_through_the_gateway() -> None:
+    """The second turn of an episode: what was asked and answered before stands in front."""
+    async with running_shop(says("Beans are cheap.")) as (chain, model):
+        for wish in ("beans", "tea"):
+            bound = await chain.bind()
+            call = a_call("call-1", "ask_shop", json.dumps({"request": wish}))
+            await chain.dispatch(bound, call)
+            await chain.end(bound)
+        shown = [[str(message.content) for message in messages[1:]] for messages in model.shown]
+        assert shown == [["beans"], ["beans", "Beans are cheap.", "tea"]]
 
 
 TRAVEL = """\

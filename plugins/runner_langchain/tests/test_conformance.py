@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 
+from plugins.runner_langchain.tests.support.requests import NO_GATEWAY
 from plugins.runner_langchain.tests.support.scripted_model import says, scripted
 from sidecar.core.identifiers import EpisodeId, Principal, TurnId
 from sidecar.policy.protocols import InheritedContext, Runner
@@ -35,7 +36,7 @@ class GraphBench(RunnerBench):
 
     def make(self) -> Runner:
         """Make one as the composition root would."""
-        return LangChainRunner(self._runtime.run, "")
+        return LangChainRunner(self._runtime.run, NO_GATEWAY)
 
     def make_without_host(self) -> Runner:
         """Make one; there is no host that could be away."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,11 +18,13 @@ from plugins.runner_langchain.tests.support.scripted_model import (
     waits_for,
 )
 from sidecar.policy.protocols import ComponentMade, RunnerError, StatusReported, UsageReported
-from sidecar_runner_langchain import AgentLimits, AgentRuntime, OwnTurn
+from sidecar_runner_langchain import AgentLimits, AgentRuntime
+from subagents_client.runner import OwnTurn
 from tests.support.requirement import requirement
 
 USERS = [f"user-{number}" for number in range(20)]
 RENDER = requests.a_local_tool("render_offers", **{"x-status": "searching_offers"})
+ONCE = datetime(2031, 4, 1, tzinfo=UTC)
 OFFERS = ("render_offers", {"offers": []})
 
 
@@ -132,6 +135,20 @@ async def test_cancelling_a_run_stops_its_model_call() -> None:
             await stopped.wait()
 
 
+async def test_closing_the_runner_ends_what_runs() -> None:
+    """The sidecar shuts down: the attempt ends as one that may be tried elsewhere."""
+    reached = asyncio.Event()
+    model = scripted(waits_for(asyncio.Event(), reached))
+    async with requests.running(AgentRuntime(models=lambda card: model)) as runner:
+        run = asyncio.ensure_future(requests.events_of(runner, requests.a_request()))
+        async with asyncio.timeout(5):
+            await reached.wait()
+            await runner.close()
+            with pytest.raises(RunnerError) as failure:
+                await run
+    assert failure.value.transient
+
+
 async def test_status_and_usage_are_reported_as_they_happen() -> None:
     """A tool's declaration names its status; tokens are running totals over the calls of the model."""
     model = scripted(calls(OFFERS, tokens=(100, 5)), says("done", (120, 7)))
@@ -177,7 +194,7 @@ async def test_own_earlier_turns_stand_before_what_is_asked_now() -> None:
 
     async def reader(run: Any) -> list[OwnTurn]:
         asked_for.append(run.context.episode_id)
-        return [OwnTurn("beans?", "Harbour Roasters."), OwnTurn("cheaper?", "No.")]
+        return [OwnTurn("turn-1", ONCE, "beans?", "Harbour Roasters."), OwnTurn("turn-2", ONCE, "cheaper?", "No.")]
 
     async with requests.running(AgentRuntime(models=lambda card: model, history=reader)) as runner:
         await requests.events_of(runner, requests.a_request())

@@ -14,6 +14,7 @@ from sidecar_conformance.runner_bench import AgentScript
 from sidecar_runner_langchain import AgentRuntime
 from sidecar_runner_langchain.in_process import LangChainRunner
 
+NO_GATEWAY = "unix:/nowhere/gateway.sock"
 COMPONENTS: Mapping[str, Any] = {
     "render_offers": {"type": "object", "properties": {"offers": {"type": "array"}}, "required": ["offers"]}
 }
@@ -40,7 +41,7 @@ def a_request(card: Card | None = None, *, user: str = "user-7", child: str = "c
 @asynccontextmanager
 async def running(runtime: AgentRuntime) -> AsyncIterator[LangChainRunner]:
     """Give a runner in this process."""
-    runner = LangChainRunner(runtime.run, "")
+    runner = LangChainRunner(runtime.run, NO_GATEWAY)
     try:
         yield runner
     finally:
