@@ -140,7 +140,11 @@ def _add_where(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--target", required=True, help="gRPC target, e.g. unix:/run/sidecar/dispatch/sidecar.sock")
     add("--boot-secret-file", type=Path, metavar="FILE", help="holds what the dispatch socket asks for")
-    add("--allow-remote", action="store_true", help="load a machine other than this one, unencrypted")
+    add(
+        "--allow-remote",
+        action="store_true",
+        help="load another machine, unencrypted, boot secret included",
+    )
     add("--channels", type=positive, default=1, metavar="N", help="separate connections, used in turn; default 1")
 
 

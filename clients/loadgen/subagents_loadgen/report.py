@@ -69,6 +69,10 @@ class Report:
         elif self.tally.whole.count < ENOUGH:
             found.append(f"with {self.tally.whole.count} operations, p99.9 is hardly more than the maximum")
         full = self.progress.most_running >= self.load.in_flight
+        if self.load.rate is not None and full:
+            found.append(
+                f"all {self.load.in_flight} places were taken at some time; waiting for one is part of the latency"
+            )
         if self.load.rate is not None and not full and self.tally.lag.percentile(99) > NOTABLE_LAG:
             found.append(
                 "one operation in a hundred was sent more than 10 ms late: the generator itself was the bottleneck"

@@ -1,5 +1,7 @@
 import asyncio
+import io
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from clients.loadgen.tests.support.lying_sidecar_host import LyingSidecar, serve
 from subagents_loadgen.__main__ import main
 from subagents_loadgen.asking import duration, fan_out, share, understood
 from subagents_loadgen.plan import Mix, choice_of, tools_for
+from subagents_loadgen.running import run
 from subagents_loadgen.targets import is_local
 
 
@@ -127,3 +130,32 @@ async def test_the_program_prints_json_and_its_exit_code_tells_a_lie() -> None:
     assert {"whole_since_due", "whole_since_sent", "bind", "first_frame", "dispatch", "end"} <= set(
         report["latency_us"]
     )
+
+
+async def test_an_interrupt_ends_the_load_in_order_and_reports() -> None:
+    """Ctrl-C in an hour's run: what was measured until then is shown, and 130 says so."""
+    servicer = LyingSidecar()
+    async with served(servicer) as target:
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "subagents_loadgen", "--target", target, "--json", "--warm-up", "0s"),
+            *("--rate", "100", "--duration", "1h"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        await servicer.has_enough.wait()
+        program.send_signal(signal.SIGINT)
+        output, _ = await program.communicate()
+    report = json.loads(output)
+    assert program.returncode == 130
+    assert "interrupted before its end" in report["warnings"]
+    assert report["operations"]["measured"] == len(servicer.principals) - 1
+    assert report["errors"] == {}
+
+
+async def test_the_progress_is_one_line_written_over_and_wiped() -> None:
+    """On a terminal; the report begins on a clean line."""
+    screen = io.StringIO()
+    async with served(LyingSidecar()) as target:
+        await run(understood(["--target", target, "--in-flight", "1", "--requests", "3", "--warm-up", "0s"]), screen)
+    assert screen.getvalue().startswith("\r\033[K0 of 10 s: 0 operations, 0 failed")
+    assert screen.getvalue().endswith("\r\033[K")
+    assert "\n" not in screen.getvalue()

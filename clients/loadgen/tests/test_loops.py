@@ -9,7 +9,8 @@ import pytest
 
 from subagents_loadgen.loops import Progress, Sample, arrival_times, run_load
 from subagents_loadgen.operation import Finished
-from subagents_loadgen.plan import Arrivals, Load
+from subagents_loadgen.plan import Arrivals, Load, Mix
+from subagents_loadgen.report import Report
 from subagents_loadgen.tally import Tally
 from tests.support.simulation.virtual_time import Trace, VirtualLoop, simulate
 
@@ -89,6 +90,9 @@ def test_what_is_never_sent_is_counted() -> None:
 
     samples, progress = simulated(Load(rate=10, in_flight=1, seconds=1, grace=2), times_out)
     assert (len(samples), progress.unsent, progress.most_running) == (1, 9, 1)
+    report = Report(Load(rate=10, in_flight=1, seconds=1), Mix(), 1, 1, tally_of(samples), progress, interrupted=False)
+    assert report.share_failed == 1.0
+    assert [one.split(" ")[0] for one in report.warnings()] == ["9", "with", "all"]
 
 
 @pytest.mark.parametrize("load", [Load(rate=50, in_flight=9, seconds=2), Load(rate=None, in_flight=3, seconds=2)])

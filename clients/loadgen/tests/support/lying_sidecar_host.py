@@ -13,6 +13,7 @@ from clients.loadgen.tests.support.answers import a_bound_turn, a_frame, an_ende
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
 
+ENOUGH = 20
 Lie = Callable[[list[outcome_pb2.CallOutcome]], object]
 """Changes the outcomes before they are sent."""
 
@@ -25,6 +26,7 @@ class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         surface: what every turn is bound to.
         peers: the connections that turns came over.
         principals: of the turns, in order.
+        has_enough: set once 20 turns were bound.
         left: dispatches that go on when their client leaves, and were left.
     """
 
@@ -34,6 +36,7 @@ class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         self.peers: set[str] = set()
         self.principals: list[str] = []
         self.left: set[str] = set()
+        self.has_enough = asyncio.Event()
         self._running: dict[str, pb.DispatchRequest] = {}
         self._outcomes: dict[str, list[outcome_pb2.CallOutcome]] = {}
 
@@ -41,6 +44,8 @@ class LyingSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         """Bind a turn."""
         self.peers.add(context.peer())
         self.principals.append(request.principal)
+        if len(self.principals) >= ENOUGH:
+            self.has_enough.set()
         bound = pb.BindTurnResponse()
         bound.CopyFrom(self.surface)
         bound.surface_token = request.turn_id
