@@ -63,7 +63,7 @@ UNPROVEN: Final = reasons(
         (
             f"later: {WHOLE_TURN}",
             (
-                "PC1-FR: 7a 7b 9b 10a 10g 11a 11b 11c",
+                "PC1-FR: 7b 9b 10a 10g 11a 11b 11c",
                 "PC1-NFR: 4a 5",
                 "PC1-D: 2 29 31 32 38 41 42 43 44 45 51",
                 "PC1-T: 16 21",
