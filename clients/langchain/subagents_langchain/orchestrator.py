@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
 
 from subagents_client import Component, DispatchResult, SidecarClient, SubagentsError, TurnEnd, TurnRequest
 from subagents_langchain.costs import ExtraCall
@@ -59,8 +59,8 @@ class Orchestrator:
         summary_model: writes `prior_context` on an intent switch; a cheaper one will do; None: the same model.
         tools: the orchestrator's own tools; the model sees those that the surface names.
         rules: timeouts, words, prices.
-        middleware: more of LangChain's, e.g. limits; runs inside of the sidecar's.
-        checkpointer: keeps the history by `thread_id`; without one `answer` is given the whole history each time.
+        agent: more arguments of `create_agent`. With a `checkpointer`, history is kept by `thread_id`; without one
+            `answer` is given all of it each time. Further `middleware`, e.g. limits, runs inside of the sidecar's.
 
     Attributes:
         graph: the compiled graph, for other ways to stream; run it within `turn`.
@@ -74,13 +74,13 @@ class Orchestrator:
         summary_model: BaseChatModel | None = None,
         tools: Sequence[BaseTool] = (),
         rules: OrchestratorRules | None = None,
-        middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
-        checkpointer: BaseCheckpointSaver[Any] | None = None,
+        **agent: Any,
     ) -> None:
         self._rules = rules or OrchestratorRules()
         sidecar = SidecarMiddleware(client, summary_model or model, tools, self._rules)
-        self.graph = create_agent(
-            model, middleware=[sidecar, *middleware], context_schema=TurnInHand, checkpointer=checkpointer
+        inside: Sequence[AgentMiddleware[Any, Any, Any]] = agent.pop("middleware", ())
+        self.graph: CompiledStateGraph[Any, TurnInHand, Any, Any] = create_agent(
+            model, middleware=[sidecar, *inside], context_schema=TurnInHand, **agent
         )
 
     def turn(self, request: TurnRequest) -> AbstractAsyncContextManager[TurnInHand]:

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from clients.langchain.tests.support.scripted_model import NUMBERS, calling, composes, priced
 from clients.langchain.tests.support.talking import talking
 from subagents_client import Outcome
+from subagents_langchain import OrchestratorRules
 from tests.support.builders import a_card, with_limits
 from tests.support.fake_runner import answers, ends_early, hangs, lies, meets, raises
 from tests.support.requirement import requirement
@@ -56,7 +57,7 @@ def test_every_call_is_answered_exactly_once(
     responses: list[list[tuple[str, str]]], behaviours: dict[str, str], cap: int
 ) -> None:
     """The model itself refuses every history that a provider would; one dispatch per response with sub-agent calls."""
-    asyncio.run(conversation(responses, behaviours, cap))
+    asyncio.run(asyncio.wait_for(conversation(responses, behaviours, cap), 20))
 
 
 async def conversation(responses: list[list[tuple[str, str]]], behaviours: dict[str, str], cap: int) -> None:
@@ -95,12 +96,13 @@ def ids_of(message: AIMessage) -> list[str]:
 @given(order=st.permutations(SLOTS), count=st.integers(1, 3))
 def test_the_calls_of_a_response_overlap_in_any_order(order: list[str], count: int) -> None:
     """Each waits for all others: two dispatches, or one after the other, would never end."""
-    asyncio.run(overlapping(order[:count]))
+    asyncio.run(asyncio.wait_for(overlapping(order[:count]), 20))
 
 
 async def overlapping(slots: list[str]) -> None:
     """Let all of them meet."""
-    async with talking(calling(*(f"ask_{slot}" for slot in slots)), composes) as talk:
+    rules = OrchestratorRules(dispatch_timeout=timedelta(seconds=5))
+    async with talking(calling(*(f"ask_{slot}" for slot in slots)), composes, rules=rules) as talk:
         for slot in slots:
             talk.sidecar.runner.use(slot, meets(*slots))
         answer = await talk.say()

@@ -130,10 +130,13 @@ async def test_an_answer_that_says_it_by_itself_stays_as_it_is(said: str) -> Non
         answer = await talk.say()
 
         routing, composing = talk.model.prompts
+        prompt = (await talk.sidecar.bind()).surface.prompt
     assert answer.text == said
     assert "- ask_rewards('about ask_rewards'): there is no answer right now" in composing
     assert "ask_shop('" not in composing
-    assert "What is missing" not in routing
+    assert routing == prompt.prefix + prompt.suffix
+    assert composing.startswith(prompt.prefix)
+    assert composing.endswith(prompt.suffix)
 
 
 @requirement("PC2-T-30")

@@ -1,5 +1,6 @@
 """Turns in which everything works: routing, fan-out, composition, several responses, own tools, costs."""
 
+import asyncio
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
+from langgraph.errors import GraphRecursionError
 
-from clients.langchain.tests.support.scripted_model import calling, composes, says
+from clients.langchain.tests.support.scripted_model import Messages, calling, composes, says
 from clients.langchain.tests.support.talking import routed, talking
-from subagents_client import Outcome
+from subagents_client import Outcome, TurnRequest
 from subagents_langchain import ExtraCall, OrchestratorRules, Price, Purpose
 from tests.support.builders import a_card, a_catalogue
 from tests.support.data_tools import a_card_with_tools
@@ -213,3 +215,37 @@ async def test_progress_reaches_the_user_as_words_through_the_custom_stream() ->
         await talk.say(locale="en-US")
 
     assert talk.lines == ["Looking for offers…"]
+
+
+def asks_for_what_was_said(messages: Messages) -> AIMessage:
+    """Call the sub-agent that the user names."""
+    return calling(f"ask_{messages[-1].text}") if isinstance(messages[-1], HumanMessage) else composes(messages)
+
+
+async def test_turns_of_several_users_at_the_same_time_do_not_mix() -> None:
+    """Three turns on one graph, each held until all three run; every one gets its own result and nobody else's."""
+    slots = ("shop", "rewards", "support")
+    async with talking(*[asks_for_what_was_said] * 6) as talk:
+        for slot in slots:
+            talk.sidecar.runner.use(slot, meets(*slots))
+        turns = [TurnRequest(principal=f"user-{slot}", episode_id=f"episode-{slot}") for slot in slots]
+        found = await asyncio.gather(
+            *(talk.orchestrator.answer(turn, [HumanMessage(slot)]) for turn, slot in zip(turns, slots, strict=True))
+        )
+
+        principals = {
+            request.card.definition.slot: request.context.principal for request in talk.sidecar.runner.requests
+        }
+    assert [answer.text for answer in found] == [f"Here is what I found: hello from {slot}" for slot in slots]
+    assert [routed(answer) for answer in found] == [[(slot, "succeeded")] for slot in slots]
+    assert principals == {slot: f"user-{slot}" for slot in slots}
+
+
+async def test_a_model_that_calls_without_end_is_stopped_and_its_turn_is_ended() -> None:
+    """It never composes: an error after so many steps, not a hang."""
+    rules = OrchestratorRules(most_steps=20)
+    async with talking(*(calling("ask_shop") for _ in range(20)), rules=rules) as talk:
+        with pytest.raises(GraphRecursionError):
+            await talk.say()
+
+        assert len(talk.sidecar.recorder.of("turn_routed")) == 1
