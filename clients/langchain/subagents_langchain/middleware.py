@@ -107,9 +107,10 @@ class SidecarMiddleware(AgentMiddleware[State, TurnInHand, Any]):
         present = request.messages[start_of_turn(request.messages) :]
         notes = [self._once_more(hand), instruction(lacks_in(present))]
         asked_again, hand.missing_intents = hand.missing_intents is not None, None
+        prompt = self._prompt(hand, [note for note in notes if note])
         response = await handler(
             request.override(
-                system_message=SystemMessage(self._prompt(hand, [note for note in notes if note])),
+                system_message=SystemMessage(prompt) if prompt else None,
                 messages=narration_of_earlier_turns(request.messages),
                 tools=self._offered(request.tools, hand),
             )

@@ -87,6 +87,16 @@ async def test_a_second_dispatch_of_the_turn_takes_the_same_summary() -> None:
         assert len(talk.summary_model.shown) == 1
 
 
+async def test_a_sub_agent_that_was_asked_before_gets_no_summary_in_the_turn_of_a_switch() -> None:
+    """The switch was in the first response; the second calls only who was asked in the turn before."""
+    script = [calling("ask_shop"), says("A."), calling("ask_support"), calling("ask_shop"), composes]
+    async with talking(*script, summaries=[says(SUMMARY)]) as talk:
+        await talk.say()
+        await talk.say()
+
+        assert (told(talk, "support"), told(talk, "shop")) == (SUMMARY, None)
+
+
 async def test_the_turn_goes_on_without_a_summary_if_its_model_fails() -> None:
     """The sub-agent is asked with none, and nobody is shown the error."""
     script = [calling("ask_shop"), says("A."), calling("ask_support"), composes]

@@ -9,11 +9,13 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.errors import GraphRecursionError
+from typing_extensions import override
 
-from clients.langchain.tests.support.scripted_model import Messages, calling, composes, says
+from clients.langchain.tests.support.scripted_model import Messages, ScriptedModel, calling, composes, says
 from clients.langchain.tests.support.talking import routed, talking
+from clients.python.tests.support.fake_sidecar_host import FakeSidecar, scene
 from subagents_client import Outcome, TurnRequest
-from subagents_langchain import ExtraCall, OrchestratorRules, Price, Purpose
+from subagents_langchain import ExtraCall, Orchestrator, OrchestratorRules, Price, Purpose
 from tests.support.builders import a_card, a_catalogue
 from tests.support.data_tools import a_card_with_tools
 from tests.support.fake_runner import answers, meets
@@ -249,3 +251,25 @@ async def test_a_model_that_calls_without_end_is_stopped_and_its_turn_is_ended()
             await talk.say()
 
         assert len(talk.sidecar.recorder.of("turn_routed")) == 1
+
+
+class SidecarWithSchemas(FakeSidecar):
+    """Keeps what it receives; its tools take anything."""
+
+    @override
+    async def BindTurn(self, request: Any, context: Any) -> Any:
+        answer = await super().BindTurn(request, context)
+        for one in answer.surface.sub_agent_tools:
+            one.arguments_schema_json = '{"type": "object", "properties": {}}'
+        return answer
+
+
+async def test_a_dispatch_carries_the_users_words_and_the_intents_that_the_model_declared() -> None:
+    """As the sidecar receives it; the largest count of the calls."""
+    model = ScriptedModel(steps=[calling("ask_shop", "ask_rewards", intents=2), says("Done.")])
+    turn = TurnRequest(principal="user-1", episode_id="episode-1")
+    async with scene(SidecarWithSchemas()) as here:
+        await Orchestrator(here.client, model).answer(turn, [HumanMessage("Offers and points?")])
+        sent = next(request for method, request in here.sidecar.received if method == "Dispatch")
+
+    assert (sent.declared_intent_count, sent.task_prompt) == (2, "Offers and points?")
