@@ -63,9 +63,8 @@ UNPROVEN: Final = reasons(
         (
             f"later: {WHOLE_TURN}",
             (
-                "PC1-FR: 7b 9b 10a 10g 11a 11b 11c",
-                "PC1-NFR: 4a 5",
-                "PC1-D: 2 29 31 32 38 41 42 43 44 45 51",
+                "PC1-NFR: 4a",
+                "PC1-D: 2 38 41 42 43 44 45 51",
                 "PC1-T: 16 21",
                 "PC1-OBS: 2 6",
                 "PC2-FR: 15f",
@@ -79,8 +78,8 @@ UNPROVEN: Final = reasons(
         (
             f"later: {RECORD}",
             (
-                "PC1-FR: 9a 10b 10c 10d",
-                "PC1-D: 12 25 28 30 50 60 63",
+                "PC1-FR: 9a 10d",
+                "PC1-D: 25 30 50 60",
                 "PC2-D: 46",
                 "SX: 4 15..17 35..37 39 40 44 49",
             ),

@@ -31,6 +31,7 @@ from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.call_tool import ToolResult
 from sidecar.operations.ports import Store
 from sidecar.operations.rules import DispatchRules
+from sidecar.policy.memory import EpisodeMemory
 from sidecar.rpc import dispatch_servicer, history_servicer, tool_gateway_servicer
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, Entrance
 from sidecar.rpc.dispatch_servicer import DispatchServicer
@@ -258,6 +259,7 @@ class Setup:
     rules: dict[str, Any] = field(default_factory=dict)
     serving: ServingRules = field(default_factory=ServingRules)
     store: Store | None = None
+    memory: EpisodeMemory | None = None
     reflection: bool = False
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
     background: bool = True
@@ -306,7 +308,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
         flags=cast("Any", flags),
         runners=OneRunner(runner),
         connectors=connector,
-        memory=InProcessMemory(),
+        memory=setup.memory or InProcessMemory(),
     )
     rules = DispatchRules(
         **{"binding": BindingRules(setup.cap, setup.max_dispatches), "vocabulary": VOCABULARY, **setup.rules}

@@ -10,11 +10,15 @@ behave. Each case then is an ordinary test:
         def bench(self, tmp_path: Path) -> FlagBackendBench:
             return MyBench(tmp_path)
 
-Suites: `flag_backend.FlagBackendSuite`, `runner.RunnerSuite`, `connector.ConnectorSuite`.
+Suites: `flag_backend.FlagBackendSuite`, `runner.RunnerSuite`, `connector.ConnectorSuite`,
+`episode_memory.EpisodeMemorySuite`.
 """
 
 import pytest
 
 pytest.register_assert_rewrite(
-    "sidecar_conformance.connector", "sidecar_conformance.flag_backend", "sidecar_conformance.runner"
+    "sidecar_conformance.connector",
+    "sidecar_conformance.episode_memory",
+    "sidecar_conformance.flag_backend",
+    "sidecar_conformance.runner",
 )
