@@ -22,7 +22,7 @@ from sidecar.observability.readings import Distribution, Number, Reading
 
 def metrics_data(reading: Reading, resource: Resource, scope: InstrumentationScope) -> MetricsData:
     """Return the reading, cumulative since the process began."""
-    made = [_metric(each, reading) for each in reading.metrics]
+    made = [_metric(each, reading) for each in reading.metrics if each.series]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, made, "")], "")])
 
 

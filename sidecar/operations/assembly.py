@@ -137,7 +137,9 @@ def _history(
     rules: DispatchRules, ports: Ports, grants: GrantTable, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
     memory = MemoryBorder(ports.memory, ports.recorder, rules.history.timeout)
-    compaction = CompactionFacts(memory, rules.history.compaction, rules.facts_timeout, rules.episodes_cached)
+    compaction = CompactionFacts(
+        memory, rules.history.compaction, rules.facts_timeout, rules.episodes_cached, ports.recorder
+    )
     captures = HistoryCapture(memory, compaction, (ports.spawner, ports.recorder), rules.history.queue)
     parts = HistoryParts(rules.history, memory, captures, ports.recorder)
     return compaction, HistoryOperations(

@@ -64,11 +64,15 @@ class CompactionFacts:
         rules: what is due.
         limit: longest to wait for the memory.
         kept: most episodes remembered; the least recently used is forgotten first.
+        recorder: told how large episodes are when turns are bound.
     """
 
-    def __init__(self, memory: MemoryBorder, rules: CompactionRules, limit: timedelta, kept: int) -> None:
+    def __init__(
+        self, memory: MemoryBorder, rules: CompactionRules, limit: timedelta, kept: int, recorder: Recorder
+    ) -> None:
         """Begin with nothing."""
         self._memory = memory
+        self._recorder = recorder
         self._rules = rules
         self._limit = limit.total_seconds()
         self._kept = kept
@@ -82,10 +86,15 @@ class CompactionFacts:
                 async with asyncio.timeout(self._limit):
                     known = await self._memory.size(episode)
             except (TimeoutError, SubagentsError):
-                return due_of(None, self._rules)
+                return self._told(None)
             known = self._known.get(episode, known)  # what was kept meanwhile is newer than what was read
         self.sized(episode, known)
-        return due_of(known, self._rules)
+        return self._told(known)
+
+    def _told(self, size: EpisodeSize | None) -> CompactionDue:
+        due = due_of(size, self._rules)
+        self._recorder.turn_bound(due, size.turns if size else None, size.tokens if size else None)
+        return due
 
     def expect(self, turn: TurnHistory) -> None:
         """Note a turn that is about to be kept."""

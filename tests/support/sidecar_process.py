@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,11 +138,11 @@ class SidecarProcess:
 
 @asynccontextmanager
 async def started(
-    folder: Path, *, more: str = "", environment: Mapping[str, str] | None = None
+    folder: Path, *, more: str = "", environment: Mapping[str, str] | None = None, python: Sequence[str] = ()
 ) -> AsyncIterator[SidecarProcess]:
-    """Start a sidecar whose files lie in `folder`; whatever is left of it at the end is killed."""
+    """Start a sidecar whose files lie in `folder`, with options for Python; what is left of it at the end is killed."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "sidecar", "serve", "--config", str(settings_file(folder, more))),
+        *(sys.executable, *python, "-m", "sidecar", "serve", "--config", str(settings_file(folder, more))),
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
         env={**os.environ, **(environment or {})},
@@ -160,8 +160,10 @@ async def started(
 
 
 @asynccontextmanager
-async def serving(folder: Path, *, more: str = "") -> AsyncIterator[SidecarProcess]:
+async def serving(
+    folder: Path, *, more: str = "", environment: Mapping[str, str] | None = None
+) -> AsyncIterator[SidecarProcess]:
     """Start a sidecar and wait until it takes turns."""
-    async with started(folder, more=more) as sidecar:
+    async with started(folder, more=more, environment=environment) as sidecar:
         await sidecar.event("sidecar.readiness")
         yield sidecar

@@ -262,11 +262,3 @@ async def test_grpc_spans_are_there_where_they_are_switched_on(folder: Path) -> 
         await surface(client)
         span = await sidecar.event("sidecar.span", lambda one: str(one["message"]).endswith("BindTurn"))
     assert span["seconds"] > 0
-
-
-async def test_an_otlp_endpoint_without_its_package_is_refused(folder: Path) -> None:
-    """It is not among the sidecar's own dependencies."""
-    more = '[telemetry]\ngrpc_spans = true\notlp_endpoint = "http://127.0.0.1:4317"\n'
-    async with started(folder, more=more) as sidecar:
-        assert await sidecar.ended() == 78
-    assert "install the package opentelemetry-exporter-otlp-proto-grpc" in sidecar.text
