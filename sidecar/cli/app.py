@@ -10,9 +10,10 @@ from typing import Annotated, Final
 
 import typer
 
+from sidecar.cli.codeowners import CodeownersWish, codeowners
 from sidecar.cli.health import health
 from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
-from sidecar.cli.validate import validate
+from sidecar.cli.validate import ValidateWish, validate
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
@@ -88,9 +89,21 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
     def check(
         folder: Annotated[Path, typer.Argument(help="The folder that holds agent_config.yaml.")],
         as_json_text: AsJson = False,
+        costs: Annotated[bool, typer.Option("--costs", help="Print what a turn costs at least, too.")] = False,
+        strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings and advice, too.")] = False,
     ) -> None:
-        """Check agent definitions as the sidecar would, without one running."""
-        raise typer.Exit(validate(folder, as_json_text, commands.load, sys.stdout))
+        """Check agent definitions as the sidecar would, without one running, and advise on them."""
+        raise typer.Exit(validate(folder, ValidateWish(as_json_text, costs, strict), commands.load, sys.stdout))
+
+    @app.command(name="codeowners")
+    def reviewers(
+        folder: Annotated[Path, typer.Argument(help="The folder that holds agent_config.yaml.")],
+        team: Annotated[str, typer.Option(help="How an owner is called; holds {owner}.")] = "@{owner}",
+        under: Annotated[str, typer.Option(help="The folder's place inside the repository.")] = "",
+        check: Annotated[Path | None, typer.Option(help="Compare with this file instead of printing.")] = None,
+    ) -> None:
+        """Print the CODEOWNERS file that the owners of the prompt blocks make."""
+        raise typer.Exit(codeowners(folder, CodeownersWish(team, under, check), commands.load, sys.stdout))
 
     plugins = typer.Typer(no_args_is_help=True, help="What can be plugged in.")
     app.add_typer(plugins, name="plugins")

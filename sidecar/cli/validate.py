@@ -2,37 +2,59 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from sidecar.cli.costs import agent_costs, cost_lines, cost_object
 from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.costing import AgentCost
 from sidecar.core.definitions.resolving import Loaded
+from sidecar.core.identifiers import DefinitionId
 
 VALID: Final = 0
 INVALID: Final = 1
 
 
-def validate(root: Path, as_json: bool, load: Callable[[Path], Loaded], out: TextIO) -> int:
-    """Print every problem of the configuration below `root` and what it defines.
+@dataclass(frozen=True, slots=True)
+class ValidateWish:
+    """How it is asked for.
+
+    Attributes:
+        as_json: print one JSON object instead of lines.
+        costs: print what a turn costs, too; JSON always has it.
+        strict: warnings and advice fail, too.
+    """
+
+    as_json: bool = False
+    costs: bool = False
+    strict: bool = False
+
+
+def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out: TextIO) -> int:
+    """Print every problem of the configuration below `root`, advice on it, and what it defines.
 
     Args:
         root: the folder that holds `agent_config.yaml`.
-        as_json: print one JSON object instead of lines.
+        wish: what to print, and what counts.
         load: reads a configuration; the sidecar's own loader.
         out: where to print.
 
     Returns:
-        The exit code: 0 if it would load, warnings or not; 1 if it would not.
+        The exit code: 1 if it would not load, or `strict` and there is anything to say about it; else 0.
     """
     loaded = load(root)
-    if as_json:
+    if wish.as_json:
         json.dump(_as_object(loaded), out, indent=2)
         out.write("\n")
     else:
-        out.writelines(problem.render() + "\n" for problem in loaded.problems)
+        out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
+        if wish.costs and loaded.catalogue is not None:
+            out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
         out.write(_summary(loaded) + "\n")
-    return INVALID if loaded.catalogue is None else VALID
+    if loaded.catalogue is None:
+        return INVALID
+    return INVALID if wish.strict and (loaded.problems or loaded.advice) else VALID
 
 
 def _summary(loaded: Loaded) -> str:
@@ -43,7 +65,8 @@ def _summary(loaded: Loaded) -> str:
     orchestrators = _counted(sum(card.definition.is_orchestrator for card in cards), "orchestrator")
     agents = _counted(len(cards), "agent")
     tools = _counted(len(loaded.catalogue.tools), "tool")
-    return f"valid: {agents} ({orchestrators}), {tools}, {warnings}"
+    advice = f", {_counted(len(loaded.advice), 'piece')} of advice" if loaded.advice else ""
+    return f"valid: {agents} ({orchestrators}), {tools}, {warnings}{advice}"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -51,16 +74,19 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _as_object(loaded: Loaded) -> dict[str, Any]:
-    problems = [asdict(problem) | {"message": problem.render()} for problem in loaded.problems]
+    said = (*loaded.problems, *loaded.advice)
+    problems = [asdict(problem) | {"message": problem.render()} for problem in said]
     return {"valid": loaded.catalogue is not None, "problems": problems, "agents": _agents(loaded, loaded.catalogue)}
 
 
 def _agents(loaded: Loaded, catalogue: Catalogue | None) -> list[dict[str, Any]]:
-    cards = catalogue.cards.values() if catalogue is not None else ()
-    return [_agent(card, loaded.prompt_tokens[card.definition.id]) for card in cards]
+    if catalogue is None:
+        return []
+    costs = agent_costs(catalogue, loaded.prompt_tokens)
+    return [_agent(card, catalogue, costs) for card in catalogue.cards.values()]
 
 
-def _agent(card: Card, tokens: int) -> dict[str, Any]:
+def _agent(card: Card, catalogue: Catalogue, costs: dict[DefinitionId, AgentCost]) -> dict[str, Any]:
     return {
         "id": card.definition.id,
         "slot": card.definition.slot,
@@ -72,5 +98,6 @@ def _agent(card: Card, tokens: int) -> dict[str, Any]:
         "tools": [tool.id for tool in card.tools],
         "prompt_blocks": [block.id for block in card.blocks],
         "sub_agents": list(card.definition.sub_agents),
-        "estimated_prompt_tokens": tokens,
+        "estimated_prompt_tokens": costs[card.definition.id].prompt_tokens,
+        "estimated_cost": cost_object(card, catalogue, costs),
     }

@@ -63,8 +63,7 @@ UNPROVEN: Final = reasons(
         (
             f"later: {WHOLE_TURN}",
             (
-                "PC1-NFR: 4a",
-                "PC1-D: 2 38 41 42 43 44 45 51",
+                "PC1-D: 2 41 42 44 51",
                 "PC1-T: 16 21",
                 "PC2-NFR: 1a 4b 5",
                 "PC2-AC: 6b 10",

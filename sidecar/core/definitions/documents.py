@@ -81,6 +81,10 @@ class Place:
         """Return a warning at this place."""
         return self._problem(text, Severity.WARNING, key, ())
 
+    def advice(self, text: str, *, key: str | None = None) -> Problem:
+        """Return advice on what stands at this place."""
+        return self._problem(text, Severity.ADVICE, key, ())
+
     def _problem(self, text: str, severity: Severity, key: str | None, choices: Iterable[str]) -> Problem:
         return Problem(
             file=self.document.path,

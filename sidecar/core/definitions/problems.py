@@ -18,6 +18,7 @@ class Severity(StrEnum):
 
     ERROR = "error"
     WARNING = "warning"
+    ADVICE = "advice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Problem:
         place = printable(self.file) if self.line is None else f"{printable(self.file)}:{self.line}"
         parts = [place] if place else []
         if not self.is_error:
-            parts.append("warning")
+            parts.append(self.severity.value)
         if self.field:
             parts.append(printable(self.field))
         hint = "" if self.suggestion is None else f'; did you mean "{printable(self.suggestion)}"?'

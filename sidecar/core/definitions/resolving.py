@@ -6,6 +6,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from sidecar.core.definitions.advising import advise
 from sidecar.core.definitions.card import AgentDefinition, BlockCategory, Card, Catalogue, PromptBlock
 from sidecar.core.definitions.checking import check, slots_of
 from sidecar.core.definitions.digesting import digest_of_card, label_of
@@ -31,11 +32,15 @@ class Loaded:
         catalogue: None if any problem is an error.
         problems: in order of file and line; may hold warnings beside a catalogue.
         prompt_tokens: estimate of each definition's longest prompt.
+        advice: in the same order; empty without a catalogue. Nothing but `sidecar validate` asks for it.
+        blocks: every block that was read, used or not, in order of name.
     """
 
     catalogue: Catalogue | None
     problems: tuple[Problem, ...]
     prompt_tokens: Mapping[DefinitionId, int]
+    advice: tuple[Problem, ...] = ()
+    blocks: tuple[PromptBlock, ...] = ()
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -81,7 +86,9 @@ def load_documents(
         return Loaded(None, _bounded(problems), tokens)
     found = commits_of(frozenset(card.digest for card in cards.values()))
     labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
-    return Loaded(_catalogue(labelled, registries), _bounded(problems), tokens)
+    blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
+    advice = in_order(islice(advise(registries, count), PROBLEMS_AT_MOST))
+    return Loaded(_catalogue(labelled, registries), _bounded(problems), tokens, advice, blocks)
 
 
 def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
