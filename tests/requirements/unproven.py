@@ -67,7 +67,7 @@ UNPROVEN: Final = reasons(
                 "PC1-T: 16 21",
                 "PC2-NFR: 1a 4b 5",
                 "PC2-AC: 6b 10",
-                "PC2-D: 9 13 18 55",
+                "PC2-D: 9 18 55",
                 "PC2-T: 23",
             ),
         ),
