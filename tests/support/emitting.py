@@ -24,6 +24,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from examples.ccs.faults import Fault
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from subagents.dispatch.v1 import dispatch_pb2_grpc
+from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 
 ROOT: Final = Path(__file__).parents[2]
 SLOTS: Final = ("shop", "rewards", "support")
@@ -56,6 +57,10 @@ support = "unix:{folder}/host.sock"
 [telemetry]
 grpc_spans = true
 trace_ratio = 1.0
+error_emit = true
+otlp_endpoint = "{collector}"
+otlp_interval = "100ms"
+otlp_metrics_interval = "500ms"
 
 [log]
 format = "json"
@@ -69,12 +74,14 @@ class Emitting:
 
     Attributes:
         data_service: its URL.
+        collector: receives what the sidecar sends over OTLP.
         told: what the client was told, by a name for each place, as the bytes on the wire.
     """
 
     folder: Path
     data_service: str
     channel: grpc.aio.Channel
+    collector: OtlpReceiver
     ops_address: str = ""
     told: list[tuple[str, bytes]] = field(default_factory=list)
 
@@ -142,7 +149,8 @@ async def emitting_processes(code: Path = ROOT) -> AsyncIterator[Emitting]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         ccs = await _started(stack, folder, "ccs", ROOT, "examples.ccs", "--port", "0")
         address = (await ccs.said("address"))["address"]
-        _configure(folder, address)
+        collector = await stack.enter_async_context(otlp_receiver())
+        _configure(folder, address, collector.endpoint)
         record = ("--listen", f"unix:{folder}/host.sock", "--record", f"{folder}/host.record")
         host = await _started(stack, folder, "host", ROOT, "tests.support.recording_host", *record)
         await _healthy(f"unix:{folder}/host.sock")
@@ -152,18 +160,19 @@ async def emitting_processes(code: Path = ROOT) -> AsyncIterator[Emitting]:
         listening = await sidecar.said("ops_address")
         await _healthy(f"unix:{folder}/d/s.sock")
         async with grpc.aio.insecure_channel(f"unix:{folder}/d/s.sock") as channel:
-            emitting = Emitting(folder, address, channel, listening["ops_address"])
+            emitting = Emitting(folder, address, channel, collector, listening["ops_address"])
             yield emitting
         for process in (sidecar, host, ccs):
             await process.stop()
         emitting.told += written_below(folder)
+        emitting.told += [(f"collector.{signal}", content) for signal, content in collector.raw]
 
 
-def _configure(folder: Path, address: str) -> None:
+def _configure(folder: Path, address: str, collector: str) -> None:
     shutil.copytree(ROOT / "examples" / "config", folder / "config")
     file = folder / "config" / "agent_config.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace(CONFIGURED_ENDPOINT, address), encoding="utf-8")
-    (folder / "sidecar.toml").write_text(SETTINGS.format(folder=folder), encoding="utf-8")
+    (folder / "sidecar.toml").write_text(SETTINGS.format(folder=folder, collector=collector), encoding="utf-8")
 
 
 class _Process:

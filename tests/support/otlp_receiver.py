@@ -44,7 +44,7 @@ class OtlpReceiver:
     Attributes:
         endpoint: for `telemetry.otlp_endpoint`.
         numbers: newest value of each counter and gauge, and count of each histogram, by name and labels.
-        raw: every request, as the bytes on the wire.
+        raw: every request, as the bytes on the wire, by signal.
     """
 
     endpoint: str = ""
@@ -52,7 +52,7 @@ class OtlpReceiver:
     logs: list[Received] = field(default_factory=list)
     numbers: dict[tuple[str, tuple[str, ...]], float] = field(default_factory=dict)
     senders: list[Mapping[str, Any]] = field(default_factory=list)
-    raw: list[bytes] = field(default_factory=list)
+    raw: list[tuple[str, bytes]] = field(default_factory=list)
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def span(self, name: str, is_it: Callable[[Received], bool] = lambda _: True) -> Received:
@@ -99,7 +99,7 @@ class OtlpReceiver:
                         failed=span.status.code == span.status.STATUS_CODE_ERROR,
                     )
                 )
-        return await self._taken(request, traces_pb.ExportTraceServiceResponse())
+        return await self._taken("spans", request, traces_pb.ExportTraceServiceResponse())
 
     async def take_logs(self, request: logs_pb.ExportLogsServiceRequest, _: Any) -> Message:
         """Serve `LogsService.Export`."""
@@ -110,7 +110,7 @@ class OtlpReceiver:
                     record.event_name, _values(record.attributes), record.body.string_value, record.severity_text
                 )
                 self.logs.append(made)
-        return await self._taken(request, logs_pb.ExportLogsServiceResponse())
+        return await self._taken("logs", request, logs_pb.ExportLogsServiceResponse())
 
     async def take_metrics(self, request: metrics_pb.ExportMetricsServiceRequest, _: Any) -> Message:
         """Serve `MetricsService.Export`."""
@@ -120,11 +120,11 @@ class OtlpReceiver:
                 labels = tuple(str(value) for value in _values(point.attributes).values())
                 value = point.count if metric.HasField("histogram") else point.as_double or point.as_int
                 self.numbers[metric.name, labels] = float(value)
-        return await self._taken(request, metrics_pb.ExportMetricsServiceResponse())
+        return await self._taken("metrics", request, metrics_pb.ExportMetricsServiceResponse())
 
-    async def _taken(self, request: Message, answer: Message) -> Message:
+    async def _taken(self, signal: str, request: Message, answer: Message) -> Message:
         async with self._news:
-            self.raw.append(request.SerializeToString())
+            self.raw.append((signal, request.SerializeToString()))
             self._news.notify_all()
         return answer
 

@@ -129,7 +129,7 @@ async def test_no_user_and_nothing_that_was_said_reaches_the_collector() -> None
         await collector.span("execute_tool search_offers", lambda one: names.CACHE_META in one.attributes)
         await collector.log("security.incident")
         await collector.log("routing.decision", lambda one: one.attributes["turn_id"] == "turn-2")
-    sent = b"".join(collector.raw)
+    sent = b"".join(content for _, content in collector.raw)
     assert b"episode-1" in sent
     secrets = (USER, "user-other-canary", "canary-of-somebody-else", SECRET_WORDS, "So far nothing.", "There.")
     assert [secret for secret in secrets if secret.encode() in sent] == []

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from examples.ccs.faults import Fault, FaultKind, Where
+from sidecar.observability import names
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.emitting import ROOT, SLOTS, Emitting, emitting_processes, places_of
 from tests.support.requests import a_bind, some_calls
@@ -178,22 +179,34 @@ async def test_what_belongs_to_somebody_else_reaches_nobody() -> None:
 @requirement("PC2-FR-12c", "PC2-FR-12d")
 @pytest.mark.seconds(120)
 async def test_logs_spans_and_metrics_hold_nothing_of_any_data() -> None:
-    """Not even what was rightly released: it goes to the sub-agent and, in its words, to the client. Another plan."""
+    """Not even what was rightly released: it goes to the sub-agent and, in its words, to the client. Another plan.
+
+    What a collector receives is searched, too; only `cache_meta` of what was released is there, on its own attribute.
+    """
     plan = plan_of(random.SystemRandom().randrange(10**9))
     async with emitting_processes() as processes:
         await play(plan, processes)
 
-    operators = {place: content for place, content in processes.told if place.endswith(OPERATORS)}
-    assert set(operators) == {"sidecar.log", "host.log", "ccs.log", "metrics", "openmetrics", "/readyz", "/healthz"}
-    log = operators["sidecar.log"]
+    operators = [(place, content) for place, content in processes.told if place.endswith(OPERATORS)]
+    assert {place for place, _ in operators} == {
+        *("sidecar.log", "host.log", "ccs.log", "metrics", "openmetrics", "/readyz", "/healthz"),
+        *("collector.logs", "collector.metrics"),
+    }
+    log = dict(operators)["sidecar.log"]
     assert log.count(b"routing.decision") == ROUNDS * len(USERS)
     assert log.count(b"security.incident") == len(plan.wrong) > 0
-    assert b"/subagents.dispatch.v1.DispatchService/Dispatch" in log, "spans are in the log, so they are searched"
-    assert places_of(operators.items(), [each.canary for each in plan.all]) == {}
+    assert places_of(operators, [each.canary for each in plan.all]) == {}
+    collector, right = processes.collector, [each.canary for each in plan.right]
+    assert len([one for one in collector.logs if one.name == "security.incident"]) == len(plan.wrong)
+    assert {"execute_tool search_offers", "invoke_agent shop"} < {one.name for one in collector.spans}
+    shown = [str(one.attributes.get(names.CACHE_META, "")) for one in collector.spans]
+    assert places_of([("cache_meta", "".join(shown).encode())], right).keys() == set(right), "the search can find"
+    rest = [str({**one.attributes, names.CACHE_META: ""}) for one in collector.spans]
+    assert places_of([("rest", "".join(rest).encode())], right) == {}
     assert places_of(processes.told, plan.wrong) == {}
 
 
-OPERATORS: Final = (".log", "metrics", "/readyz", "/healthz")
+OPERATORS: Final = (".log", ".logs", "metrics", "/readyz", "/healthz")
 
 
 @pytest.mark.seconds(120)
