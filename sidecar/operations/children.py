@@ -52,6 +52,7 @@ class Child:
     step_idx: int
     tool: SurfaceTool
     contract: Contract
+    contract_json: str
     principal: Principal
     log: ChildLog
     data: DataUse = field(default_factory=DataUse)
@@ -77,5 +78,8 @@ class Child:
 
     def saved(self, records: Sequence[Record]) -> None:
         """Forget records that are durable now. Others may have come in meanwhile, and two may save at once."""
+        if records and len(records) == len(self.unsaved) and records[-1] is self.unsaved[-1]:
+            self.unsaved = []  # the usual case: nothing came in
+            return
         durable = {record.record_id for record in records}
         self.unsaved = [record for record in self.unsaved if record.record_id not in durable]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
+from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.frames import (
     CallSnapshot,
     CallState,
@@ -28,6 +29,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turns import Turn
+from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
 
 
@@ -36,6 +38,7 @@ class LiveDispatch:
 
     Attributes:
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+        inherited: what every sub-agent of the dispatch is given of the turn.
         opened: settled with None once its children are on record, or with the error that refused it.
         finished: settled with the result once every call has its outcome.
     """
@@ -53,6 +56,7 @@ class LiveDispatch:
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
         self._trace = trace
         self._clock, self._recorder, rules = outside
+        self.inherited = _inherited(request, turn.claims)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
         self.opened: Ending[Exception | None] = Ending()
@@ -245,3 +249,15 @@ class LiveDispatch:
         for update in self._relay.flush(self._clock.monotonic()):
             self._add(update)
         self._arm_relay()
+
+
+def _inherited(request: DispatchRequest, claims: SurfaceClaims) -> InheritedContext:
+    return InheritedContext(
+        principal=claims.principal,
+        episode_id=claims.episode_id,
+        turn_id=claims.turn_id,
+        locale=claims.locale,
+        location=claims.location,
+        prior_context=request.prior_context,
+        task_prompt=request.task_prompt,
+    )

@@ -21,6 +21,7 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
     child_id = ChildId(ids.new("child"))
     text = TurnText(dispatch.request.task_prompt, dispatch.request.prior_context)
     contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
+    contract_json = contract.to_json()
     log = ChildLog(child_id, turn.turn_id, planned.tool.slot, planned.step_idx)
     opened = ChildOpened(
         child_id=child_id,
@@ -30,7 +31,7 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
         call_id=planned.call.call_id,
         slot=planned.tool.slot,
         step_idx=planned.step_idx,
-        context_json=contract.to_json(),
+        context_json=contract_json,
         opened_at=now,
     )
     return Child(
@@ -40,6 +41,7 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
         step_idx=planned.step_idx,
         tool=planned.tool,
         contract=contract,
+        contract_json=contract_json,
         principal=turn.claims.principal,
         log=log,
         unsaved=[opened, log.created(now, planned.tool.card.digest), log.started(now)],

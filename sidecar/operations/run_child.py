@@ -29,7 +29,7 @@ from sidecar.operations.run_attempt import (
     Quarantine,
 )
 from sidecar.operations.tracing import Tracing
-from sidecar.policy.protocols import InheritedContext, Runner, RunRequest, StatusReported
+from sidecar.policy.protocols import Runner, RunRequest, StatusReported
 from subagents_errors import CallFailure
 
 
@@ -193,7 +193,7 @@ class RunChild:
     def _request(
         self, child: Child, dispatch: LiveDispatch, attempt_id: AttemptId, bounds: AttemptBounds
     ) -> RunRequest:
-        claims, card, surface = dispatch.turn.claims, child.tool.card, dispatch.turn.surface
+        card, surface = child.tool.card, dispatch.turn.surface
         until = min(bounds.timeout_at, dispatch.settle_at)
         return RunRequest(
             child_id=child.child_id,
@@ -201,18 +201,10 @@ class RunChild:
             attempt=child.attempts,
             card=card,
             arguments_json=dispatch.arguments_of(child.call_id),
-            context=InheritedContext(
-                principal=claims.principal,
-                episode_id=claims.episode_id,
-                turn_id=claims.turn_id,
-                locale=claims.locale,
-                location=claims.location,
-                prior_context=dispatch.request.prior_context,
-                task_prompt=dispatch.request.task_prompt,
-            ),
+            context=dispatch.inherited,
             prompt_prefix=filled(prefix_of(card.blocks, surface.flags_on), surface.fan_out_cap),
             prompt_suffix=dispatch.turn.prompt_suffix,
-            contract_json=child.contract.to_json(),
+            contract_json=child.contract_json,
             grant=self._out.grants.mint(child, attempt_id),
             timeout=timedelta(seconds=max(0.0, until - self._out.clock.monotonic())),
             trace_headers=child.trace.headers,

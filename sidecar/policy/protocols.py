@@ -20,8 +20,7 @@ from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, T
 # --- Runner -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class InheritedContext:
+class InheritedContext(msgspec.Struct, frozen=True):
     """What a sub-agent inherits; bounded, by reference where it could grow. Source: PC2-FR-5, TN-13, PC2-D-14.
 
     Attributes:
@@ -39,8 +38,7 @@ class InheritedContext:
     task_prompt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(msgspec.Struct, frozen=True):
     """One attempt of one child.
 
     Attributes:

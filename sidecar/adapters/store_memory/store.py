@@ -26,9 +26,8 @@ class MemoryStore:
     async def append(self, records: Sequence[Record]) -> None:
         """Keep `records`; one that is kept already is left as it is."""
         for record in records:
-            if record.record_id in self._records:
+            if self._records.setdefault(record.record_id, record) is not record:
                 continue
-            self._records[record.record_id] = record
             if isinstance(record, ChildEvent):
                 self._events.setdefault(record.child_id, []).append(record)
             elif isinstance(record, RoutingRecord) and record.called:

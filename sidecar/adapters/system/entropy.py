@@ -1,18 +1,29 @@
 """Ids and jitter from the operating system's entropy."""
 
+import os
 import secrets
 from random import SystemRandom
 from typing import Final
 
-ENTROPY_BYTES: Final = 16
+CHARACTERS: Final = 22
+"""Of base64, six random bits each."""
+IDS_AT_ONCE: Final = 128
+"""Asking the system for each id alone takes five times as long."""
 
 
 class SystemIds:
-    """128 random bits each: a child's id is part of no secret, but it must not be guessed or met twice."""
+    """132 random bits each: a child's id is part of no secret, but it must not be guessed or met twice."""
+
+    def __init__(self) -> None:
+        self._ready: list[str] = []
+        os.register_at_fork(after_in_child=self._ready.clear)  # a child process must not give out the same ids
 
     def new(self, kind: str) -> str:
         """Return `<kind>-<22 characters>`."""
-        return f"{kind}-{secrets.token_urlsafe(ENTROPY_BYTES)}"
+        if not self._ready:
+            drawn = secrets.token_urlsafe(CHARACTERS * IDS_AT_ONCE * 3 // 4)
+            self._ready.extend(drawn[at : at + CHARACTERS] for at in range(0, CHARACTERS * IDS_AT_ONCE, CHARACTERS))
+        return f"{kind}-{self._ready.pop()}"
 
 
 class SystemChance:

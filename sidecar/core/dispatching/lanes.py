@@ -32,7 +32,7 @@ class Lanes:
     def __init__(self) -> None:
         """Begin empty."""
         self._waiting: list[Waiting] = []
-        self._running: list[Waiting] = []
+        self._running: dict[str, Waiting] = {}
 
     @property
     def occupied(self) -> int:
@@ -45,15 +45,15 @@ class Lanes:
 
     def leave(self, key: str) -> None:
         """Forget a call that has ended, or that gave up waiting. Unknown keys are ignored."""
-        self._waiting = [call for call in self._waiting if call.key != key]
-        self._running = [call for call in self._running if call.key != key]
+        if self._running.pop(key, None) is None:
+            self._waiting = [call for call in self._waiting if call.key != key]
 
     def start_ready(self) -> tuple[str, ...]:
         """Move every call that may run now to the running ones and return their keys, in order of arrival."""
         if not self._waiting:
             return ()
-        taken = {boundary for call in self._running for boundary in call.boundaries}
-        in_group = Counter(call.group for call in self._running)
+        taken = {boundary for call in self._running.values() for boundary in call.boundaries}
+        in_group = Counter(call.group for call in self._running.values())
         started, passed_over = [], []
         for call in self._waiting:
             if in_group[call.group] < call.parallel and taken.isdisjoint(call.boundaries):
@@ -63,6 +63,6 @@ class Lanes:
                 passed_over.append(call)
             # An earlier call that still waits goes first: nobody is overtaken by somebody of his own lane.
             taken.update(call.boundaries)
-        self._running.extend(started)
+        self._running.update({call.key: call for call in started})
         self._waiting = passed_over
         return tuple(call.key for call in started)

@@ -59,5 +59,7 @@ class Vocabulary:
 
 def bounded_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return at most 16 attributes with values of at most 256 characters; a report is never refused for its size."""
+    if not attributes:
+        return {}
     kept = list(attributes.items())[:ATTRIBUTES_AT_MOST]
     return {key[:ATTRIBUTE_LENGTH]: value[:ATTRIBUTE_LENGTH] for key, value in kept}
