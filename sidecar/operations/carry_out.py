@@ -4,7 +4,8 @@ Source: PC2-FR-6, PC2-FR-8a, TN-20.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from sidecar.core.dispatching.frames import DispatchResult
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
@@ -35,10 +36,9 @@ class CarryOut:
         """
         if not dispatch.plan.run:
             self._finish(dispatch)
-        results = await asyncio.gather(
-            *(self._settle(dispatch, each, begun.get(each.call.call_id)) for each in dispatch.plan.run),
-            return_exceptions=True,
-        )
+        calls = [self._settle(dispatch, each, begun.get(each.call.call_id)) for each in dispatch.plan.run]
+        # One alone has nobody to be kept from, and needs no task of its own.
+        results = [await _caught(calls[0])] if len(calls) == 1 else await asyncio.gather(*calls, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 self._out.recorder.anomaly("call_defect", type(result).__name__)
@@ -101,3 +101,12 @@ class CarryOut:
             attempts=outcome.attempts,
             status_events=child.status_events if child else 0,
         )
+
+
+async def _caught(call: Coroutine[Any, Any, None]) -> Exception | None:
+    """Return what it raises, as `gather` would."""
+    try:
+        await call
+    except Exception as error:  # noqa: BLE001  a defect; the caller counts it
+        return error
+    return None

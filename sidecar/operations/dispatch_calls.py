@@ -4,7 +4,6 @@ Begin decides and refuses; from then on nothing can keep a call from getting its
 process, not to the RPC that began it, so that a broken connection costs nothing but the connection.
 """
 
-import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -38,7 +37,6 @@ from sidecar.operations.run_child import Outside
 from sidecar.operations.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.tracing import DispatchTrace
 from sidecar.operations.turns import Turn, Turns
-from subagents_errors import CallFailure
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -84,9 +82,7 @@ class DispatchCalls:
             return await self._attach(known, request)
         seconds = self._seconds_for(request, time_left)
         dispatch = self._accept(request, turn, trace)
-        dispatch.settle_at = dispatch.received_at + seconds
-        dispatch.record_by = dispatch.settle_at + self._rules.delivery_margin.total_seconds() / 2
-        asyncio.get_running_loop().call_at(dispatch.settle_at, dispatch.stop_all, CallFailure.JOIN_DEADLINE)
+        dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
         with dispatch.about_to_listen():
             self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
             refused = await dispatch.opened.wait()
@@ -201,6 +197,7 @@ class DispatchCalls:
 
     def _withdraw(self, dispatch: LiveDispatch) -> None:
         """Undo the acceptance of a dispatch that could not be put on record; nothing of it was started."""
+        dispatch.drop_timers()
         dispatch.turn.dispatches.pop(dispatch.dispatch_id, None)
         dispatch.trace_ended()
         for planned in dispatch.plan.run:

@@ -15,28 +15,37 @@ Result = TypeVar("Result")
 
 
 class Ending(Generic[How]):
-    """Settled once, by whoever comes first."""
+    """Settled once, by whoever comes first.
+
+    Most are never waited for: a future is made only for somebody who waits.
+    """
+
+    __slots__ = ("_decided", "_tell", "_timers")
 
     def __init__(self) -> None:
-        """Must be made inside a running loop."""
-        self._future: asyncio.Future[How] = asyncio.get_running_loop().create_future()
+        """Begin undecided."""
+        self._decided: tuple[How] | None = None
+        self._tell: list[Callable[[How], object]] = []
         self._timers: list[asyncio.TimerHandle] = []
 
     @property
     def settled(self) -> bool:
         """Whether it has been decided."""
-        return self._future.done()
+        return self._decided is not None
 
     @property
     def how(self) -> How | None:
         """How it was decided; None while it is not."""
-        return self._future.result() if self._future.done() else None
+        return None if self._decided is None else self._decided[0]
 
     def settle(self, how: How) -> bool:
-        """Decide it, unless it is decided. Says whether this call did."""
-        if self._future.done():
+        """Decide it, unless it is decided, and tell who wants to know. Says whether this call did."""
+        if self._decided is not None:
             return False
-        self._future.set_result(how)
+        self._decided = (how,)
+        told, self._tell = self._tell, []
+        for tell in told:
+            tell(how)
         return True
 
     def settle_at(self, when: float, how: How) -> None:
@@ -44,22 +53,32 @@ class Ending(Generic[How]):
         self._timers.append(asyncio.get_running_loop().call_at(when, self.settle, how))
 
     def on_settled(self, tell: Callable[[How], object]) -> None:
-        """Call `tell` once it is decided; soon, if it already is."""
-        self._future.add_done_callback(lambda future: tell(future.result()))
+        """Call `tell` as soon as it is decided; now, if it already is."""
+        if self._decided is None:
+            self._tell.append(tell)
+        else:
+            tell(self._decided[0])
 
     async def wait(self) -> How:
-        """Return how it was decided."""
-        try:
-            return await asyncio.shield(self._future)
-        finally:
-            if self._future.done():
-                self.drop_timers()
+        """Return how it was decided. Whoever stops waiting decides nothing."""
+        if self._decided is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._tell.append(lambda _: _wake(waiter))
+            await waiter
+        self.drop_timers()
+        assert self._decided is not None  # noqa: S101  for the type checker: nothing else ends the waiter
+        return self._decided[0]
 
     def drop_timers(self) -> None:
         """Forget the timers."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():  # whoever waited may have been cancelled
+        waiter.set_result(None)
 
 
 async def outlive(spawner: Spawner, work: Coroutine[Any, Any, Result], name: str) -> Result:

@@ -59,6 +59,7 @@ class LiveDispatch:
         self.inherited = _inherited(request, turn.claims)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
+        self._settle_timer: asyncio.TimerHandle | None = None
         self.opened: Ending[Exception | None] = Ending()
         self.finished: Ending[DispatchResult] = Ending()
         self.outcomes: dict[int, CallOutcome] = dict(plan.settled)
@@ -114,6 +115,19 @@ class LiveDispatch:
 
     # --- stopping
 
+    def settle_within(self, seconds: float, margin: float) -> None:
+        """Stop every call `seconds` after the request came; their outcomes may be recorded for `margin` longer."""
+        self.settle_at = self.received_at + seconds
+        self.record_by = self.settle_at + margin
+        loop = asyncio.get_running_loop()
+        self._settle_timer = loop.call_at(self.settle_at, self.stop_all, CallFailure.JOIN_DEADLINE)
+
+    def drop_timers(self) -> None:
+        """Forget the timers of a dispatch that is over: they would keep it alive until they are due."""
+        for timer in (self._settle_timer, self._relay_timer, self._leave_timer):
+            if timer is not None:
+                timer.cancel()
+
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call that runs or waits to."""
         return self._stops[call_id]
@@ -121,11 +135,11 @@ class LiveDispatch:
     def stop(self, call_id: CallId, reason: CallFailure) -> bool:
         """Stop one call; say whether it was still going."""
         stop = self._stops.get(call_id)
-        return stop is not None and self._states[call_id] is not CallState.SETTLED and stop.settle(reason)
+        return stop is not None and stop.settle(reason)
 
     def stop_all(self, reason: CallFailure) -> None:
         """Stop every call that has not settled, in emission order."""
-        for call_id in self._stops:
+        for call_id in list(self._stops):
             self.stop(call_id, reason)
 
     # --- what happens
@@ -144,6 +158,7 @@ class LiveDispatch:
             self._active -= 1
             if self._active == 0 and self._busy_since is not None:
                 self.busy_for += self._clock.monotonic() - self._busy_since
+        self._stops.pop(outcome.call_id, None)
         self.outcomes[self._places[outcome.call_id]] = outcome
         self._change(outcome.call_id, CallState.SETTLED, outcome)
 
@@ -159,8 +174,7 @@ class LiveDispatch:
 
     def finish(self, result: DispatchResult) -> None:
         """Every call has its outcome: pass on what is gathered, then the result."""
-        if self._relay_timer is not None:
-            self._relay_timer.cancel()
+        self.drop_timers()
         for update in self._relay.flush(float("inf")):
             self._add(update)
         self.finished.settle(result)

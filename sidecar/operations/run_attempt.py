@@ -58,13 +58,13 @@ class AttemptBounds(msgspec.Struct, frozen=True):
     """When an attempt has to end. Times of the loop's clock; None: no such bound.
 
     Attributes:
-        timeout_at: of the attempt: fails.
+        timeout_at: of the attempt: fails. None: all calls of the dispatch are stopped before.
         wall_clock_at: of the child's budget: degrades.
         idle: seconds between two reports.
         tokens_left: of the child's budget.
     """
 
-    timeout_at: float
+    timeout_at: float | None
     wall_clock_at: float | None
     idle: float | None
     tokens_left: int | None
@@ -105,6 +105,7 @@ class Attempt:
         self._quarantine = quarantine
         self._ending: Ending[AttemptEnd] = Ending()
         self._last_event = 0.0
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def run(self, request: RunRequest, stop: Ending[CallFailure], spawner: Spawner) -> AttemptEnd:
         """Run to whichever end comes first.
@@ -121,19 +122,21 @@ class Attempt:
             return await self._ending.wait()
         finally:
             self._end(Broken(CallFailure.CALL_CANCELLED, "abandoned", blames_target=False))
-            self._ending.drop_timers()
+            for timer in self._timers.values():
+                timer.cancel()
             task.cancel()
             self._quarantine.watch(task, request.attempt_id)
 
     def _watch_the_clock(self) -> None:
-        self._ending.settle_at(
-            self._bounds.timeout_at, Broken(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
-        )
-        if self._bounds.wall_clock_at is not None:
-            asyncio.get_running_loop().call_at(self._bounds.wall_clock_at, self._out_of_budget, "wall_clock")
-        if self._bounds.idle is not None:
-            self._last_event = asyncio.get_running_loop().time()
-            self._watch_idle(self._bounds.idle)
+        loop, bounds = asyncio.get_running_loop(), self._bounds
+        if bounds.timeout_at is not None:
+            timed_out = Broken(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
+            self._timers["timeout"] = loop.call_at(bounds.timeout_at, self._end, timed_out)
+        if bounds.wall_clock_at is not None:
+            self._timers["wall_clock"] = loop.call_at(bounds.wall_clock_at, self._out_of_budget, "wall_clock")
+        if bounds.idle is not None:
+            self._last_event = loop.time()
+            self._watch_idle(bounds.idle)
 
     def _watch_idle(self, idle: float) -> None:
         loop = asyncio.get_running_loop()
@@ -142,7 +145,7 @@ class Attempt:
         if loop.time() >= self._last_event + idle:
             self._end(Broken(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
         else:
-            loop.call_at(self._last_event + idle, self._watch_idle, idle)
+            self._timers["idle"] = loop.call_at(self._last_event + idle, self._watch_idle, idle)
 
     async def _consume(self, request: RunRequest) -> None:
         """Read the runner's events. The border to foreign code: nothing it raises gets past."""

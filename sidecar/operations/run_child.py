@@ -105,7 +105,7 @@ class RunChild:
             self._budget.called(self._out.clock.monotonic())
         attempt_id = AttemptId(self._out.ids.new("attempt"))
         child.unsaved.append(child.log.attempt(self._out.clock.now(), child.attempts, attempt_id))
-        bounds = self._bounds(child, *spent)
+        bounds = self._bounds(child, dispatch.settle_at, *spent)
         span = self._out.tracing.attempt(child, dispatch.trace, dispatch.turn.claims.episode_id)
         child.trace = span.context if span is not None else dispatch.trace
         request = self._request(child, dispatch, attempt_id, bounds)
@@ -180,11 +180,11 @@ class RunChild:
         child.saved(records)
         return True
 
-    def _bounds(self, child: Child, wall_clock_at: float | None, spent: Usage) -> AttemptBounds:
+    def _bounds(self, child: Child, settle_at: float, wall_clock_at: float | None, spent: Usage) -> AttemptBounds:
         budgets = child.contract.budgets
-        timeout = child.contract.attempt_timeout.total_seconds()
+        timeout_at = self._out.clock.monotonic() + child.contract.execution.attempt_timeout_ms / 1000
         return AttemptBounds(
-            timeout_at=self._out.clock.monotonic() + timeout,
+            timeout_at=timeout_at if timeout_at <= settle_at else None,
             wall_clock_at=wall_clock_at,
             idle=None if budgets.idle_timeout_ms is None else budgets.idle_timeout_ms / 1000,
             tokens_left=None if budgets.tokens is None else budgets.tokens - spent.total,
@@ -194,7 +194,7 @@ class RunChild:
         self, child: Child, dispatch: LiveDispatch, attempt_id: AttemptId, bounds: AttemptBounds
     ) -> RunRequest:
         card, surface = child.tool.card, dispatch.turn.surface
-        until = min(bounds.timeout_at, dispatch.settle_at)
+        until = dispatch.settle_at if bounds.timeout_at is None else bounds.timeout_at
         return RunRequest(
             child_id=child.child_id,
             attempt_id=attempt_id,
