@@ -35,6 +35,7 @@ async def test_an_exception_is_acknowledged_in_words_and_its_text_is_nowhere() -
     assert answer.text == f"Here is what I found: hello from shop {ENGLISH.answer}"
     assert talk.amended == [ENGLISH.answer]
     assert answer.messages[-1].text == answer.text
+    assert [one.status for one in answer.messages if isinstance(one, ToolMessage)] == ["success", "error"]
     assert routed(answer) == [("shop", "succeeded"), ("rewards", "failed")]
 
 
