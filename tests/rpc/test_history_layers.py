@@ -101,14 +101,15 @@ async def test_a_narration_with_an_inline_component_is_refused(narration: str) -
 
 @requirement("PC1-D-12")
 async def test_a_turn_ends_without_waiting_for_its_history() -> None:
-    """The memory hangs: the answer to EndTurn comes; once the memory goes on, the turn is kept."""
+    """The memory hangs: the answer to EndTurn comes. A read of this episode waits for the turn, one of another not."""
     memory = MemoryThatCanBeAway()
     async with running_sidecar_for_tests(memory=memory) as sidecar:
         bound = await sidecar.bind(turn_id="t-1")
-        memory.gate.clear()
+        memory.keeping.clear()
         await sidecar.end(bound, narration="Hello!")
         reading = asyncio.create_task(episode_of(sidecar))
-        memory.gate.set()
+        await asyncio.create_task(episode_of(sidecar, episode_id="episode-2"))  # begun after the other
+        memory.keeping.set()
 
         assert [turn.turn_id for turn in (await reading).turns] == ["t-1"]
 

@@ -95,7 +95,8 @@ class MemoryThatCanBeAway(InProcessMemory):
     """Hangs, fails or gives what belongs to others, as a test says.
 
     Attributes:
-        gate: appends and sizes wait for it.
+        gate: everything waits for it.
+        keeping: appends wait for it.
         away: everything fails.
         intruder: what `own_turns` gives as well.
     """
@@ -105,11 +106,14 @@ class MemoryThatCanBeAway(InProcessMemory):
         super().__init__()
         self.gate = asyncio.Event()
         self.gate.set()
+        self.keeping = asyncio.Event()
+        self.keeping.set()
         self.away = False
         self.intruder: tuple[OwnTurn, ...] = ()
 
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Keep a turn, if that can be done."""
+        await self.keeping.wait()
         await self._reached()
         return await super().append(turn)
 

@@ -14,7 +14,9 @@ import grpc
 from google.protobuf.message import Message
 
 from clients.python.tests.support.cable import Cable, cable
+from clients.python.tests.support.fake_history import FakeHistory
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc, outcome_pb2, surface_pb2
+from subagents.history.v1 import history_pb2_grpc
 from subagents_client import BoundTurn, Limits, SidecarClient, Surroundings, ToolCall, TurnRequest
 from subagents_client.errors import status_of, trailer_of
 from subagents_errors import SubagentsError
@@ -49,6 +51,8 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
 
     Attributes:
         events: what each dispatch has to tell before its result.
+        compaction_due: what each bind says.
+        history: the other service on its socket.
         cuts: after the event with the next of these sequences the connection breaks (0: before the first frame).
         refusals: by method: what it fails with, once each, before it answers.
         hangs: streams say no more after their events.
@@ -68,6 +72,8 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
     secrets: list[Any] = field(default_factory=list)
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     line: Cable | None = None
+    compaction_due: Any = dispatch_pb2.COMPACTION_DUE_UNSPECIFIED
+    history: FakeHistory = field(default_factory=FakeHistory)
 
     def methods(self) -> list[str]:
         """Return what was called, in order."""
@@ -86,7 +92,10 @@ class FakeSidecar(dispatch_pb2_grpc.DispatchServiceServicer):
         tools = [surface_pb2.SubAgentTool(name=name, sub_agent_id=name.removeprefix("ask_")) for name in TOOLS]
         surface = surface_pb2.Surface(sub_agent_tools=tools, fan_out_cap=self.cap, binding_digest="sha256:1")
         return dispatch_pb2.BindTurnResponse(
-            surface=surface, surface_token="token", state=dispatch_pb2.START_STATE_STARTED
+            surface=surface,
+            surface_token="token",
+            state=dispatch_pb2.START_STATE_STARTED,
+            compaction_due=self.compaction_due,
         )
 
     async def Dispatch(
@@ -191,6 +200,7 @@ async def scene(sidecar: FakeSidecar | None = None, limits: Limits | None = None
         front, behind = Path(folder) / "front.sock", Path(folder) / "behind.sock"
         server = grpc.aio.server()
         dispatch_pb2_grpc.add_DispatchServiceServicer_to_server(fake, server)
+        history_pb2_grpc.add_HistoryServiceServicer_to_server(fake.history, server)
         server.add_insecure_port(f"unix:{behind}")
         await server.start()
         surroundings = Surroundings(sleep=pauses.sleep, chance=Random(7))

@@ -22,21 +22,36 @@ class FakeGateway(tools_pb2_grpc.ToolGatewayServiceServicer):
         refusal: what it fails with instead.
         received: every request.
         grants: the grants that came with them.
+        own_turns: what reading own turns gives.
+        own_requests: every request for them.
     """
 
     answer: tools_pb2.CallToolResponse = field(default_factory=tools_pb2.CallToolResponse)
     refusal: SubagentsError | None = None
     received: list[tools_pb2.CallToolRequest] = field(default_factory=list)
     grants: list[Any] = field(default_factory=list)
+    own_turns: tools_pb2.ReadOwnTurnsResponse = field(default_factory=tools_pb2.ReadOwnTurnsResponse)
+    own_requests: list[tools_pb2.ReadOwnTurnsRequest] = field(default_factory=list)
 
     async def CallTool(self, request: tools_pb2.CallToolRequest, context: Any) -> tools_pb2.CallToolResponse:
         """Answer."""
         self.received.append(request)
+        await self._admit(context)
+        return self.answer
+
+    async def ReadOwnTurns(
+        self, request: tools_pb2.ReadOwnTurnsRequest, context: Any
+    ) -> tools_pb2.ReadOwnTurnsResponse:
+        """Give own turns."""
+        self.own_requests.append(request)
+        await self._admit(context)
+        return self.own_turns
+
+    async def _admit(self, context: Any) -> None:
         self.grants += [value for key, value in context.invocation_metadata() if key == "x-subagents-grant"]
         if self.refusal is not None:
             error = self.refusal
             await context.abort(status_of(type(error)), error.message, trailing_metadata=tuple(trailer_of(error)))
-        return self.answer
 
 
 @asynccontextmanager
