@@ -21,6 +21,7 @@ from scripts.benchmark.rounds import (
     ECHO,
     FAN_OUT,
     MANY,
+    OBSERVED,
     SIDECAR,
     Plan,
     Series,
@@ -62,6 +63,8 @@ def aims(series: Series) -> Sequence[Aim]:
         _at_most(6, "server CPU of each further child", further * MICROSECONDS, "us", 60),
         _at_most(6, "the same, in bare unary echoes", further / echo, "x", 0.2),
         _at_most(6, f"most messages of a dispatch of {MOST_CHILDREN}", messages, "", 3),
+        _at_least(7, "rate with 1 % of traces, log records and metrics going to a collector, against without",
+                  _median(series, OBSERVED, "rate") / sidecar, "x", 0.92),
         Aim(8, "rate of BindTurn, against a bare unary call of the same bytes",
             _median(series, BIND, "rate") / _median(series, BARE_BIND, "rate"), "x"),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from scripts.benchmark.bare_server import write_answers
 from scripts.benchmark.clients import BareClient, SidecarClient, turn_request
+from scripts.benchmark.collector import collector
 from scripts.benchmark.definitions import INSTANT, MOST_CHILDREN, SLEEPING, write_definitions
 from scripts.benchmark.load import Call, Sample, measure
 from scripts.benchmark.processes import Server, running
@@ -24,6 +25,7 @@ BARE: Final = "bare stream"
 TWIN: Final = "bare stream again"
 ECHO: Final = "bare unary echo"
 SIDECAR: Final = "sidecar, 1 child"
+OBSERVED: Final = "sidecar, 1 child, OTLP on"
 FAN_OUT: Final = f"sidecar, {MOST_CHILDREN} children"
 ASLEEP: Final = f"sidecar, {MOST_CHILDREN} children of 20 ms"
 BIND: Final = "sidecar, BindTurn"
@@ -79,9 +81,16 @@ class Servers:
     """Everything that listens."""
 
     sidecar: Server
+    observed: Server
     bare: Server
     twin: Server
     client: SidecarClient = field(compare=False)
+    observed_client: SidecarClient = field(compare=False)
+
+    async def end_all(self) -> None:
+        """End every turn that was bound."""
+        await self.client.end_all()
+        await self.observed_client.end_all()
 
 
 async def run(plan: Plan) -> Series:
@@ -90,11 +99,11 @@ async def run(plan: Plan) -> Series:
     async with _servers(plan) as servers:
         cells = _cells(servers)
         for cell in cells:
-            await _turn(cell, servers.client, cell.in_flight)  # connections, caches and code are warm after this
+            await _turn(cell, servers, cell.in_flight)  # connections, caches and code are warm after this
         for _ in range(plan.rounds):
             for cell in cells:
                 count = plan.requests(cell.usual, cell.in_flight)
-                sample = await _turn(cell, servers.client, count)
+                sample = await _turn(cell, servers, count)
                 samples.setdefault((cell.target, cell.in_flight), []).append(sample)
     return samples
 
@@ -112,10 +121,10 @@ def _rates(series: Series, target: str, in_flight: int) -> list[float]:
     return [sample.rate for sample in series[target, in_flight]]
 
 
-async def _turn(cell: Cell, client: SidecarClient, count: int) -> Sample:
+async def _turn(cell: Cell, servers: Servers, count: int) -> Sample:
     requests = await cell.prepare(count)
     sample = await measure(cell.server, cell.call, requests, cell.in_flight)
-    await client.end_all()
+    await servers.end_all()
     return sample
 
 
@@ -130,8 +139,8 @@ async def _servers(plan: Plan) -> AsyncIterator[Servers]:
         arguments += [] if plan.profile is None else ["--profile", str(plan.profile.absolute())]
         (folder / "private").mkdir(mode=0o700)
         socket = folder / "private" / "sidecar.sock"
-        async with running("sidecar_server", socket, arguments) as sidecar:
-            client = SidecarClient(sidecar.channel, secret_file(socket).read_text(encoding="utf-8").strip())
+        async with running("sidecar_server", socket, arguments) as sidecar, _observed(folder, on_core) as observed:
+            client, observed_client = _client(sidecar, socket), _client(observed, folder / "observed" / "sidecar.sock")
             (job,) = await client.prepared(INSTANT, 1, 1)
             whole, bound = await client.frames(job), await client.bound(turn_request(INSTANT))
             await client.end_all()
@@ -140,7 +149,21 @@ async def _servers(plan: Plan) -> AsyncIterator[Servers]:
             slower = ["--delay", str(plan.twin_delay)]
             async with running("bare_server", folder / "bare.sock", answers) as bare:  # noqa: SIM117  one after the other
                 async with running("bare_server", folder / "twin.sock", [*answers, *slower]) as twin:
-                    yield Servers(sidecar, bare, twin, client)
+                    yield Servers(sidecar, observed, bare, twin, client, observed_client)
+
+
+def _client(sidecar: Server, socket: Path) -> SidecarClient:
+    return SidecarClient(sidecar.channel, secret_file(socket).read_text(encoding="utf-8").strip())
+
+
+@asynccontextmanager
+async def _observed(folder: Path, on_core: Sequence[str]) -> AsyncIterator[Server]:
+    """Start a sidecar that sends spans, log records and metrics to a collector in this process."""
+    (folder / "observed").mkdir(mode=0o700)
+    async with collector() as endpoint:
+        arguments = ["--definitions", str(folder / "definitions"), "--otlp", endpoint, *on_core]
+        async with running("sidecar_server", folder / "observed" / "sidecar.sock", arguments) as observed:
+            yield observed
 
 
 def _cells(servers: Servers) -> Sequence[Cell]:
@@ -149,6 +172,9 @@ def _cells(servers: Servers) -> Sequence[Cell]:
 
     async def one(count: int) -> Sequence[Any]:
         return await client.prepared(INSTANT, 1, count)
+
+    async def one_observed(count: int) -> Sequence[Any]:
+        return await servers.observed_client.prepared(INSTANT, 1, count)
 
     async def eight(count: int) -> Sequence[Any]:
         return await client.prepared(INSTANT, MOST_CHILDREN, count)
@@ -163,6 +189,7 @@ def _cells(servers: Servers) -> Sequence[Cell]:
         Cell(BARE, MANY, servers.bare, bare.stream, one, 480),
         Cell(SIDECAR, MANY, servers.sidecar, client.dispatch, one, 480),
         Cell(TWIN, MANY, servers.twin, twin.stream, one, 480),
+        Cell(OBSERVED, MANY, servers.observed, servers.observed_client.dispatch, one_observed, 480),
         Cell(BARE, 1, servers.bare, bare.stream, one, 200),
         Cell(SIDECAR, 1, servers.sidecar, client.dispatch, one, 200),
         Cell(TWIN, 1, servers.twin, twin.stream, one, 200),

@@ -1,8 +1,9 @@
 """The sidecar as it is measured: all that `sidecar serve` builds, with sub-agents that answer at once as a plugin.
 
-    python -m scripts.benchmark.sidecar_server --socket PATH --definitions FOLDER [--cpu N] [--profile FILE]
+    python -m scripts.benchmark.sidecar_server --socket PATH --definitions FOLDER [--otlp URL] [--cpu N] [--profile F]
 
 Memory store, metrics and log on (the log goes to the null device), gRPC spans off: what the example settings say too.
+With an OTLP endpoint, spans of 1 % of the traces, log records and metrics go there.
 """
 
 import argparse
@@ -26,7 +27,7 @@ TURN_LIFETIME: Final = "20s"
 """Ended turns are kept so long; the default of 15 minutes would let one round weigh on the next ones."""
 
 
-def settings(socket: Path, definitions: Path) -> Settings:
+def settings(socket: Path, definitions: Path, otlp: str | None = None) -> Settings:
     """Return the settings that are measured; what is not named here is as it is by default."""
     folder = socket.parent
     said: dict[str, Any] = {
@@ -43,6 +44,7 @@ def settings(socket: Path, definitions: Path) -> Settings:
             "max_dispatches_per_turn": DISPATCHES_PER_TURN,
             "turn_lifetime": TURN_LIFETIME,
         },
+        "telemetry": {"otlp_endpoint": otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
     }
     return Settings.model_validate(said)
@@ -54,10 +56,12 @@ def secret_file(socket: Path) -> Path:
 
 
 @asynccontextmanager
-async def sidecar_server(socket: Path, definitions: Path, redactor: Redactor) -> AsyncIterator[Sidecar]:
+async def sidecar_server(
+    socket: Path, definitions: Path, redactor: Redactor, otlp: str | None = None
+) -> AsyncIterator[Sidecar]:
     """Listen."""
     replaced = Replaced(plugins=(instant_runner,))
-    async with running_sidecar(settings(socket, definitions), redactor, replaced) as sidecar:
+    async with running_sidecar(settings(socket, definitions, otlp), redactor, replaced) as sidecar:
         look_for_garbage_less_often()
         yield sidecar
 
@@ -67,12 +71,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A sidecar with sub-agents that answer at once.")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--definitions", type=Path, required=True)
+    parser.add_argument("--otlp")
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--profile", type=Path)
     given = parser.parse_args()
     redactor = Redactor()
     with open(os.devnull, "w", encoding="utf-8") as nowhere, logging_to(nowhere, "json", "info", redactor):
-        serve(sidecar_server(given.socket, given.definitions, redactor), given.cpu, given.profile)
+        serve(sidecar_server(given.socket, given.definitions, redactor, given.otlp), given.cpu, given.profile)
 
 
 if __name__ == "__main__":

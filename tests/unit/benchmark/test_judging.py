@@ -13,6 +13,7 @@ from scripts.benchmark.rounds import (
     ECHO,
     FAN_OUT,
     MANY,
+    OBSERVED,
     SIDECAR,
     TWIN,
     Plan,
@@ -35,6 +36,7 @@ def a_series(**changed: list[Sample]) -> Series:
         "bare_1": ((BARE, 1), sample(500, messages=6)),
         "twin_1": ((TWIN, 1), sample(500, messages=6)),
         "sidecar_16": ((SIDECAR, MANY), sample(980, cpu=0.0004)),
+        "observed_16": ((OBSERVED, MANY), sample(950)),
         "fan_out_16": ((FAN_OUT, MANY), sample(400, cpu=0.0004 + 7 * 0.00005, messages=2)),
         "asleep_1": ((ASLEEP, 1), sample(40, p50=0.024)),
         "echo_16": ((ECHO, MANY), sample(3000, cpu=0.0003)),
@@ -70,6 +72,7 @@ def test_what_is_reached_counts_as_met() -> None:
         (6, 50.0, True),
         (6, 0.167, True),
         (6, 2, True),
+        (7, 0.969, True),
         (8, 0.5, None),
     ]
 
@@ -79,6 +82,7 @@ def test_what_is_reached_counts_as_met() -> None:
     [
         ("sidecar_16", sample(949, cpu=0.0004), [0]),
         ("asleep_1", sample(p50=0.0251), [3]),
+        ("observed_16", sample(900), [7]),
         ("fan_out_16", sample(cpu=0.0004 + 7 * 0.000065), [6, 6]),
         ("fan_out_16", sample(cpu=0.0004, messages=4), [6]),
     ],
@@ -107,7 +111,7 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
     }
     assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 3, 6, 8}
+    assert {aim["row"] for aim in told["aims"]} == {0, 3, 6, 7, 8}
 
 
 def test_a_share_of_the_requests_still_fills_what_is_in_flight() -> None:
