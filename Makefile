@@ -3,20 +3,21 @@
 PYTHON ?= python3
 VENV   := .venv
 DEMO   := .demo-venv
+DEMO_LC := .demo-langchain-venv
 BIN    := $(VENV)/bin
 OWN    := . proto/python clients/python
 OWN_TEST := $(OWN) clients/langchain clients/loadgen plugins/conformance plugins/runner_langchain
 PROJECTS := pyproject.toml $(wildcard proto/python/pyproject.toml clients/*/pyproject.toml plugins/*/pyproject.toml)
-TYPED  := sidecar proto/python/subagents_errors clients/python/subagents_client clients/loadgen/subagents_loadgen plugins/conformance/sidecar_conformance plugins/runner_langchain/sidecar_runner_langchain examples scripts tests/support tests/architecture tests/requirements tests/system
+TYPED  := sidecar proto/python/subagents_errors clients/python/subagents_client clients/loadgen/subagents_loadgen clients/langchain/subagents_langchain plugins/conformance/sidecar_conformance plugins/runner_langchain/sidecar_runner_langchain examples scripts tests/support tests/architecture tests/requirements tests/system
 LINTED := .
 PYTEST ?= $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help demo test check lint types protos bench torture proto lock clean
+.PHONY: help demo demo-langchain test check lint types protos bench torture proto lock clean
 
 help: ## what can be asked for
 	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 	@printf '\nStart with `make demo`. Before a commit: `make check`; what the pipeline runs: `make test`.\n'
 	@printf 'Another interpreter: make PYTHON=python3.12 ...   Some tests only: make test ARGS="-k cap"\n\n'
 
@@ -39,10 +40,16 @@ $(VENV)/.ready: requirements/test.txt $(PROJECTS)
 $(DEMO)/.ready: requirements/demo.txt $(PROJECTS)
 	$(call install,$(DEMO),requirements/demo.txt,$(OWN))
 
+$(DEMO_LC)/.ready: requirements/langchain-demo.txt $(PROJECTS)
+	$(call install,$(DEMO_LC),requirements/langchain-demo.txt,$(OWN) clients/langchain)
+
 # -- for people -----------------------------------------------------------------------------------------------------
 
 demo: $(DEMO)/.ready ## watch a conversation: one sidecar, three verticals, several things going wrong
 	@$(DEMO)/bin/python -m examples.demo $(ARGS)
+
+demo-langchain: $(DEMO_LC)/.ready ## the same under the LangChain orchestrator; MODEL=openai:... for a real model
+	@$(DEMO_LC)/bin/python -m examples.demo --orchestrator langchain $(ARGS)
 
 check: lint types protos ## the quick part of the tests (90 seconds at most)
 	@echo '== tests, without real processes and long simulations'
@@ -82,4 +89,4 @@ lock: ## resolve the locks again (needs uv)
 	@$(PYTHON) -m scripts.lock_requirements
 
 clean: ## remove the virtual environments and caches
-	rm -rf $(VENV) $(DEMO) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEMO_LC) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -62,6 +62,11 @@ def _expected(call: CallFacts, run: RunSeen, tool: ToolSeen, facts: DataFacts, b
     if barred or (perhaps and not tool.asked):  # its service answered for somebody else before
         told = ("unavailable", "GRANT_SPENT") if tool.began_at >= run.over_at - INSTANT else ("unavailable",)
         return told if not tool.asked else ("not to be asked again",)
+    return _answered(call, run, tool, facts)
+
+
+def _answered(call: CallFacts, run: RunSeen, tool: ToolSeen, facts: DataFacts) -> tuple[str, ...]:
+    """Return what a sub-agent must have got for a request that was let through."""
     ended = tool.began_at + tool.takes
     if tool.ended_at is None:
         return ("",)
