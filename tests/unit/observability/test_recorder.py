@@ -208,3 +208,42 @@ def test_other_reports_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert 'prior_context_missing_total{orchestrator_id="main"} 1.0' in shown
     assert 'sidecar_anomalies_total{kind="breaker_opened"} 1.0' in shown
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("WARNING", "unix:/run/shop.sock")]
+
+
+@requirement("PC1-OBS-2", "PC1-OBS-6", "PC1-NFR-5")
+def test_episodes_and_the_orchestrators_time_are_measured() -> None:
+    """Compaction due or unknown, length in turns and tokens; composing runs from the last outcome to the end."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    recorder.turn_bound("due", 30, 9_000)
+    recorder.turn_bound("unknown", None, None)
+    recorder.turn_routed(record(call(0, "shop", Outcome.SUCCEEDED)))
+
+    shown = page(metrics)
+    for line in (
+        'sidecar_episode_compaction_total{due="due"} 1.0',
+        'sidecar_episode_compaction_total{due="unknown"} 1.0',
+        "sidecar_episode_turns_sum 30.0",
+        'sidecar_episode_estimated_tokens_bucket{le="8000.0"} 0.0',
+        'sidecar_episode_estimated_tokens_bucket{le="16000.0"} 1.0',
+        "sidecar_turn_composing_seconds_sum 1.0",
+        'sidecar_turn_duration_seconds_sum{fan_out="one"} 4.0',
+    ):
+        assert f"{line}\n" in shown
+
+
+@requirement("PC2-D-52", "PC2-D-53")
+def test_an_attempt_that_is_made_again_is_no_final_error(caplog: pytest.LogCaptureFixture) -> None:
+    """First one that is repeated, then the end of it; switched off, neither is an event."""
+    caplog.set_level(logging.INFO, ALWAYS)
+    metrics = Metrics()
+    for recorder in (MeasuringRecorder(metrics, error_emit=True), MeasuringRecorder(Metrics())):
+        recorder.attempt_repeated("shop")
+        recorder.child_settled("shop", "failed", 1, 0.1)
+        recorder.child_settled("shop", "succeeded", 0, 0.1)
+
+    assert [each.__dict__["fields"] for each in caplog.records] == [
+        {"sub_agent_id": "shop", "axis": 1, "is_final": False},
+        {"sub_agent_id": "shop", "axis": 1, "is_final": True},
+    ]
+    assert 'sidecar_child_retries_total{sub_agent_id="shop"} 1.0' in page(metrics)
