@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -56,7 +57,7 @@ async def shop_host(folder: Path) -> AsyncIterator[Shop]:
 async def grpc_health(target: str) -> int:
     """Return what a listener says of itself."""
     async with grpc.aio.insecure_channel(target) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
+        stub: Any = health_pb2_grpc.HealthStub(channel)
         answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=5, wait_for_ready=True)
     return int(answer.status)
 

@@ -6,6 +6,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -32,6 +33,11 @@ async def surface(client: SidecarClient) -> tuple[str, str]:
     shop = turn.surface.tool("ask_shop")
     assert shop is not None
     return shop.description, turn.surface.binding_digest
+
+
+def is_other_than(known: set[str]) -> Callable[[dict[str, Any]], bool]:
+    """Return what recognises a flag contact with a revision that is not `known`."""
+    return lambda change: change["revision"] not in known
 
 
 def entry(folder: Path) -> Path:
@@ -157,7 +163,7 @@ async def test_a_flag_that_is_switched_shows_at_the_next_bind(folder: Path) -> N
         for on, seen in ((True, ["shop", "rewards", "support"]), (False, ["shop", "support"])):
             known = {event["revision"] for event in sidecar.events if event["event"] == "flags.contact"}
             write_flags(flags, on=on, salt=len(known))
-            await sidecar.event("flags.contact", lambda change, known=known: change["revision"] not in known)
+            await sidecar.event("flags.contact", is_other_than(known))
             assert await slots(client) == seen
 
 
