@@ -62,7 +62,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     contract_json: str
     grant: str
     timeout: timedelta
-    trace_headers: Mapping[str, str] = field(default_factory=dict)
+    trace_headers: Mapping[str, str] = {}
 
 
 class StatusReported(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import grpc
 from google.protobuf.any_pb2 import Any as PackedAny
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
+from msgspec.structs import replace
 
 from sidecar.adapters.runner_grpc import GrpcRunner, GrpcRunnerSettings
 from sidecar.policy.protocols import RunnerError, RunnerEvent, RunRequest
