@@ -1,7 +1,8 @@
 """Resolve the locks: every version and hash, no address of a package registry. Needs `uv`.
 
-`requirements/demo.txt` holds what the sidecar and the demo need, `requirements/test.txt` everything. Both are
-universal (Linux and macOS, Python 3.11 and newer) and come from the pyproject files alone.
+`requirements/demo.txt` holds what the sidecar and the demo need, `requirements/langchain-demo.txt` what the demo under
+LangChain needs, `requirements/test.txt` everything. All are universal (Linux and macOS, Python 3.11 and newer) and
+come from the pyproject files alone.
 """
 
 import shutil
@@ -24,6 +25,12 @@ OURS: Final = (
 """Our own packages: installed from the tree, so not in a lock."""
 LOCKS: Final[dict[str, Sequence[str]]] = {
     "demo": ("pyproject.toml", "proto/python/pyproject.toml", "clients/python/pyproject.toml"),
+    "langchain-demo": (
+        "pyproject.toml",
+        "proto/python/pyproject.toml",
+        "clients/python/pyproject.toml",
+        "clients/langchain/pyproject.toml",
+    ),
     "test": (
         "pyproject.toml",
         "proto/python/pyproject.toml",

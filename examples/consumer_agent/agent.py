@@ -79,11 +79,29 @@ class Audience(Protocol):
     async def happened(self, event: DispatchEvent) -> None:
         """Something happened in the running dispatch."""
 
+    def reported(self, words: str, sub_agent_ids: Sequence[str]) -> None:
+        """Sub-agents are on their way; for orchestrators that give no `happened`."""
+
+    def briefed(self, prior_context: str) -> None:
+        """Newly asked sub-agents were told this; for orchestrators that do not know it when the model calls."""
+
     async def settled(self, result: DispatchResult) -> None:
         """Every call of the dispatch has its outcome."""
 
     async def answered(self, reply: Reply) -> None:
         """The model has composed the answer."""
+
+
+class Conversation(Protocol):
+    """What holds one conversation."""
+
+    async def turn(self, said: str) -> TurnStory:
+        """Carry out one turn.
+
+        Raises:
+            SubagentsError: the turn could not be bound or ended.
+            Exception: whatever a model's provider raises.
+        """
 
 
 class ConsumerAgent:

@@ -28,6 +28,10 @@ class RuleBasedModel:
     async def respond(self, prompt: str, tools: Sequence[ToolOffer], history: Sequence[Message]) -> Reply:
         """As `Model.respond`; of the prompt, rules have no use."""
         del prompt
+        return self.reply(tools, history)
+
+    def reply(self, tools: Sequence[ToolOffer], history: Sequence[Message]) -> Reply:
+        """Return tool calls with a preamble, or the answer."""
         if history[-1].role is Role.TOOL:
             return Reply(compose(history))
         wishes = wishes_in(history[-1].text, tools)

@@ -8,18 +8,21 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from examples.consumer_agent.rule_based import RuleBasedModel
-from examples.demo.performance import Performance, Played, epilogue, try_it
+from examples.consumer_agent.agent import Conversation
+from examples.demo.casting import LANGCHAIN, PLAIN, Casting, cast, langchain_is_there
+from examples.demo.chat import Chat
+from examples.demo.performance import KIM, Performance, Played, epilogue, try_it
 from examples.demo.processes import Processes, StartFailed
 from examples.demo.screen import Screen, console
 from examples.demo.script import SCENES
-from examples.demo.stage import set_stage
-from subagents_client import SubagentsError
+from examples.demo.stage import Stage, set_stage
+from examples.demo.typed_lines import TypedLines
+from subagents_client import SidecarClient, SubagentsError
 
 AS_SCRIPTED: Final = 0
 NOT_AS_SCRIPTED: Final = 1
@@ -41,6 +44,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description="A conversation to watch.")
     pace, hold = os.environ.get("DEMO_PACE") or "1", os.environ.get("HOLD") or "0"
+    chat = os.environ.get("CHAT") or "0"
     parser.add_argument(
         "--pace", type=float, default=pace, help="factor on every pause; 0: none (default: $DEMO_PACE or 1)"
     )
@@ -48,6 +52,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--folder", type=Path, help="an empty folder for sockets and logs; kept (default: a temporary one)"
     )
+    there = LANGCHAIN if langchain_is_there() else PLAIN
+    parser.add_argument(
+        "--orchestrator",
+        choices=(PLAIN, LANGCHAIN),
+        default=os.environ.get("DEMO_ORCHESTRATOR") or there,
+        help="who plays the assistant (default: $DEMO_ORCHESTRATOR, or langchain where it is installed)",
+    )
+    parser.add_argument(
+        "--model", default=os.environ.get("MODEL") or "", help="with langchain: e.g. openai:gpt-5.4-mini ($MODEL)"
+    )
+    parser.add_argument("--chat", action="store_true", default=chat != "0", help="type yourself ($CHAT)")
     canary = os.environ.get("DEMO_CANARY") or f"canary-{secrets.token_hex(8)}"
     parser.add_argument("--canary", default=canary, help="text in the data of another user ($DEMO_CANARY)")
     return parser.parse_args()
@@ -84,31 +99,52 @@ async def _demo(options: argparse.Namespace, screen: Screen, folder: Path) -> in
 
 
 async def _show(options: argparse.Namespace, screen: Screen, folder: Path, processes: Processes) -> int:
-    model = RuleBasedModel()
-    _opening(screen, model)
+    casting = cast(options.orchestrator, options.model)
+    _opening(screen, casting)
     async with set_stage(folder, processes, options.pace, screen) as stage:
-        played: list[Played] = []
-        try:
-            await Performance(stage, screen, options.canary).play(model, played)
-        except SubagentsError as error:
-            screen.line(f"a turn failed: {type(error).__name__}: {error.message}", "bold red")
-        if (ended := processes.ended()) is not None:
-            raise StartFailed(ended, f"ended by itself, with exit code {ended.process.returncode}")
-        epilogue(screen, played)
-        good = sum(not one.deviations for one in played)
-        screen.rule("done")
-        style = "bold green" if good == len(SCENES) else "bold red"
-        screen.line(f"{good} of {len(SCENES)} turns went exactly as scripted.", style)
+        async with SidecarClient.connect(stage.sidecar, boot_secret_file=stage.boot_secret_file) as client:
+            conversation = casting.begin(client, KIM, screen)
+            if options.chat:
+                await Chat(stage, screen, conversation, TypedLines(), options.canary).hold()
+                return AS_SCRIPTED
+            played = await _play(stage, screen, conversation, options.canary)
+        code = _verdict(screen, played, scripted=casting.scripted)
         if options.hold:
             screen.line("Everything keeps running until Ctrl-C. Try, in another terminal:")
             for command in try_it(stage):
                 screen.line(command, "dim" if command.startswith("#") else "")
             await asyncio.Event().wait()
-        screen.line("To keep everything running and look around: make demo HOLD=1", "dim")
-        return AS_SCRIPTED if good == len(SCENES) else NOT_AS_SCRIPTED
+        screen.line("To keep everything running and look around: HOLD=1. To type yourself: CHAT=1.", "dim")
+        return code
 
 
-def _opening(screen: Screen, model: RuleBasedModel) -> None:
+async def _play(stage: Stage, screen: Screen, conversation: Conversation, canary: str) -> list[Played]:
+    """Play the script and show what was recorded; a turn that fails ends it early."""
+    played: list[Played] = []
+    try:
+        await Performance(stage, screen, canary).play(conversation, played)
+    except SubagentsError as error:
+        screen.line(f"a turn failed: {type(error).__name__}: {error.message}", "bold red")
+    except Exception as error:  # noqa: BLE001  whatever a model's provider raises; its text may quote the prompt
+        screen.line(f"the model failed: {type(error).__name__}", "bold red")
+    if (ended := stage.processes.ended()) is not None:
+        raise StartFailed(ended, f"ended by itself, with exit code {ended.process.returncode}")
+    epilogue(screen, played)
+    return played
+
+
+def _verdict(screen: Screen, played: Sequence[Played], *, scripted: bool) -> int:
+    """Say how many turns went by the script; a real model owes it nothing but to carry every turn out."""
+    good = sum(not one.deviations for one in played)
+    passed = good == len(SCENES) if scripted else len(played) == len(SCENES)
+    screen.rule("done")
+    screen.line(f"{good} of {len(SCENES)} turns went exactly as scripted.", "bold green" if passed else "bold red")
+    if not scripted:
+        screen.line("The script is written for the offline model; a real one may do otherwise.", "dim")
+    return AS_SCRIPTED if passed else NOT_AS_SCRIPTED
+
+
+def _opening(screen: Screen, casting: Casting) -> None:
     screen.rule("the dispatch sidecar, live")
     screen.paragraph(
         "A shopping assistant talks to Kim. Its model decides which specialists to ask, by calling tools such as "
@@ -116,8 +152,11 @@ def _opening(screen: Screen, model: RuleBasedModel) -> None:
         "identity, with data that was checked, and with exactly one outcome for each call whatever goes wrong."
     )
     screen.line()
-    screen.paragraph(f"The assistant's model here: {model.name}.", "yellow")
-    screen.paragraph("The specialists are scripts around a small data service. Everything runs on this machine only.")
+    screen.paragraph(f"The assistant here: {casting.orchestrator}.")
+    if casting.remark:
+        screen.paragraph(casting.remark, "bold yellow")
+    screen.paragraph(f"The assistant's model here: {casting.model}.", "yellow")
+    screen.paragraph("The specialists are scripts around a small data service. They run on this machine only.")
     screen.rule("starting, each a process of its own")
 
 

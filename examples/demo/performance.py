@@ -5,14 +5,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from examples.consumer_agent.agent import ConsumerAgent, TurnStory, User
-from examples.consumer_agent.model import Model
+from examples.consumer_agent.agent import Conversation, TurnStory, User
 from examples.demo.checks import Evidence, deviations
 from examples.demo.screen import Screen
 from examples.demo.script import SCENES, Scene, Trouble
 from examples.demo.stage import Stage, faulty_answers, metric, set_fault
 from examples.demo.timeline import turn_lines
-from subagents_client import SidecarClient
 
 KIM: Final = User(principal="user-kim", episode_id="episode-demo", locale="en-US", location="Chicago, IL")
 MISMATCHES: Final = "ps6_envelope_principal_mismatch_total"
@@ -42,28 +40,26 @@ class Performance:
         self._screen = screen
         self._canary = canary
 
-    async def play(self, model: Model, played: list[Played]) -> None:
+    async def play(self, conversation: Conversation, played: list[Played]) -> None:
         """Play every scene in one conversation; each is added to `played` as soon as it is over.
 
         Raises:
             SubagentsError: the sidecar could not bind or end a turn.
+            Exception: whatever a model's provider raises.
         """
-        target, secret = self._stage.sidecar, self._stage.boot_secret_file
-        async with SidecarClient.connect(target, boot_secret_file=secret) as client:
-            agent = ConsumerAgent(client, model, KIM, self._screen)
-            for number, scene in enumerate(SCENES, 1):
-                self._screen.rule(f"{number} of {len(SCENES)} · {scene.title}")
-                self._screen.aside(scene.watch, "italic")
-                played.append(await self._play(agent, scene))
-                await self._screen.pause(1.6)
+        for number, scene in enumerate(SCENES, 1):
+            self._screen.rule(f"{number} of {len(SCENES)} · {scene.title}")
+            self._screen.aside(scene.watch, "italic")
+            played.append(await self._play(conversation, scene))
+            await self._screen.pause(1.6)
 
-    async def _play(self, agent: ConsumerAgent, scene: Scene) -> Played:
+    async def _play(self, conversation: Conversation, scene: Scene) -> Played:
         before = await self._counts()
         shown = await metric(self._stage, MISMATCHES)
         async with self._trouble(scene.trouble):
             await self._screen.pause(1.0)
             await self._screen.say("kim", scene.says, "blue", typed=True)
-            story = await agent.turn(scene.says)
+            story = await conversation.turn(scene.says)
         after = await self._counts()
         if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
             self._screen.aside(f"/metrics before: {shown}", "yellow")

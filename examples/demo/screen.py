@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import textwrap
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
@@ -108,6 +109,16 @@ class Screen:
             else:
                 self._console.print(Text(part), soft_wrap=True)
 
+    def prompt(self) -> None:
+        """Ask for a line."""
+        self._console.print()
+        self._console.print(Text(f"{'you':>{LABEL - 2}}  ", style="bold blue"), end="")
+
+    def read(self, line: str | None) -> None:
+        """Show what was typed where the terminal has not done so; `None`: nobody types any more."""
+        if line is None or not sys.stdin.isatty():
+            self._console.print(Text(line or ""), soft_wrap=True)
+
     def aside(self, text: str, style: str = "dim") -> None:
         """Show what happens behind the scenes."""
         for part in textwrap.wrap(text, self.width - LABEL - 1):
@@ -140,7 +151,7 @@ class Screen:
         """The model has emitted calls."""
         await self.say("assistant", reply.text, "green")
         if reply.prior_context:
-            self.aside(f"prior_context: {textwrap.shorten(reply.prior_context, REMARK, placeholder=' …')}")
+            self.briefed(reply.prior_context)
         slots = {tool.name: tool.sub_agent_id for tool in surface.sub_agent_tools}
         self._board = CallBoard()
         for call in reply.calls:
@@ -164,14 +175,25 @@ class Screen:
                 words = self._words.words(event, self._locale)
                 if words is None:
                     return
-                self.status_lines += 1
-                self._board.status(event, words)
-                if self._live is None:
-                    self._console.print(Text(f"{' ' * LABEL}{', '.join(event.sub_agent_ids):<8} … {words}"))
+                self._progress(words, event.sub_agent_ids, event.call_id)
             case CallStateChanged():
                 self._board.state(event)
             case Gap():
                 self.aside("(some progress was missed)")
+
+    def reported(self, words: str, sub_agent_ids: Sequence[str]) -> None:
+        """Sub-agents are on their way."""
+        self._progress(words, sub_agent_ids, "")
+
+    def briefed(self, prior_context: str) -> None:
+        """Newly asked sub-agents were told this."""
+        self.aside(f"prior_context: {textwrap.shorten(prior_context, REMARK, placeholder=' …')}")
+
+    def _progress(self, words: str, slots: Sequence[str], call_id: str) -> None:
+        self.status_lines += 1
+        self._board.status(words, slots, call_id)
+        if self._live is None:
+            self._console.print(Text(f"{' ' * LABEL}{', '.join(slots):<8} … {words}"))
 
     async def settled(self, result: DispatchResult) -> None:
         """Every call has its outcome."""
@@ -207,10 +229,10 @@ class CallBoard:
         self._slots[call_id] = slot
         self._words[call_id] = "waiting"
 
-    def status(self, update: StatusUpdate, words: str) -> None:
-        """Show what a sub-agent, or several, are doing."""
+    def status(self, words: str, slots: Sequence[str], only_call: str) -> None:
+        """Show what a sub-agent, or several, are doing; `only_call`: in this call of theirs, empty: in all."""
         for call_id, slot in self._slots.items():
-            if update.call_id == call_id or (not update.call_id and slot in update.sub_agent_ids):
+            if only_call == call_id or (not only_call and slot in slots):
                 self._words[call_id] = words
 
     def not_run(self, call_id: str) -> None:

@@ -157,6 +157,12 @@ async def set_fault(stage: Stage, fault: Mapping[str, object]) -> None:
         (await client.post(f"{stage.data_service}/admin/faults", json=dict(fault))).raise_for_status()
 
 
+async def clear_faults(stage: Stage) -> None:
+    """Clear every switch of the data service."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        (await client.delete(f"{stage.data_service}/admin/faults")).raise_for_status()
+
+
 async def faulty_answers(stage: Stage, kind: str) -> int:
     """Return how many requests the data service answered with that fault."""
     async with httpx.AsyncClient(trust_env=False) as client:

@@ -15,8 +15,15 @@ from typing import IO, Final
 
 REPOSITORY: Final = Path(__file__).parents[2]
 MARK: Final = "DEMO_TEST_MARK"
+PLAIN: Final = {"DEMO_ORCHESTRATOR": "plain"}
+"""What `make demo` runs; where the tests run, LangChain is installed, which would be taken otherwise."""
 SECONDS: Final = 90.0
 """For anything the demo is waited for."""
+TAKE_TERMINAL: Final = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.executable, [sys.executable, '-m', 'examples.demo'])"
+)
+"""Makes the standard input the terminal that signals come from, and becomes the demo."""
 GONE_SECONDS: Final = 20.0
 """For all that it started to end."""
 
@@ -61,23 +68,62 @@ class RunningDemo:
 
 
 @contextmanager
-def running_demo(environment: Mapping[str, str], *arguments: str) -> Iterator[RunningDemo]:
-    """Run the demo without pauses; whatever it leaves is killed at the end, so that a red test leaves nothing."""
+def running_demo(environment: Mapping[str, str], *arguments: str, typed: str | None = None) -> Iterator[RunningDemo]:
+    """Run the demo without pauses; whatever it leaves is killed at the end, so that a red test leaves nothing.
+
+    Args:
+        environment: added to the environment; without `DEMO_ORCHESTRATOR` the assistant is the example's own loop.
+        arguments: of the demo.
+        typed: given to it through a pipe, which is closed then; None: nothing to read.
+    """
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
         [sys.executable, "-m", "examples.demo", *arguments],
         cwd=REPOSITORY,
-        env={**os.environ, "DEMO_PACE": "0", "PYTHONUNBUFFERED": "1", **environment, MARK: mark},
-        stdin=subprocess.DEVNULL,
+        env={**os.environ, "DEMO_PACE": "0", "PYTHONUNBUFFERED": "1", **PLAIN, **environment, MARK: mark},
+        stdin=subprocess.DEVNULL if typed is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
     )
     assert process.stdout is not None
+    if typed is not None and process.stdin is not None:
+        process.stdin.write(typed)
+        process.stdin.close()
     try:
         with process.stdout:
             yield RunningDemo(process, process.stdout, mark)
+    finally:
+        for pid in _marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(SECONDS)
+
+
+@contextmanager
+def demo_at_a_terminal(environment: Mapping[str, str]) -> Iterator[tuple[RunningDemo, int]]:
+    """Run the demo at a terminal of its own, in which Ctrl-C and Ctrl-D mean what they mean to a person.
+
+    Yields:
+        The demo, and a descriptor: what is written to it is typed.
+    """
+    mark = uuid.uuid4().hex
+    keyboard, terminal = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", TAKE_TERMINAL],
+        cwd=REPOSITORY,
+        env={**os.environ, "DEMO_PACE": "0", "TERM": "xterm", **PLAIN, **environment, MARK: mark},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        text=True,
+    )
+    os.close(terminal)
+    try:
+        with open(keyboard, encoding="utf-8", errors="replace", closefd=True) as output:
+            yield RunningDemo(process, output, mark), keyboard
     finally:
         for pid in _marked(mark):
             with suppress(ProcessLookupError):
