@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from sidecar.core.identifiers import Principal
@@ -87,7 +88,7 @@ class NormalisesThePrincipal(StraightRunner):
         """Normalise."""
         seen = super().seen_of(request)
         principal = Principal(unicodedata.normalize("NFC", seen.context.principal))
-        return replace(seen, context=replace(seen.context, principal=principal))
+        return replace(seen, context=msgspec.structs.replace(seen.context, principal=principal))
 
 
 class GuessesLocale(StraightRunner):
@@ -96,7 +97,7 @@ class GuessesLocale(StraightRunner):
     def seen_of(self, request: RunRequest) -> SeenRun:
         """Guess."""
         seen = super().seen_of(request)
-        return replace(seen, context=replace(seen.context, locale=seen.context.locale or ""))
+        return replace(seen, context=msgspec.structs.replace(seen.context, locale=seen.context.locale or ""))
 
 
 class KeepsTheRequestOnly(StraightRunner):

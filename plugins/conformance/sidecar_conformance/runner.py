@@ -3,8 +3,9 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from sidecar.core.identifiers import Principal
 from sidecar.policy.protocols import (
