@@ -180,7 +180,7 @@ class CallTool:
             self._recorder.anomaly("connector_broken", f"returned a {type(reply).__name__}")
             return Withheld(WithholdReason.UNAVAILABLE)
         expected = expectation_of(tool, self._registries.of_card(child.tool.card), child.principal, nonce)
-        return judge(reply.body, expected, self._rules.envelopes)
+        return judge(reply.body, expected, self._rules.envelopes, reply.form)
 
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
         """Count, alert and record. Nothing that the service sent is in any of it. Source: PC2-FR-12c, PC2-FR-12d."""

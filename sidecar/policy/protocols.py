@@ -15,6 +15,7 @@ import msgspec
 
 from sidecar.core.binding.flags import FlagReport, FlagValue
 from sidecar.core.definitions.card import Card
+from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
 
 # --- Runner -----------------------------------------------------------------------------------------------------------
@@ -171,9 +172,14 @@ class EnricherCall:
 
 @dataclass(frozen=True, slots=True)
 class EnricherAnswer:
-    """The envelope as it came, unopened: nothing may read it before the principal check."""
+    """The envelope as it came, unopened: nothing may read it before the principal check.
+
+    Attributes:
+        form: what the bytes are; a connector that speaks neither form writes JSON.
+    """
 
     body: bytes
+    form: EnvelopeForm = EnvelopeForm.JSON
 
     def __repr__(self) -> str:
         """Show the size only, so that no log line can hold an unchecked payload."""

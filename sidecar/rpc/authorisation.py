@@ -43,6 +43,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.history.v1.HistoryService/WriteSummary": _CONSUMER_AGENT,
         "/subagents.tools.v1.ToolGatewayService/CallTool": _RUNNER_HOST,
         "/subagents.tools.v1.ToolGatewayService/ReadOwnTurns": _RUNNER_HOST,
+        "/subagents.envelope.v1.EnricherService/Enrich": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Run": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Describe": _NOBODY,
         "/grpc.health.v1.Health/Check": _ANYBODY,

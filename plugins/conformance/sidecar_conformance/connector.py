@@ -36,7 +36,7 @@ class ConnectorSuite(Suite):
         async with made(bench) as connector:
             for body in (b'{"principal": "somebody else", "a": 1, "a": 2}', b'{"cut', b"\x00\xff not text", b" {} \n"):
                 bench.body = body
-                assert await enriched(connector, bench) == EnricherAnswer(body)
+                assert await enriched(connector, bench) == EnricherAnswer(body, bench.form)
 
     @case()
     async def test_the_principal_arrives_unchanged(self, bench: ConnectorBench) -> None:
@@ -129,7 +129,7 @@ class ConnectorSuite(Suite):
         """One of exactly the limit is not."""
         async with made(bench) as connector:
             bench.body = b"x" * LARGEST
-            assert await enriched(connector, bench) == EnricherAnswer(bench.body)
+            assert await enriched(connector, bench) == EnricherAnswer(bench.body, bench.form)
             bench.body = b"x" * (LARGEST + 1)
             assert await enriched(connector, bench) == EnricherRefused(RefusalKind.TOO_LARGE)
 
@@ -164,7 +164,7 @@ class ConnectorSuite(Suite):
             hung.cancel()
             await ends_soon(hung, "a cancelled call")
             bench.script = ServiceScript.ANSWER
-            assert await enriched(connector, bench) == EnricherAnswer(bench.body)
+            assert await enriched(connector, bench) == EnricherAnswer(bench.body, bench.form)
 
     @case()
     async def test_calls_at_once_neither_wait_for_each_other_nor_mix(self, bench: ConnectorBench) -> None:
@@ -175,7 +175,7 @@ class ConnectorSuite(Suite):
             await asyncio.wait_for(bench.asked(1), SOON)
             bench.script = ServiceScript.ANSWER
             reply = await enriched(connector, bench, principal=Principal("two"))
-            assert reply == EnricherAnswer(bench.body)
+            assert reply == EnricherAnswer(bench.body, bench.form)
             assert not hung.done()
             assert [call.principal for call in bench.seen] == ["one", "two"]
             hung.cancel()

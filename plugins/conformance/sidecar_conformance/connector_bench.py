@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Any
 
+from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.policy.protocols import Connector
 
 
@@ -51,11 +52,13 @@ class ConnectorBench(ABC):
     Attributes:
         script: what the service does now; the suite sets it.
         body: what `ANSWER` sends; the suite sets it.
+        form: what the connector says its answers' bytes are.
         seen: every request so far, also those that were refused or never answered; oldest first.
     """
 
     script: ServiceScript = ServiceScript.ANSWER
     body: bytes = b"{}"
+    form: EnvelopeForm = EnvelopeForm.JSON
     seen: Sequence[SeenCall] = ()
 
     @asynccontextmanager

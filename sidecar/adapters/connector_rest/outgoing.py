@@ -1,18 +1,11 @@
 """The request as it goes over the wire."""
 
-import re
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any
 
 import msgspec
 
+from sidecar.policy.on_behalf_of import headers_on_behalf
 from sidecar.policy.protocols import EnricherCall
-
-ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
-"""The user whom the calling credential stands for, percent-encoded; the service compares it with `principal`."""
-TRACE_HEADERS: Final = ("traceparent", "tracestate")
-"""The only headers passed on. `baggage` is not: it may hold what the data service has no business to know."""
-HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,510}[\x21-\x7e])?\Z")
 
 
 class EnricherRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,9 +40,4 @@ def body_of(call: EnricherCall) -> bytes | None:
 
 def headers_of(call: EnricherCall) -> dict[str, str]:
     """Return the headers of this call alone."""
-    traced = {name: call.trace_headers.get(name, "") for name in TRACE_HEADERS}
-    return {
-        "content-type": "application/json",
-        ON_BEHALF_OF: quote(call.principal, safe=""),
-        **{name: value for name, value in traced.items() if HEADER_VALUE.match(value)},
-    }
+    return {"content-type": "application/json", **headers_on_behalf(call)}

@@ -10,8 +10,8 @@ import grpc
 from sidecar.adapters.runner_grpc.failures import error_of, lacks_definition
 from sidecar.adapters.runner_grpc.messages import card_message, event_of, run_message
 from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
-from sidecar.adapters.runner_grpc.targets import is_local
 from sidecar.policy.protocols import RunFinished, RunnerError, RunnerEvent, RunRequest
+from sidecar.policy.targets import is_local
 from subagents.runner.v1 import runner_pb2
 
 RUN: Final = "/subagents.runner.v1.SubAgentRunnerService/Run"

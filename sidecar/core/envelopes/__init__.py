@@ -3,6 +3,7 @@
 `judging.judge` is the only way from the bytes of an answer to a payload (TN-33).
 """
 
+from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.core.envelopes.judging import expectation_of, judge
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.typing_registry import (
@@ -23,6 +24,7 @@ from sidecar.core.envelopes.verdicts import (
 )
 
 __all__ = [
+    "EnvelopeForm",
     "EnvelopeLimits",
     "EnvelopeStatus",
     "Expectation",

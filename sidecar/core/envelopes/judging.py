@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.envelopes.outside import Outside, outside_of
 from sidecar.core.envelopes.payloads import payload_text
-from sidecar.core.envelopes.scanning import Members, has_duplicates, only, scan, text_of
 from sidecar.core.envelopes.typing_registry import TypingRegistry
 from sidecar.core.envelopes.verdicts import EnvelopeStatus, Expectation, Judgement, Released, Withheld, WithholdReason
 from sidecar.core.envelopes.versions import is_compatible
@@ -65,51 +66,58 @@ def expectation_of(
     )
 
 
-def judge(body: bytes, expected: Expectation, limits: EnvelopeLimits = DEFAULT_LIMITS) -> Judgement:
+def judge(
+    body: bytes,
+    expected: Expectation,
+    limits: EnvelopeLimits = DEFAULT_LIMITS,
+    form: EnvelopeForm = EnvelopeForm.JSON,
+) -> Judgement:
     """Release the payload of `body`, or withhold it with the first reason in the order above.
 
     Source: PC2-FR-10a, PC2-FR-12a, PC2-FR-12b, PC2-D-34, TN-28, TN-33.
     """
     if len(body) > limits.max_bytes:
         return Withheld(WithholdReason.TOO_LARGE)
-    members = scan(body)
-    if members is None:
+    outside = outside_of(body, form)
+    if outside is None:
         return Withheld(WithholdReason.MALFORMED)
-    if not _is_for(members, expected.principal):
+    if not _is_for(outside, expected.principal):
         return Withheld(WithholdReason.PRINCIPAL_MISMATCH)
-    if has_duplicates(members):
+    if outside.ambiguous:
         return Withheld(WithholdReason.MALFORMED)
-    envelope = _envelope_of(members)
-    reason = _wrong_reply(body, envelope, expected) or _wrong_content(envelope, expected)
+    envelope = _envelope_of(outside)
+    reason = _wrong_reply(outside, envelope, expected) or _wrong_content(envelope, expected)
     return Withheld(reason) if reason else _open(envelope, expected, limits)
 
 
-def _is_for(members: Members, principal: Principal) -> bool:
+def _is_for(outside: Outside, principal: Principal) -> bool:
     """Return whether the members name `principal`, exactly once and byte for byte. Missing is a mismatch."""
-    named = text_of(only(members, "principal"))
+    named = outside.text("principal")
     return bool(principal) and named is not None and named == principal
 
 
-def _envelope_of(members: Members) -> Envelope:
+def _envelope_of(outside: Outside) -> Envelope:
     return Envelope(
-        nonce=text_of(only(members, "nonce")),
-        signature=text_of(only(members, "signature")),
-        version=text_of(only(members, "version")),
-        status=text_of(only(members, "status")),
-        domain_type=text_of(only(members, "domain_type")),
-        enricher_id=text_of(only(members, "enricher_id")),
-        payload=only(members, "payload"),
-        cache_meta=only(members, "cache_meta"),
+        nonce=outside.text("nonce"),
+        signature=outside.text("signature"),
+        version=outside.text("version"),
+        status=outside.status(),
+        domain_type=outside.text("domain_type"),
+        enricher_id=outside.text("enricher_id"),
+        payload=outside.payload(),
+        cache_meta=outside.cache_meta(),
     )
 
 
-def _wrong_reply(body: bytes, envelope: Envelope, expected: Expectation) -> WithholdReason | None:
+def _wrong_reply(outside: Outside, envelope: Envelope, expected: Expectation) -> WithholdReason | None:
     """Return why this is not the genuine answer to this very request."""
     if expected.nonce is not None and envelope.nonce != expected.nonce:
         return WithholdReason.NONCE_MISMATCH
-    if expected.signature is not None and not expected.signature(body, envelope.signature):
-        return WithholdReason.SIGNATURE_INVALID
-    return None
+    if expected.signature is None:
+        return None
+    signed = outside.signed_part()
+    genuine = signed is not None and expected.signature(signed, envelope.signature)
+    return None if genuine else WithholdReason.SIGNATURE_INVALID
 
 
 def _wrong_content(envelope: Envelope, expected: Expectation) -> WithholdReason | None:

@@ -9,7 +9,7 @@ from sidecar.core.envelopes.typing_registry import PayloadSchema
 from sidecar.core.identifiers import Principal
 
 SignatureCheck = Callable[[bytes, str | None], bool]
-"""Takes the body and its `signature` member; says whether it is genuine. The place for PS6 v2. Source: PC2-D-35."""
+"""Takes the signed bytes and the `signature`; says whether it is genuine. Source: PC2-D-35, DESIGN section 6."""
 
 
 @unique

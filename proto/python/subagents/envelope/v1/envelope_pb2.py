@@ -24,21 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$subagents/envelope/v1/envelope.proto\x12\x15subagents.envelope.v1\"u\n\x0f\x45nricherRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x13\n\x0b\x64omain_type\x18\x02 \x01(\t\x12\x13\n\x0b\x65nricher_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\r\n\x05nonce\x18\x05 \x01(\t\"\xa8\x02\n\x10\x45nricherResponse\x12\x13\n\x0b\x64omain_type\x18\x01 \x01(\t\x12\x13\n\x0b\x65nricher_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x11\n\tprincipal\x18\x04 \x01(\t\x12\x35\n\x06status\x18\x05 \x01(\x0e\x32%.subagents.envelope.v1.EnvelopeStatus\x12\x14\n\x0cpayload_json\x18\x06 \x01(\t\x12\x34\n\x07partial\x18\x07 \x03(\x0b\x32#.subagents.envelope.v1.FailedSource\x12\x34\n\ncache_meta\x18\x08 \x01(\x0b\x32 .subagents.envelope.v1.CacheMeta\x12\r\n\x05nonce\x18\t \x01(\t\"0\n\x0c\x46\x61iledSource\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08\x63ritical\x18\x02 \x01(\x08\"P\n\tCacheMeta\x12\x0e\n\x06\x63\x61\x63hed\x18\x01 \x01(\x08\x12\x11\n\tcacheable\x18\x02 \x01(\x08\x12\x13\n\x0bttl_seconds\x18\x03 \x01(\x03\x12\x0b\n\x03key\x18\x04 \x01(\t*\x81\x01\n\x0e\x45nvelopeStatus\x12\x1f\n\x1b\x45NVELOPE_STATUS_UNSPECIFIED\x10\x00\x12\x16\n\x12\x45NVELOPE_STATUS_OK\x10\x01\x12\x1b\n\x17\x45NVELOPE_STATUS_PARTIAL\x10\x02\x12\x19\n\x15\x45NVELOPE_STATUS_ERROR\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$subagents/envelope/v1/envelope.proto\x12\x15subagents.envelope.v1\"u\n\x0f\x45nricherRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x13\n\x0b\x64omain_type\x18\x02 \x01(\t\x12\x13\n\x0b\x65nricher_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\r\n\x05nonce\x18\x05 \x01(\t\"\xbb\x02\n\x10\x45nricherResponse\x12\x13\n\x0b\x64omain_type\x18\x01 \x01(\t\x12\x13\n\x0b\x65nricher_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x11\n\tprincipal\x18\x04 \x01(\t\x12\x35\n\x06status\x18\x05 \x01(\x0e\x32%.subagents.envelope.v1.EnvelopeStatus\x12\x14\n\x0cpayload_json\x18\x06 \x01(\t\x12\x34\n\x07partial\x18\x07 \x03(\x0b\x32#.subagents.envelope.v1.FailedSource\x12\x34\n\ncache_meta\x18\x08 \x01(\x0b\x32 .subagents.envelope.v1.CacheMeta\x12\r\n\x05nonce\x18\t \x01(\t\x12\x11\n\tsignature\x18\n \x01(\t\"0\n\x0c\x46\x61iledSource\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08\x63ritical\x18\x02 \x01(\x08\"P\n\tCacheMeta\x12\x0e\n\x06\x63\x61\x63hed\x18\x01 \x01(\x08\x12\x11\n\tcacheable\x18\x02 \x01(\x08\x12\x13\n\x0bttl_seconds\x18\x03 \x01(\x03\x12\x0b\n\x03key\x18\x04 \x01(\t*\x81\x01\n\x0e\x45nvelopeStatus\x12\x1f\n\x1b\x45NVELOPE_STATUS_UNSPECIFIED\x10\x00\x12\x16\n\x12\x45NVELOPE_STATUS_OK\x10\x01\x12\x1b\n\x17\x45NVELOPE_STATUS_PARTIAL\x10\x02\x12\x19\n\x15\x45NVELOPE_STATUS_ERROR\x10\x03\x32l\n\x0f\x45nricherService\x12Y\n\x06\x45nrich\x12&.subagents.envelope.v1.EnricherRequest\x1a\'.subagents.envelope.v1.EnricherResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.envelope.v1.envelope_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ENVELOPESTATUS']._serialized_start=614
-  _globals['_ENVELOPESTATUS']._serialized_end=743
+  _globals['_ENVELOPESTATUS']._serialized_start=633
+  _globals['_ENVELOPESTATUS']._serialized_end=762
   _globals['_ENRICHERREQUEST']._serialized_start=63
   _globals['_ENRICHERREQUEST']._serialized_end=180
   _globals['_ENRICHERRESPONSE']._serialized_start=183
-  _globals['_ENRICHERRESPONSE']._serialized_end=479
-  _globals['_FAILEDSOURCE']._serialized_start=481
-  _globals['_FAILEDSOURCE']._serialized_end=529
-  _globals['_CACHEMETA']._serialized_start=531
-  _globals['_CACHEMETA']._serialized_end=611
+  _globals['_ENRICHERRESPONSE']._serialized_end=498
+  _globals['_FAILEDSOURCE']._serialized_start=500
+  _globals['_FAILEDSOURCE']._serialized_end=548
+  _globals['_CACHEMETA']._serialized_start=550
+  _globals['_CACHEMETA']._serialized_end=630
+  _globals['_ENRICHERSERVICE']._serialized_start=764
+  _globals['_ENRICHERSERVICE']._serialized_end=872
 # @@protoc_insertion_point(module_scope)

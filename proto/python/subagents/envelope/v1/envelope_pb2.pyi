@@ -33,7 +33,7 @@ class EnricherRequest(_message.Message):
     def __init__(self, principal: _Optional[str] = ..., domain_type: _Optional[str] = ..., enricher_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., nonce: _Optional[str] = ...) -> None: ...
 
 class EnricherResponse(_message.Message):
-    __slots__ = ("domain_type", "enricher_id", "version", "principal", "status", "payload_json", "partial", "cache_meta", "nonce")
+    __slots__ = ("domain_type", "enricher_id", "version", "principal", "status", "payload_json", "partial", "cache_meta", "nonce", "signature")
     DOMAIN_TYPE_FIELD_NUMBER: _ClassVar[int]
     ENRICHER_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class EnricherResponse(_message.Message):
     PARTIAL_FIELD_NUMBER: _ClassVar[int]
     CACHE_META_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     domain_type: str
     enricher_id: str
     version: str
@@ -52,7 +53,8 @@ class EnricherResponse(_message.Message):
     partial: _containers.RepeatedCompositeFieldContainer[FailedSource]
     cache_meta: CacheMeta
     nonce: str
-    def __init__(self, domain_type: _Optional[str] = ..., enricher_id: _Optional[str] = ..., version: _Optional[str] = ..., principal: _Optional[str] = ..., status: _Optional[_Union[EnvelopeStatus, str]] = ..., payload_json: _Optional[str] = ..., partial: _Optional[_Iterable[_Union[FailedSource, _Mapping]]] = ..., cache_meta: _Optional[_Union[CacheMeta, _Mapping]] = ..., nonce: _Optional[str] = ...) -> None: ...
+    signature: str
+    def __init__(self, domain_type: _Optional[str] = ..., enricher_id: _Optional[str] = ..., version: _Optional[str] = ..., principal: _Optional[str] = ..., status: _Optional[_Union[EnvelopeStatus, str]] = ..., payload_json: _Optional[str] = ..., partial: _Optional[_Iterable[_Union[FailedSource, _Mapping]]] = ..., cache_meta: _Optional[_Union[CacheMeta, _Mapping]] = ..., nonce: _Optional[str] = ..., signature: _Optional[str] = ...) -> None: ...
 
 class FailedSource(_message.Message):
     __slots__ = ("source", "critical")

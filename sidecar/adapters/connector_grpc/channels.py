@@ -1,0 +1,82 @@
+"""One connection for each data service, made when it is first asked and kept while there is room."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+
+from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
+
+IDENTITY_ONLY: Final = 1
+"""Bit set of the algorithms that may compress an answer: none, so that no few bytes become many."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    channel: grpc.aio.Channel
+    calls: int = 0
+
+
+class Channels:
+    """At most `max_connections`; the one unused for longest makes room, one in use never does."""
+
+    def __init__(self, settings: GrpcConnectorSettings) -> None:
+        self._settings = settings
+        self._open: OrderedDict[str, _Connection] = OrderedDict()
+        self.closed = False
+
+    @asynccontextmanager
+    async def channel_to(self, target: str) -> AsyncIterator[grpc.aio.Channel | None]:
+        """Lend the channel to `target`; None if this is closed, or every connection is in use."""
+        connection = None if self.closed else await self._connection(target)
+        if connection is None:
+            yield None
+            return
+        connection.calls += 1
+        try:
+            yield connection.channel
+        finally:
+            connection.calls -= 1
+
+    async def close(self) -> None:
+        """Close every connection; calls on them end."""
+        self.closed = True
+        while self._open:
+            _, connection = self._open.popitem()
+            await connection.channel.close()
+
+    async def _connection(self, target: str) -> _Connection | None:
+        found = self._open.get(target)
+        if found is not None:
+            self._open.move_to_end(target)
+            return found
+        unused = next((name for name, each in self._open.items() if each.calls == 0), None)
+        full = len(self._open) >= self._settings.max_connections
+        if full and unused is None:
+            return None
+        gone = self._open.pop(unused) if full and unused is not None else None
+        made = _Connection(grpc.aio.insecure_channel(target, options=_options(self._settings)))
+        self._open[target] = made
+        if gone is not None:
+            made.calls += 1  # while this waits, nobody else takes it for unused
+            await gone.channel.close()
+            made.calls -= 1
+        return made
+
+
+def _options(settings: GrpcConnectorSettings) -> Sequence[tuple[str, int]]:
+    return (
+        ("grpc.enable_retries", 0),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.keepalive_time_ms", round(settings.keepalive_seconds * 1000)),
+        ("grpc.keepalive_timeout_ms", round(settings.keepalive_timeout_seconds * 1000)),
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.max_receive_message_length", settings.max_body_bytes),
+        ("grpc.compression_enabled_algorithms_bitset", IDENTITY_ONLY),
+        ("grpc.use_local_subchannel_pool", 1),
+    )

@@ -1,0 +1,88 @@
+"""Connector `grpc`."""
+
+import asyncio
+from typing import Any, Final
+
+import grpc
+import msgspec
+
+from sidecar.adapters.connector_grpc.channels import Channels
+from sidecar.adapters.connector_grpc.refusals import refusal_of
+from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
+from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.policy.on_behalf_of import headers_on_behalf
+from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+from sidecar.policy.targets import is_local
+from subagents.envelope.v1 import envelope_pb2
+
+ENRICH: Final = "/subagents.envelope.v1.EnricherService/Enrich"
+
+
+class GrpcConnector:
+    """Carries enricher calls to services that serve `EnricherService`.
+
+    One attempt for each call. The answer's bytes come back as they were sent: no parser sees them before the gateway
+    has checked whose they are. Where a call goes is the tool's `endpoint`, a gRPC target such as `unix:/run/ccs.sock`.
+    Source: PC2-FR-9a, PC2-FR-12e, PC2-D-22.
+    """
+
+    def __init__(self, settings: GrpcConnectorSettings) -> None:
+        """Connect to nothing yet."""
+        self._settings = settings
+        self._channels = Channels(settings)
+
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        """Send `call` once and return the envelope unopened, or why there is none."""
+        if not call.principal:
+            return EnricherRefused(RefusalKind.MISSING_PRINCIPAL)
+        request = request_of(call)
+        if request is None:
+            return EnricherRefused(RefusalKind.MALFORMED)
+        if not call.endpoint or not (self._settings.allow_remote or is_local(call.endpoint)):
+            return EnricherRefused(RefusalKind.UNAVAILABLE)
+        async with self._channels.channel_to(call.endpoint) as channel:
+            if channel is None:
+                return EnricherRefused(RefusalKind.UNAVAILABLE)
+            return await self._exchange(channel, call, request)
+
+    async def _exchange(
+        self, channel: grpc.aio.Channel, call: EnricherCall, request: envelope_pb2.EnricherRequest
+    ) -> EnricherReply:
+        start: Any = channel.unary_unary(ENRICH, request_serializer=envelope_pb2.EnricherRequest.SerializeToString)
+        try:
+            body: bytes = await start(
+                request, timeout=call.timeout.total_seconds(), metadata=tuple(headers_on_behalf(call).items())
+            )
+        except grpc.aio.AioRpcError as failure:
+            return refusal_of(failure)
+        except (grpc.aio.BaseError, ValueError, OSError):
+            return EnricherRefused(RefusalKind.UNAVAILABLE)
+        except asyncio.CancelledError:
+            if self._channels.closed and not _being_cancelled():
+                return EnricherRefused(RefusalKind.UNAVAILABLE)
+            raise
+        return EnricherAnswer(body, EnvelopeForm.PROTOBUF)
+
+    async def close(self) -> None:
+        """Close all connections; calls that are still running end as `UNAVAILABLE`."""
+        await self._channels.close()
+
+
+def request_of(call: EnricherCall) -> envelope_pb2.EnricherRequest | None:
+    """Return the message, or None if the arguments are not one JSON object in UTF-8; they are written anew."""
+    try:
+        arguments = msgspec.json.encode(msgspec.json.decode(call.arguments_json, type=dict[str, Any]))
+        return envelope_pb2.EnricherRequest(
+            principal=call.principal,
+            domain_type=call.domain_type,
+            enricher_id=call.enricher_id,
+            arguments_json=arguments.decode(),
+            nonce=call.nonce or "",
+        )
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError, ValueError):
+        return None
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

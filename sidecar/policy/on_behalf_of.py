@@ -1,0 +1,22 @@
+"""What every built-in connector sends beside the request: for whom, and the trace it belongs to."""
+
+import re
+from typing import Final
+from urllib.parse import quote
+
+from sidecar.policy.protocols import EnricherCall
+
+ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
+"""The user whom the calling credential stands for, percent-encoded; the service compares it with `principal`."""
+TRACE_HEADERS: Final = ("traceparent", "tracestate")
+"""The only headers passed on. `baggage` is not: it may hold what the data service has no business to know."""
+HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,510}[\x21-\x7e])?\Z")
+
+
+def headers_on_behalf(call: EnricherCall) -> dict[str, str]:
+    """Return the headers, or gRPC metadata, of this call alone."""
+    traced = {name: call.trace_headers.get(name, "") for name in TRACE_HEADERS}
+    return {
+        ON_BEHALF_OF: quote(call.principal, safe=""),
+        **{name: value for name, value in traced.items() if HEADER_VALUE.match(value)},
+    }
