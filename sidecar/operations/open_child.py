@@ -53,7 +53,10 @@ async def put_on_record(store: Store, records: Sequence[Record], until: float) -
     if not records:
         return None
     try:
-        async with asyncio.timeout_at(until):
+        if store.waits:
+            async with asyncio.timeout_at(until):
+                await store.append(records)
+        else:
             await store.append(records)
     except TimeoutError:
         return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))

@@ -72,6 +72,11 @@ class Store(Protocol):
     changes nothing, so an append whose answer was lost can be repeated.
     """
 
+    @property
+    def waits(self) -> bool:
+        """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
+        ...
+
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records` durable. Raises `StoreUnavailable` if that cannot be confirmed."""
         ...

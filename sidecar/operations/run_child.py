@@ -1,6 +1,5 @@
 """Run one child: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
 
-import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -9,7 +8,6 @@ from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.dispatching.collecting import ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.retrying import Breaker, BreakerState, RetryBudget, attempts_allowed, backoff_ceiling
-from sidecar.core.errors import SubagentsError
 from sidecar.core.executing.events import BUDGET_STOPPED
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import AttemptId
@@ -17,6 +15,7 @@ from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.live_dispatch import LiveDispatch
+from sidecar.operations.open_child import put_on_record
 from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner, Store
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_attempt import (
@@ -171,10 +170,7 @@ class RunChild:
 
     async def _saved(self, child: Child, until: float) -> bool:
         records = child.take_unsaved()
-        try:
-            async with asyncio.timeout_at(until):
-                await self._out.store.append(records)
-        except (TimeoutError, SubagentsError):
+        if await put_on_record(self._out.store, records, until) is not None:
             self._out.recorder.anomaly("outcome_unrecorded", child.child_id)
             return False
         child.saved(records)

@@ -12,13 +12,14 @@ class InFlight:
     def __init__(self) -> None:
         """Begin with none."""
         self._by_method: Counter[str] = Counter()
+        self._count = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return self._by_method.total()
+        return self._count
 
     def by_method(self) -> dict[str, int]:
         """Return how many there are of each method, for the log of a drain that ran out of time."""
@@ -28,12 +29,14 @@ class InFlight:
     def one(self, method: str) -> Iterator[None]:
         """Count one call."""
         self._by_method[method] += 1
+        self._count += 1
         self._idle.clear()
         try:
             yield
         finally:
             self._by_method[method] -= 1
-            if not self.count:
+            self._count -= 1
+            if not self._count:
                 self._idle.set()
 
     async def idle(self) -> None:

@@ -1,6 +1,6 @@
 """What a servicer offers: one row for each RPC, without anything of gRPC in it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
@@ -44,11 +44,13 @@ class Call(msgspec.Struct, frozen=True):
     """One call, after it was let in.
 
     Attributes:
+        metadata: what the client sent beside the message; gRPC makes it anew each time it is asked.
         time_left: until the client's deadline; None if it set none, or one that is absurdly far away.
         grant: as sent; not checked yet. Empty for methods that need none.
     """
 
     context: GrpcContext
+    metadata: Iterable[tuple[str, str | bytes]]
     time_left: timedelta | None
     grant: str
 
@@ -56,7 +58,7 @@ class Call(msgspec.Struct, frozen=True):
     def trace(self) -> TraceContext:
         """The trace that the client says the call belongs to. Source: W3C trace context."""
         found = {TRACEPARENT: "", TRACESTATE: ""}
-        for name, value in self.context.invocation_metadata():
+        for name, value in self.metadata:
             if name in found and isinstance(value, str):
                 found[name] = value
         return trace_context(found[TRACEPARENT], found[TRACESTATE]) if found[TRACEPARENT] else NO_TRACE

@@ -134,7 +134,8 @@ class Outermost(grpc.GenericRpcHandler):
         return None
 
     def _admitted(self, method: Method, context: GrpcContext) -> Call:
-        grant = admit(method.name, context.invocation_metadata(), self._entrance)
+        metadata = context.invocation_metadata()
+        grant = admit(method.name, metadata, self._entrance)
         left = time_left(context)
         least = self._around.rules.least_time
         if left is not None and left < least and not method.reserved:
@@ -143,7 +144,7 @@ class Outermost(grpc.GenericRpcHandler):
                 "or call less often",
                 retry_after=timedelta(milliseconds=100),
             )
-        return Call(context, left, grant)
+        return Call(context, metadata, left, grant)
 
     def _defect(self, method: Method, error: BaseException) -> InternalFault:
         """Return what is said of a defect: nothing but where to look for it."""

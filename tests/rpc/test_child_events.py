@@ -98,6 +98,8 @@ async def test_nobody_is_told_of_an_outcome_before_it_is_on_record() -> None:
 class SlowStore(MemoryStore):
     """Keeps outcomes only when it is told to."""
 
+    waits = True
+
     def __init__(self) -> None:
         """Begin slow."""
         super().__init__()
@@ -152,7 +154,7 @@ async def test_the_store_has_no_way_to_change_or_remove_an_event() -> None:
     writing = [name for name in vars(ports.Store) if not name.startswith("_") and "append" in name]
     others = {name for name in vars(ports.Store) if not name.startswith("_")} - set(writing)
     assert writing == ["append"]
-    assert others == {"child_events", "routing_record", "last_dispatching_turn"}
+    assert others == {"child_events", "routing_record", "last_dispatching_turn", "waits"}
 
     async with running_sidecar_for_tests() as sidecar:
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")

@@ -56,6 +56,7 @@ def contract_of(sidecar: SidecarForTests, child_id: str) -> dict[str, Any]:
 class StoreThatCanBeAway(MemoryStore):
     """Keeps nothing while it is `away`; keeps everything and does not get round to saying so while it `is_cut_off`."""
 
+    waits = True
     away = False
     is_cut_off = False
 

@@ -14,7 +14,12 @@ class MemoryStore:
 
     Args:
         kept: most records kept.
+
+    Attributes:
+        waits: never, see the port.
     """
+
+    waits = False
 
     def __init__(self, kept: int = 200_000) -> None:
         """Begin empty."""

@@ -37,6 +37,8 @@ class Append:
 class FaultyStore:
     """One writer that commits in the order of the requests, whatever became of those who asked."""
 
+    waits = True
+
     def __init__(self, loop: VirtualLoop, chance: Random, faults: StoreFaults, counted: Counter[str]) -> None:
         """Begin empty."""
         self._loop = loop
