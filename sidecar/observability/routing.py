@@ -3,6 +3,7 @@
 from typing import Any
 
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
+from sidecar.core.identifiers import tool_name_of
 
 
 def routing_fields(record: RoutingRecord) -> dict[str, Any]:
@@ -54,6 +55,7 @@ def _call(call: RoutedCall) -> dict[str, Any]:
         "dispatch_id": call.dispatch_id,
         "call_id": call.call_id,
         "sub_agent_id": call.sub_agent_id,
+        "tool_name": None if call.sub_agent_id is None else tool_name_of(call.sub_agent_id),
         "child_id": call.child_id,
         "emission_index": call.emission_index,
         "outcome": call.outcome.value,

@@ -114,6 +114,7 @@ class SampledSpans:
             names.AGENT_VERSION: card.digest,
             names.REQUEST_MODEL: model,
             names.CONVERSATION_ID: episode_id,
+            names.TOOL_NAME: child.tool.name,
             names.TOOL_CALL_ID: child.call_id,
             names.TURN_ID: child.log.run_id,
             names.DISPATCH_ID: child.dispatch_id,

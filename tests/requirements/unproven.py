@@ -63,12 +63,10 @@ UNPROVEN: Final = reasons(
         (
             f"later: {WHOLE_TURN}",
             (
-                "PC1-D: 2 41 42 44 51",
-                "PC1-T: 16 21",
-                "PC2-NFR: 1a 4b 5",
-                "PC2-AC: 6b 10",
-                "PC2-D: 9 18 55",
-                "PC2-T: 23",
+                "PC1-D: 2 41 42 44",
+                "PC1-T: 16",
+                "PC2-AC: 10",
+                "PC2-D: 9 18",
             ),
         ),
         (
@@ -100,7 +98,7 @@ UNPROVEN: Final = reasons(
             (
                 "PC1-NFR: 2a 2b 2c",
                 "PC1-D: 52 53",
-                "PC1-T: 11..14",
+                "PC1-T: 11..14 21",
                 "PC1-OBS: 1 4 5 7",
                 "PC2-NFR: 3a 3b 3c 6",
                 "PC2-D: 43 57 58",

@@ -76,6 +76,22 @@ async def test_the_most_recent_turns_come_through_unaltered() -> None:
     assert list(after.turns) == list(before.turns)[3:]
 
 
+@requirement("PC1-D-51")
+async def test_both_sides_of_a_summary_can_still_be_read() -> None:
+    """A model is given the recent turns whole; an eval reads all turns as they were, and where the summary ends."""
+    async with running_sidecar_for_tests(rules=rules(**AFTER_FOUR)) as sidecar:
+        await some_turns(sidecar, 5)
+        before = await episode_of(sidecar)
+        await write_summary(sidecar, "t-3")
+        for_a_model = await episode_of(sidecar)
+        whole = await episode_of(sidecar, view=history_pb2.EPISODE_VIEW_FULL)
+
+    assert list(for_a_model.turns) == list(before.turns)[3:]
+    assert list(whole.turns) == list(before.turns)
+    assert [turn.narration for turn in whole.turns] == [f"answer {number}" for number in range(1, 6)]
+    assert whole.summary.up_to_turn_id == "t-3"
+
+
 async def test_a_summary_rolls_on() -> None:
     """The second one replaces the first, and begins after it."""
     async with running_sidecar_for_tests(rules=rules(**AFTER_FOUR)) as sidecar:

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
+import msgspec
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 
-from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
+from sidecar.policy.protocols import InheritedContext, NarrationPart, RunFinished, RunnerEvent, RunRequest
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.runner.v1 import runner_pb2
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import ScriptedRunner, calls_tool
 from tests.support.harness import running_sidecar_for_tests
@@ -62,6 +65,49 @@ async def test_no_earlier_turn_is_in_what_a_sub_agent_is_handed() -> None:
     assert not any(f"{words} {number}" in handed for words in ("question", "answer", "said") for number in range(1, 5))
     assert "user said 5" in handed
     assert len(set(sizes)) == 1
+
+
+AS_AGREED_WITH_THE_MEMORY_ARCHITECTURE = {
+    "principal": str,
+    "episode_id": str,
+    "turn_id": str,
+    "locale": str | None,
+    "location": str | None,
+    "prior_context": str,
+    "task_prompt": str,
+}
+ON_THE_WIRE = {
+    "principal": 1,
+    "user_id": 2,
+    "episode_id": 3,
+    "turn_id": 4,
+    "locale": 5,
+    "location": 6,
+    "prior_context": 7,
+    "task_prompt": 8,
+}
+
+
+@requirement("PC2-D-55", "PC2-T-23")
+async def test_what_is_inherited_has_exactly_the_agreed_fields() -> None:
+    """As declared, as handed to a runner, and as written to a host: one field more or less changes PC2-FR-5, too."""
+    declared = {name: _plain(kind) for name, kind in get_type_hints(InheritedContext).items()}
+    fields = runner_pb2.InheritedContext.DESCRIPTOR.fields
+    async with running_sidecar_for_tests() as sidecar:
+        await sidecar.dispatch(await sidecar.bind(locale="de-AT", location="Wien"), "ask_shop", task_prompt="Milk?")
+        handed = msgspec.structs.asdict(sidecar.runner.request_of("shop").context)
+
+    assert declared == AS_AGREED_WITH_THE_MEMORY_ARCHITECTURE
+    assert {name: isinstance(value, str) for name, value in handed.items()} == dict.fromkeys(declared, True)
+    assert {field.name: field.number for field in fields} == ON_THE_WIRE
+    assert {field.type for field in fields} == {FieldDescriptor.TYPE_STRING}
+    assert [field.name for field in fields if field.has_presence] == ["locale", "location"]
+    assert ON_THE_WIRE.keys() - declared.keys() == {"user_id"}
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type under an id's own type."""
+    return getattr(kind, "__supertype__", kind)
 
 
 @requirement("PC1-D-11")

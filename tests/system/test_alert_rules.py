@@ -37,7 +37,7 @@ def test_the_rules_are_right_by_themselves(what: tuple[str, ...]) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-@requirement("PC2-OBS-6")
+@requirement("PC2-OBS-6", "PC2-NFR-4b", "PC2-AC-6b")
 @pytest.mark.seconds(120)
 async def test_the_very_first_mismatch_ever_fires_the_alert(tmp_path: Path) -> None:
     """Nothing fires before; a wrong envelope comes, and the next evaluations fire for it, and for nothing else."""

@@ -79,7 +79,7 @@ async def test_each_status_of_an_envelope_shows_in_the_answer_as_it_should(statu
     assert ("data needed for this answer was unavailable" in told[0]) is (status == "error")
 
 
-@requirement("PC2-T-28")
+@requirement("PC2-T-28", "PC2-AC-6b")
 async def test_data_of_another_user_is_withheld_counted_and_acknowledged() -> None:
     """The envelope names somebody else: no byte of it arrives anywhere, and the user is told in words."""
     cards = [a_card_with_tools("shop", "offers")]

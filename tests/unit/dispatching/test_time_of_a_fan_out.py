@@ -1,11 +1,12 @@
 """How long a fan-out takes, in virtual time: as long as its slowest sub-agent, and not a moment more."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from random import Random
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.store_memory import MemoryStore
@@ -13,20 +14,33 @@ from sidecar.adapters.system import OwnedTasks, SystemIds
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.dispatching.frames import DispatchResult
+from sidecar.core.dispatching.frames import DispatchResult, Frame, StatusUpdate
+from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, DispatchId, EpisodeId, Principal, TurnId
-from sidecar.core.status_events.policy import Vocabulary
+from sidecar.core.status_events.policy import EventRule, Vocabulary
 from sidecar.operations.assembly import Operations, Ports, assemble
+from sidecar.operations.deliver_frames import deliver_frames
+from sidecar.operations.dispatch_calls import Begun
 from sidecar.operations.requests import BindTurnRequest, DispatchRequest, JoinPolicy, TurnSource
 from sidecar.operations.rules import DispatchRules
-from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
-from tests.support.builders import a_card, a_catalogue
+from sidecar.policy.protocols import (
+    EnricherCall,
+    EnricherReply,
+    NarrationPart,
+    RunFinished,
+    RunnerEvent,
+    RunRequest,
+    StatusReported,
+)
+from tests.support.builders import a_catalogue
+from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import Script, ScriptedConnector, ScriptedRunner
 from tests.support.harness import KeepingRecorder, OneRunner, ScriptedDefinitions, ScriptedFlags
 from tests.support.requirement import requirement
 from tests.unit.flags.virtual_time import LoopClock, in_virtual_time
 
 SLOTS = ("shop", "rewards", "support")
+TOGETHER = JoinPolicy()
 
 
 def thinks_for(seconds: float) -> Script:
@@ -40,7 +54,33 @@ def thinks_for(seconds: float) -> Script:
     return script
 
 
-def operations(runner: ScriptedRunner) -> Operations:
+class StoreThatTakes(MemoryStore):
+    """Needs some seconds for each write: time of the sidecar's own."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    @override
+    async def append(self, records: Sequence[Record]) -> None:
+        await asyncio.sleep(self._seconds)
+        await super().append(records)
+
+
+class DataServiceThatTakes(ScriptedConnector):
+    """Needs some seconds for each answer."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(an_envelope)
+        self._seconds = seconds
+
+    @override
+    async def enrich(self, call: EnricherCall) -> EnricherReply:
+        await asyncio.sleep(self._seconds)
+        return await super().enrich(call)
+
+
+def operations(runner: ScriptedRunner, *, storing: float = 0.0, looking_up: float = 0.0) -> Operations:
     """Join the real operations to a clock that jumps."""
     flags: Any = ScriptedFlags()
     ports = Ports(
@@ -48,31 +88,38 @@ def operations(runner: ScriptedRunner) -> Operations:
         ids=SystemIds(),
         chance=Random("jitter"),
         spawner=OwnedTasks(lambda name, error: None),
-        store=MemoryStore(),
+        store=StoreThatTakes(storing),
         recorder=KeepingRecorder(),
-        definitions=ScriptedDefinitions(a_catalogue(*(a_card(slot) for slot in SLOTS))),
+        definitions=ScriptedDefinitions(a_catalogue(*(a_card_with_tools(slot, "offers") for slot in SLOTS))),
         flags=flags,
         runners=OneRunner(runner),
-        connectors=ScriptedConnector(),
+        connectors=DataServiceThatTakes(looking_up),
         memory=InProcessMemory(),
     )
-    rules = DispatchRules(BindingRules(fan_out_cap=3, max_dispatches=4), Vocabulary({}))
-    return assemble(rules, SigningKeys({"k1": b"k" * 32}, "k1"), ports)
+    vocabulary = Vocabulary({"searching_offers": EventRule()})
+    rules = DispatchRules(BindingRules(fan_out_cap=3, max_dispatches=4), vocabulary)
+    assembled = assemble(rules, SigningKeys({"k1": b"k" * 32}, "k1"), ports)
+    runner.call_tool = assembled.call_tool
+    return assembled
 
 
 async def dispatched(times: dict[str, float], join: JoinPolicy) -> tuple[float, DispatchResult]:
     """Dispatch one call to each sub-agent; return what it took on the loop's clock, and the result."""
     runner = ScriptedRunner({slot: thinks_for(seconds) for slot, seconds in times.items()})
-    sidecar = operations(runner)
+    began = asyncio.get_running_loop().time()
+    begun = await begun_dispatch(operations(runner), *times, join=join)
+    result = await begun.dispatch.finished.wait()
+    return asyncio.get_running_loop().time() - began, result
+
+
+async def begun_dispatch(sidecar: Operations, *slots: str, join: JoinPolicy = TOGETHER) -> Begun:
+    """Bind a turn and begin a dispatch of one call to each sub-agent."""
     bound = await sidecar.bind_turn(
         BindTurnRequest(TurnId("turn-1"), EpisodeId("episode-1"), Principal("user-1"), TurnSource.CHAT)
     )
-    calls = tuple(ToolCall(CallId(slot), f"ask_{slot}", '{"request": "x"}') for slot in times)
+    calls = tuple(ToolCall(CallId(slot), f"ask_{slot}", '{"request": "x"}') for slot in slots)
     request = DispatchRequest(bound.surface_token, bound.surface.binding_digest, DispatchId("d-1"), calls, join=join)
-    began = asyncio.get_running_loop().time()
-    begun = await sidecar.dispatch_calls.begin(request, None)
-    result = await begun.dispatch.finished.wait()
-    return asyncio.get_running_loop().time() - began, result
+    return await sidecar.dispatch_calls.begin(request, None)
 
 
 @requirement("PC2-NFR-2", "PC2-D-3")
@@ -91,3 +138,59 @@ def test_one_at_a_time_takes_the_sum() -> None:
     took, _ = in_virtual_time(dispatched(dict(zip(SLOTS, (3.0, 5.0, 9.0), strict=True)), JoinPolicy(max_parallel=1)))
 
     assert took == 17.0
+
+
+def looks_up_and_thinks_for(seconds: float) -> Script:
+    """Report progress, read data, think, answer."""
+
+    async def script(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        yield StatusReported("searching_offers")
+        await runner.call_tool(request.grant, "offers", "{}")
+        async for event in thinks_for(seconds)(request, runner):
+            yield event
+
+    return script
+
+
+async def overhead_of(looking_up: float, thinking: float) -> float:
+    """Dispatch one call with a store that takes a quarter of a second; return what counts as the sidecar's own."""
+    runner = ScriptedRunner({"shop": looks_up_and_thinks_for(thinking)})
+    begun = await begun_dispatch(operations(runner, storing=0.25, looking_up=looking_up), "shop")
+    return (await begun.dispatch.finished.wait()).overhead.total_seconds()
+
+
+@requirement("PC2-NFR-1a")
+@pytest.mark.parametrize(("looking_up", "thinking"), [(0.0, 0.0), (0.0, 60.0), (20.0, 0.0), (20.0, 60.0)])
+def test_overhead_is_the_sidecars_own_time_only(looking_up: float, thinking: float) -> None:
+    """However long the data service or the sub-agent's model take: it is what storing took, and not more."""
+    assert in_virtual_time(overhead_of(looking_up, thinking)) == 0.25
+
+
+class Watch:
+    """A listener that notes when each progress report arrives."""
+
+    def __init__(self) -> None:
+        self.seen_at: list[float] = []
+        self.done_at = 0.0
+
+    async def send(self, frame: Frame) -> None:
+        """Look at one frame."""
+        now = asyncio.get_running_loop().time()
+        self.seen_at += [now for event in frame.events if isinstance(event.what, StatusUpdate)]
+        self.done_at = now
+
+
+@requirement("PC2-NFR-5")
+def test_progress_of_a_long_operation_shows_long_before_its_answer() -> None:
+    """A minute of thinking: the report that is made at the start is seen within two seconds, not with the answer."""
+    watch = Watch()
+
+    async def listened() -> None:
+        runner = ScriptedRunner({slot: looks_up_and_thinks_for(60.0) for slot in SLOTS})
+        begun = await begun_dispatch(operations(runner, looking_up=5.0), *SLOTS)
+        await deliver_frames(begun, 0, watch)
+
+    in_virtual_time(listened())
+
+    assert (len(watch.seen_at), watch.done_at) == (3, 65.0)
+    assert max(watch.seen_at) < 2.0
