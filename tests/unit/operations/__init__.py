@@ -1,0 +1,1 @@
+"""What the operations are made of, by itself."""
