@@ -25,6 +25,7 @@ from starlette.routing import Route
 from examples.ccs.data import PAYLOADS
 from examples.ccs.envelopes import EnricherRequest, answer_of
 from examples.ccs.faults import Fault, FaultBoard, FaultKind
+from examples.ccs.signing import Signer, signed_json
 
 ON_BEHALF_OF: Final = "x-ccs-on-behalf-of"
 """The user whom the calling credential stands for, percent-encoded. Stands in for a delegated access token."""
@@ -49,9 +50,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class ReferenceCcs:
-    """State of one service."""
+    """State of one service; without a signer it signs nothing."""
 
     faults: FaultBoard = field(default_factory=FaultBoard)
+    signer: Signer | None = None
     calls: deque[Call] = field(default_factory=lambda: deque(maxlen=CALLS_KEPT))
 
     async def enrich(self, http: Request) -> Response:
@@ -65,7 +67,19 @@ class ReferenceCcs:
         fault = self.faults.take(request.enricher_id, request.principal)
         if fault is not None and fault.kind is FaultKind.SLOW:
             await self.faults.delay(fault)
-        reply = _refused(request, on_behalf_of, fault) or _answered(request, fault)
+        reply = refused(request, on_behalf_of, fault) or _answered(request, fault, self.signer)
+        self.note(request, on_behalf_of, http.headers.get("traceparent"), fault, reply.status_code)
+        return reply
+
+    def note(
+        self,
+        request: EnricherRequest,
+        on_behalf_of: str | None,
+        traceparent: str | None,
+        fault: Fault | None,
+        status: int,
+    ) -> None:
+        """Keep one call."""
         self.calls.append(
             Call(
                 principal=request.principal,
@@ -74,12 +88,11 @@ class ReferenceCcs:
                 enricher_id=request.enricher_id,
                 arguments=request.arguments,
                 nonce=request.nonce,
-                traceparent=http.headers.get("traceparent"),
+                traceparent=traceparent,
                 fault=None if fault is None else fault.kind.value,
-                status=reply.status_code,
+                status=status,
             )
         )
-        return reply
 
     async def set_fault(self, http: Request) -> Response:
         """Set one switch."""
@@ -122,7 +135,8 @@ async def _healthy(_http: Request) -> Response:
     return JSONResponse({"status": "serving"})
 
 
-def _refused(request: EnricherRequest, on_behalf_of: str | None, fault: Fault | None) -> Response | None:
+def refused(request: EnricherRequest, on_behalf_of: str | None, fault: Fault | None) -> Response | None:
+    """Return the refusal of a request, or None if it is answered."""
     kind = None if fault is None else fault.kind
     if not request.principal or kind is FaultKind.MISSING_PRINCIPAL:
         return refusal(400, "missing_principal", "Name the user in `principal`.")
@@ -135,8 +149,10 @@ def _refused(request: EnricherRequest, on_behalf_of: str | None, fault: Fault | 
     return None
 
 
-def _answered(request: EnricherRequest, fault: Fault | None) -> Response:
+def _answered(request: EnricherRequest, fault: Fault | None, signer: Signer | None) -> Response:
     body = answer_of(request, fault)
+    if signer is not None:
+        body = signed_json(body, signer, fault)
     if fault is not None and fault.kind is FaultKind.OVERSIZE:
         return StreamingResponse(_pieces(body), media_type=JSON)
     if fault is not None and fault.kind is FaultKind.GZIP_BOMB:

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from sidecar.adapters.system import SecretFileProblem, read_secret
@@ -10,6 +11,7 @@ from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.collecting import ResultLimits
 from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
 from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.envelopes.signatures import SignatureRules
 from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.identifiers import Vertical
 from sidecar.core.status_events.policy import EventRule, Vocabulary
@@ -27,8 +29,12 @@ MADE_KEY: Final = "made"
 KEY_BYTES: Final = 32
 
 
-def dispatch_rules(settings: Settings) -> DispatchRules:
-    """Return what the operator decided about dispatching."""
+def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
+    """Return what the operator decided about dispatching.
+
+    Raises:
+        SettingsProblem: a key file of `signatures` cannot be used.
+    """
     said = settings.dispatch
     return DispatchRules(
         binding=BindingRules(said.fan_out_cap, said.max_dispatches_per_turn),
@@ -47,6 +53,7 @@ def dispatch_rules(settings: Settings) -> DispatchRules:
         breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),
         results=ResultLimits(**_plain(said.results)),
         envelopes=EnvelopeLimits(**_plain(said.envelopes)),
+        signatures=signature_rules(settings, redactor),
         history=_history(settings.history),
     )
 
@@ -97,17 +104,40 @@ def signing_keys(settings: KeysSettings, redactor: Redactor) -> SigningKeys:
             "set keys.files to change that",
         )
         return SigningKeys({MADE_KEY: secrets.token_bytes(KEY_BYTES)}, MADE_KEY)
+    keys = _keys_in("keys.files", settings.files, redactor)
+    return SigningKeys(keys, settings.signing or next(iter(keys)))
+
+
+def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
+    """Return whose answers must be signed, with the keys read.
+
+    Raises:
+        SettingsProblem: lists every key file that cannot be used.
+    """
+    said, policy = settings.signatures, settings.policy
+    own = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
+    return SignatureRules(
+        keys=_keys_in("signatures.files", said.files, redactor),
+        connectors=tuple(said.connectors),
+        verticals=tuple(said.verticals),
+        tools=tuple(said.tools),
+        connector_of={vertical: connector for vertical, connector in own if connector is not None},
+        default_connector=policy.default.connector,
+    )
+
+
+def _keys_in(setting: str, files: Mapping[str, Path], redactor: Redactor) -> dict[str, bytes]:
     keys: dict[str, str] = {}
     problems: list[str] = []
-    for key_id, file in settings.files.items():
+    for key_id, file in files.items():
         try:
             keys[key_id] = read_secret(file)
         except SecretFileProblem as problem:
-            problems.append(f"keys.files.{key_id}: {problem}")
+            problems.append(f"{setting}.{key_id}: {problem}")
     if problems:
         raise SettingsProblem(problems)
     redactor.learn(keys.values())
-    return SigningKeys({key_id: text.encode() for key_id, text in keys.items()}, settings.signing or next(iter(keys)))
+    return {key_id: text.encode() for key_id, text in keys.items()}
 
 
 def _vocabulary(settings: Settings) -> Vocabulary:

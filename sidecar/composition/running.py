@@ -138,7 +138,7 @@ async def running_sidecar(
         keys = signing_keys(settings.keys, parts.redactor)
         policy = _policy(parts)
         ports, loops = await _ports(parts, policy, opened)
-        operations = assemble(dispatch_rules(settings), keys, ports)
+        operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
         show_process(parts.metrics, parts.readiness, operations, ports.flags)
         interceptors = parts.telemetry.interceptors(opened)
         for plan in listener_plans(settings, operations, boot_secret):

@@ -179,7 +179,9 @@ class CallTool:
         if not isinstance(reply, EnricherAnswer):
             self._recorder.anomaly("connector_broken", f"returned a {type(reply).__name__}")
             return Withheld(WithholdReason.UNAVAILABLE)
-        expected = expectation_of(tool, self._registries.of_card(child.tool.card), child.principal, nonce)
+        card = child.tool.card
+        check = self._rules.signatures.check_for(card.definition.vertical, tool)
+        expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)
         return judge(reply.body, expected, self._rules.envelopes, reply.form)
 
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:

@@ -7,6 +7,7 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.dispatching.collecting import ResultLimits
 from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
 from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.envelopes.signatures import SignatureRules
 from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.status_events.policy import Vocabulary
 
@@ -80,4 +81,5 @@ class DispatchRules:
     breaker: BreakerRules = field(default_factory=BreakerRules)
     results: ResultLimits = field(default_factory=ResultLimits)
     envelopes: EnvelopeLimits = field(default_factory=EnvelopeLimits)
+    signatures: SignatureRules = field(default_factory=SignatureRules)
     history: HistoryRules = field(default_factory=HistoryRules)

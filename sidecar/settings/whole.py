@@ -18,6 +18,7 @@ from sidecar.settings.sections import (
     TargetsSettings,
     TelemetrySettings,
 )
+from sidecar.settings.signatures import SignatureSettings
 from sidecar.settings.values import Section
 
 
@@ -38,6 +39,7 @@ class Settings(Section):
     connectors: dict[str, dict[str, Any]] = Field({}, description="Settings of each connector, by its name.")
     memories: dict[str, dict[str, Any]] = Field({}, description="Settings of each episode memory, by its name.")
     keys: KeysSettings = Field(KeysSettings(), description="What signs surface tokens and grants.")
+    signatures: SignatureSettings = Field(SignatureSettings(), description="Whose answers must be signed.")
     telemetry: TelemetrySettings = Field(TelemetrySettings(), description="What is measured beyond logs and metrics.")
     log: LogSettings = Field(LogSettings(), description="How the log is written.")
 

@@ -16,7 +16,15 @@ from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.outside import Outside, outside_of
 from sidecar.core.envelopes.payloads import payload_text
 from sidecar.core.envelopes.typing_registry import TypingRegistry
-from sidecar.core.envelopes.verdicts import EnvelopeStatus, Expectation, Judgement, Released, Withheld, WithholdReason
+from sidecar.core.envelopes.verdicts import (
+    EnvelopeStatus,
+    Expectation,
+    Judgement,
+    Released,
+    SignatureCheck,
+    Withheld,
+    WithholdReason,
+)
 from sidecar.core.envelopes.versions import is_compatible
 from sidecar.core.identifiers import Principal
 
@@ -45,9 +53,13 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def expectation_of(
-    tool: ToolEntry, registry: TypingRegistry, principal: Principal, nonce: str | None = None
+    tool: ToolEntry,
+    registry: TypingRegistry,
+    principal: Principal,
+    nonce: str | None = None,
+    signature: SignatureCheck | None = None,
 ) -> Expectation:
-    """Return what the envelope of a call to `tool` must say.
+    """Return what the envelope of a call to `tool` must say; `signature`: None where it need not be signed.
 
     Raises:
         ValueError: the tool is not data-backed, or echoes nonces and none was given.
@@ -63,6 +75,7 @@ def expectation_of(
         version=tool.version,
         schema=registry.schema_of(tool.domain_type, tool.enricher_id),
         nonce=nonce if tool.echoes_nonce else None,
+        signature=signature,
     )
 
 

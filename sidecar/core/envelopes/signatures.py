@@ -1,0 +1,60 @@
+"""Whether an answer was signed by a data service that shares a key with this deployment.
+
+`v1:<key id>:<hex>`: HMAC-SHA256, in 64 lower-case hexadecimal digits, over the answer's own bytes without the signature
+(`outside`: a JSON body keeps the empty string in its place, a message loses the field). Nothing is parsed and written
+anew on the way, so an altered byte anywhere shows. Source: PC2-D-35, DESIGN section 6.
+"""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final
+
+from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.envelopes.verdicts import SignatureCheck
+from sidecar.core.identifiers import Vertical
+
+VERSION: Final = "v1"
+NO_KEYS: Final[Mapping[str, bytes]] = MappingProxyType({})
+NO_CONNECTORS: Final[Mapping[Vertical, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureRules:
+    """Whose answers must be signed, and with which keys.
+
+    Attributes:
+        keys: by id; any of them will do, so that one can be replaced by another.
+        connectors, verticals, tools: names; an answer to a tool of any of them is withheld unless it is signed.
+        connector_of: the connector of each vertical that has one of its own, for tools that name none.
+        default_connector: of every other vertical.
+    """
+
+    keys: Mapping[str, bytes] = field(default_factory=lambda: NO_KEYS, repr=False)
+    connectors: tuple[str, ...] = ()
+    verticals: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    connector_of: Mapping[Vertical, str] = field(default_factory=lambda: NO_CONNECTORS)
+    default_connector: str = ""
+
+    def check_for(self, vertical: Vertical, tool: ToolEntry) -> SignatureCheck | None:
+        """Return the check of an answer to `tool`, asked by an agent of `vertical`; None: it need not be signed."""
+        connector = tool.connector or self.connector_of.get(vertical, self.default_connector)
+        wanted = connector in self.connectors or vertical in self.verticals or tool.id in self.tools
+        return self.is_genuine if wanted else None
+
+    def is_genuine(self, signed: bytes, signature: str | None) -> bool:
+        """Return whether `signature` is that of `signed` under the key it names."""
+        version, _, rest = (signature or "").partition(":")
+        key_id, _, _ = rest.partition(":")
+        key = self.keys.get(key_id)
+        if version != VERSION or key is None or signature is None:
+            return False
+        return hmac.compare_digest(signature_of(signed, key_id, key).encode(), signature.encode())
+
+
+def signature_of(signed: bytes, key_id: str, key: bytes) -> str:
+    """Return the signature of `signed`."""
+    return f"{VERSION}:{key_id}:{hmac.new(key, signed, sha256).hexdigest()}"

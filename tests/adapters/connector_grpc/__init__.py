@@ -1,0 +1,1 @@
+"""Connector `grpc` and the reference service over gRPC."""
