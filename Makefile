@@ -60,7 +60,7 @@ test: lint types protos ## everything the pipeline runs (ten minutes at most on 
 	@$(PYTEST) -q --durations=15 $(ARGS)
 
 bench: $(VENV)/.ready ## compare with a bare gRPC stream on this machine
-	@$(BIN)/python -m scripts.benchmark $(ARGS)
+	@$(BIN)/python -m scripts.bench $(ARGS)
 
 torture: $(VENV)/.ready ## five times as many simulated schedules, all of them fresh
 	@SIDECAR_SCHEDULES=10000 $(PYTEST) -q tests/simulation $(ARGS)

@@ -10,6 +10,8 @@ MOST_CHILDREN: Final = 8
 INSTANT: Final = "instant"
 SLEEPING: Final = "sleeping"
 RUNNER: Final = "bench"
+SLEEP_SECONDS: Final = 0.020
+ANSWER: Final = "word " * 205
 PROMPTS: Final = Path("prompts")
 
 HEAD: Final = """\

@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from scripts.benchmark.definitions import RUNNER, SLEEPING
+from scripts.benchmark.definitions import ANSWER, RUNNER, SLEEP_SECONDS, SLEEPING
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest, StatusReported
 from sidecar.policy.specs import RunnerConfig, RunnerSpec
 
-SLEEP_SECONDS: Final = 0.020
 STATUS_TYPES: Final = ("reading_request", "writing_answer")
-ANSWER: Final = "word " * 205
 
 
 class InstantRunner:

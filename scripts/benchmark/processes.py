@@ -24,6 +24,34 @@ class ServerLost(Exception):
     """A measured server did not start, or is gone."""
 
 
+class Process:
+    """A measured process that is ready."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        """Take a process whose standard input and output are pipes."""
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Return its number."""
+        return self._process.pid
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all its threads so far, in user and kernel mode."""
+        return _cpu_seconds(self.pid)
+
+    async def ask(self, line: str) -> str:
+        """Write a line to it and return the line it answers with; empty: it has ended."""
+        assert self._process.stdin is not None  # noqa: S101  for the type checker: a pipe by the constructor's word
+        assert self._process.stdout is not None  # noqa: S101  the same
+        try:
+            self._process.stdin.write(f"{line}\n".encode())
+            await self._process.stdin.drain()
+        except ConnectionError:
+            return ""
+        return (await self._process.stdout.readline()).decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A running server."""
@@ -33,7 +61,7 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of all its threads so far, in user and kernel mode."""
-        return time.clock_gettime((~self.pid << 3) | _SCHEDULER_CLOCK)
+        return _cpu_seconds(self.pid)
 
 
 @asynccontextmanager
@@ -43,16 +71,33 @@ async def running(module: str, socket: Path, arguments: Sequence[str]) -> AsyncI
     Raises:
         ServerLost: it did not come up; what it said is on standard error.
     """
-    command = [sys.executable, "-m", f"scripts.benchmark.{module}", "--socket", str(socket), *arguments]
+    async with (
+        started(module, ["--socket", str(socket), *arguments]) as process,
+        grpc.aio.insecure_channel(f"unix:{socket}") as channel,
+    ):
+        yield Server(process.pid, channel)
+
+
+@asynccontextmanager
+async def started(module: str, arguments: Sequence[str]) -> AsyncIterator[Process]:
+    """Start `python -m scripts.benchmark.<module>`, wait until it is ready, and stop it afterwards.
+
+    Raises:
+        ServerLost: it did not come up; what it said is on standard error.
+    """
+    command = [sys.executable, "-m", f"scripts.benchmark.{module}", *arguments]
     process = await asyncio.create_subprocess_exec(
         *command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         await _ready(process, module)
-        async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-            yield Server(process.pid, channel)
+        yield Process(process)
     finally:
         await _stop(process)
+
+
+def _cpu_seconds(pid: int) -> float:
+    return time.clock_gettime((~pid << 3) | _SCHEDULER_CLOCK)
 
 
 async def _ready(process: asyncio.subprocess.Process, module: str) -> None:

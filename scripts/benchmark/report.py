@@ -11,8 +11,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from scripts.benchmark.definitions import MOST_CHILDREN
+from scripts.benchmark.definitions import MOST_CHILDREN, SLEEP_SECONDS
 from scripts.benchmark.load import Sample
+from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, TOOL_NODE, installed
 from scripts.benchmark.rounds import (
     ASLEEP,
     BARE,
@@ -29,6 +30,7 @@ from scripts.benchmark.rounds import (
 )
 
 LIBRARIES: Final = ("grpcio", "protobuf", "uvloop")
+PEERS: Final = ("langgraph", "langchain")
 MICROSECONDS: Final = 1e6
 MILLISECONDS: Final = 1e3
 
@@ -38,16 +40,19 @@ class Aim:
     """One thing to reach; `row` is of the table in DESIGN section 14.
 
     Attributes:
+        value: None if it could not be measured.
         wanted: e.g. `at least 0.95`; empty: shown for information only.
-        met: None where nothing is wanted.
+        met: None where nothing is wanted, or nothing was measured.
+        remark: shown where there is no value.
     """
 
     row: int
     what: str
-    value: float
+    value: float | None
     unit: str
     wanted: str = ""
     met: bool | None = None
+    remark: str = ""
 
 
 def aims(series: Series) -> Sequence[Aim]:
@@ -60,6 +65,8 @@ def aims(series: Series) -> Sequence[Aim]:
         _at_least(0, "rate with 1 child, against a bare stream of the same six messages", sidecar / bare, "x", 0.95),
         _at_most(3, f"{MOST_CHILDREN} children that sleep 20 ms, one dispatch at a time: p50",
                  _median(series, ASLEEP, "p50", 1) * MILLISECONDS, "ms", 25),
+        _beside_a_peer(series, TOOL_NODE, 0.8),
+        _beside_a_peer(series, AGENTS, 0.25),
         _at_most(6, "server CPU of each further child", further * MICROSECONDS, "us", 60),
         _at_most(6, "the same, in bare unary echoes", further / echo, "x", 0.2),
         _at_most(6, f"most messages of a dispatch of {MOST_CHILDREN}", messages, "", 3),
@@ -74,7 +81,7 @@ def environment(plan: Plan) -> Mapping[str, Any]:
     """Say where this was measured."""
     return {
         "python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
+        **{name: version(name) for name in (*LIBRARIES, *(PEERS if installed() else ()))},
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "server_cpu": plan.server_cpu,
@@ -111,6 +118,7 @@ def as_json(series: Series, plan: Plan) -> dict[str, Any]:
                 "unit": aim.unit,
                 "wanted": aim.wanted,
                 "met": aim.met,
+                "remark": aim.remark,
             }
             for aim in aims(series)
         ],
@@ -149,8 +157,24 @@ def _aims(series: Series) -> Table:
         table.add_column(heading)
     for aim in aims(series):
         verdict = "" if aim.met is None else "met" if aim.met else "missed"
-        table.add_row(str(aim.row), aim.what, f"{aim.value:.3g} {aim.unit}".strip(), aim.wanted, verdict)
+        table.add_row(str(aim.row), aim.what, _measured(aim), aim.wanted, verdict)
     return table
+
+
+def _measured(aim: Aim) -> str:
+    return aim.remark if aim.value is None else f"{aim.value:.3g} {aim.unit}".strip()
+
+
+def _beside_a_peer(series: Series, peer: str, most: float) -> Aim:
+    """Compare what a turn of sleeping sub-agents takes beyond their sleep with what it takes in another framework."""
+    what = f"the same beyond the 20 ms, against {peer}, in its own process"
+    if (peer, 1) not in series:
+        return Aim(4, what, None, "x", f"at most {most:g} x", remark=NOT_INSTALLED)
+    return _at_most(4, what, _overhead(series, ASLEEP) / _overhead(series, peer), "x", most)
+
+
+def _overhead(series: Series, target: str) -> float:
+    return _median(series, target, "p50", 1) - SLEEP_SECONDS
 
 
 def _at_least(row: int, what: str, value: float, unit: str, least: float) -> Aim:

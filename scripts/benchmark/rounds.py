@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ from scripts.benchmark.clients import BareClient, SidecarClient, turn_request
 from scripts.benchmark.collector import collector
 from scripts.benchmark.definitions import INSTANT, MOST_CHILDREN, SLEEPING, write_definitions
 from scripts.benchmark.load import Call, Sample, measure
+from scripts.benchmark.peers import AGENTS, TOOL_NODE, Peer, langgraph
 from scripts.benchmark.processes import Server, running
 from scripts.benchmark.sidecar_server import secret_file
 
@@ -30,6 +32,9 @@ FAN_OUT: Final = f"sidecar, {MOST_CHILDREN} children"
 ASLEEP: Final = f"sidecar, {MOST_CHILDREN} children of 20 ms"
 BIND: Final = "sidecar, BindTurn"
 BARE_BIND: Final = "bare BindTurn echo"
+
+SLEEPING_TURNS: Final = 32
+"""Turns in a round where eight sub-agents sleep."""
 
 Series = Mapping[tuple[str, int], Sequence[Sample]]
 """The samples of each target and number in flight, a sample for each round."""
@@ -93,18 +98,32 @@ class Servers:
         await self.observed_client.end_all()
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a target does when it has its turn in a round.
+
+    Attributes:
+        usual: requests in a turn.
+        take: makes so many requests and measures them.
+    """
+
+    target: str
+    in_flight: int
+    usual: int
+    take: Callable[[int], Awaitable[Sample]]
+
+
 async def run(plan: Plan) -> Series:
-    """Measure every target in every round. Raises `ServerLost`, `WrongAnswer`."""
+    """Measure every target in every round; LangGraph's only if it is installed. Raises `ServerLost`, `WrongAnswer`."""
     samples: dict[tuple[str, int], list[Sample]] = {}
-    async with _servers(plan) as servers:
-        cells = _cells(servers)
-        for cell in cells:
-            await _turn(cell, servers, cell.in_flight)  # connections, caches and code are warm after this
+    async with _servers(plan) as servers, langgraph(plan.server_cpu) as peer:
+        slots = [*(_slot(cell, servers) for cell in _cells(servers)), *_peer_slots(peer)]
+        for slot in slots:
+            await slot.take(slot.in_flight)  # connections, caches and code are warm after this
         for _ in range(plan.rounds):
-            for cell in cells:
-                count = plan.requests(cell.usual, cell.in_flight)
-                sample = await _turn(cell, servers, count)
-                samples.setdefault((cell.target, cell.in_flight), []).append(sample)
+            for slot in slots:
+                sample = await slot.take(plan.requests(slot.usual, slot.in_flight))
+                samples.setdefault((slot.target, slot.in_flight), []).append(sample)
     return samples
 
 
@@ -121,11 +140,20 @@ def _rates(series: Series, target: str, in_flight: int) -> list[float]:
     return [sample.rate for sample in series[target, in_flight]]
 
 
-async def _turn(cell: Cell, servers: Servers, count: int) -> Sample:
-    requests = await cell.prepare(count)
-    sample = await measure(cell.server, cell.call, requests, cell.in_flight)
-    await servers.end_all()
-    return sample
+def _slot(cell: Cell, servers: Servers) -> Slot:
+    async def take(count: int) -> Sample:
+        requests = await cell.prepare(count)
+        sample = await measure(cell.server, cell.call, requests, cell.in_flight)
+        await servers.end_all()
+        return sample
+
+    return Slot(cell.target, cell.in_flight, cell.usual, take)
+
+
+def _peer_slots(peer: Peer | None) -> Sequence[Slot]:
+    if peer is None:
+        return ()
+    return tuple(Slot(target, 1, SLEEPING_TURNS, partial(peer.measure, target)) for target in (TOOL_NODE, AGENTS))
 
 
 @asynccontextmanager
@@ -195,7 +223,7 @@ def _cells(servers: Servers) -> Sequence[Cell]:
         Cell(TWIN, 1, servers.twin, twin.stream, one, 200),
         Cell(ECHO, MANY, servers.bare, bare.echo, one, 800),
         Cell(FAN_OUT, MANY, servers.sidecar, client.dispatch, eight, 240),
-        Cell(ASLEEP, 1, servers.sidecar, client.dispatch, asleep, 32),
+        Cell(ASLEEP, 1, servers.sidecar, client.dispatch, asleep, SLEEPING_TURNS),
         Cell(BARE_BIND, MANY, servers.bare, bare.bind, turns, 480),
         Cell(BIND, MANY, servers.sidecar, client.bind, turns, 480),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.benchmark.definitions import MOST_CHILDREN
+from scripts.benchmark.peers import AGENTS, TOOL_NODE, installed
 from scripts.benchmark.report import as_json
 from scripts.benchmark.rounds import BARE, FAN_OUT, MANY, SIDECAR, TWIN, Plan, run
 
@@ -24,6 +25,7 @@ async def test_a_round_measures_every_target() -> None:
 
     assert {len(samples) for samples in series.values()} == {2}
     assert {(BARE, MANY), (TWIN, MANY), (SIDECAR, MANY), (BARE, 1), (TWIN, 1), (SIDECAR, 1)} <= series.keys()
+    assert (series.keys() >= {(TOOL_NODE, 1), (AGENTS, 1)}) is installed()
     assert all(sample.rate > 0 and sample.p50 > 0 for samples in series.values() for sample in samples)
     assert all(sum(sample.cpu for sample in samples) > 0 for samples in series.values())
     assert len(as_json(series, plan)["targets"]) == len(series)

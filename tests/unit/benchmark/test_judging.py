@@ -1,10 +1,14 @@
 """What the bench makes of its numbers."""
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from scripts.benchmark.bare_server import unfolded
 from scripts.benchmark.load import Sample
-from scripts.benchmark.report import aims, as_json
+from scripts.benchmark.peers import AGENTS, TOOL_NODE
+from scripts.benchmark.report import aims, as_json, show
 from scripts.benchmark.rounds import (
     ASLEEP,
     BARE,
@@ -39,6 +43,8 @@ def a_series(**changed: list[Sample]) -> Series:
         "observed_16": ((OBSERVED, MANY), sample(950)),
         "fan_out_16": ((FAN_OUT, MANY), sample(400, cpu=0.0004 + 7 * 0.00005, messages=2)),
         "asleep_1": ((ASLEEP, 1), sample(40, p50=0.024)),
+        "tool_node_1": ((TOOL_NODE, 1), sample(38, p50=0.026)),
+        "agents_1": ((AGENTS, 1), sample(20, p50=0.040)),
         "echo_16": ((ECHO, MANY), sample(3000, cpu=0.0003)),
         "bind_16": ((BIND, MANY), sample(1500)),
         "bare_bind_16": ((BARE_BIND, MANY), sample(3000)),
@@ -66,9 +72,11 @@ def test_what_is_reached_counts_as_met() -> None:
     """A rate of 0.98, 50 us a child or a sixth of an echo, two messages."""
     found = aims(a_series())
 
-    assert [(aim.row, round(aim.value, 3), aim.met) for aim in found] == [
+    assert [(aim.row, round(aim.value or 0, 3), aim.met) for aim in found] == [
         (0, 0.98, True),
         (3, 24.0, True),
+        (4, 0.667, True),
+        (4, 0.2, True),
         (6, 50.0, True),
         (6, 0.167, True),
         (6, 2, True),
@@ -81,7 +89,9 @@ def test_what_is_reached_counts_as_met() -> None:
     ("target", "worse", "missed"),
     [
         ("sidecar_16", sample(949, cpu=0.0004), [0]),
-        ("asleep_1", sample(p50=0.0251), [3]),
+        ("asleep_1", sample(p50=0.0251), [3, 4, 4]),
+        ("tool_node_1", sample(p50=0.0249), [4]),
+        ("agents_1", sample(p50=0.0359), [4]),
         ("observed_16", sample(900), [7]),
         ("fan_out_16", sample(cpu=0.0004 + 7 * 0.000065), [6, 6]),
         ("fan_out_16", sample(cpu=0.0004, messages=4), [6]),
@@ -92,6 +102,21 @@ def test_what_is_not_reached_counts_as_missed(target: str, worse: Sample, missed
     found = aims(a_series(**{target: [worse] * 3}))
 
     assert [aim.row for aim in found if aim.met is False] == missed
+
+
+def test_without_langgraph_its_rows_say_so_and_nothing_is_missed() -> None:
+    """Both rows of the comparison, in the table and for programs; the other aims are judged as ever."""
+    series = {key: samples for key, samples in a_series().items() if key[0] not in (TOOL_NODE, AGENTS)}
+    printed = StringIO()
+
+    show(series, Plan(rounds=3), Console(file=printed, width=300))
+
+    compared = [aim for aim in as_json(series, Plan(rounds=3))["aims"] if aim["row"] == 4]
+    assert [(aim["value"], aim["met"], aim["remark"]) for aim in compared] == [
+        (None, None, "LangGraph not installed")
+    ] * 2
+    assert printed.getvalue().count("LangGraph not installed") == 2
+    assert not any(aim.met is False for aim in aims(series))
 
 
 def test_the_json_holds_every_target_with_its_spread() -> None:
@@ -111,7 +136,7 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
     }
     assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 3, 6, 7, 8}
+    assert {aim["row"] for aim in told["aims"]} == {0, 3, 4, 6, 7, 8}
 
 
 def test_a_share_of_the_requests_still_fills_what_is_in_flight() -> None:
