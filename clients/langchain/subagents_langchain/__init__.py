@@ -4,6 +4,7 @@
 """
 
 from subagents_langchain.acknowledging import ENGLISH, Lack, Missing, Phrases, instruction, lacks_in, unsaid
+from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import Costs, ExtraCall, Price, Purpose
 from subagents_langchain.history import (
     InvalidHistory,
@@ -14,7 +15,7 @@ from subagents_langchain.history import (
 )
 from subagents_langchain.middleware import SidecarMiddleware
 from subagents_langchain.orchestrator import Answer, Orchestrator
-from subagents_langchain.rules import OrchestratorRules
+from subagents_langchain.rules import Compacted, CompactionRules, OrchestratorRules
 from subagents_langchain.tools import AskSubAgent, tools_of
 from subagents_langchain.turn import AnswerAmended, Preamble, StatusLine, TurnEvent, TurnInHand, turn_in_hand
 
@@ -23,6 +24,9 @@ __all__ = [
     "Answer",
     "AnswerAmended",
     "AskSubAgent",
+    "Compacted",
+    "Compaction",
+    "CompactionRules",
     "Costs",
     "ExtraCall",
     "InvalidHistory",

@@ -4,6 +4,7 @@ All sub-agent calls of one response go out as one dispatch, since they are known
 LangGraph then calls each tool, its outcome is waiting. The graph must run asynchronously.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
@@ -24,6 +25,7 @@ from subagents_client import (
     BoundTurn,
     DispatchContext,
     DispatchResult,
+    Episode,
     SidecarClient,
     StatusUpdate,
     SubagentsError,
@@ -42,12 +44,12 @@ from subagents_langchain.calls import (
 )
 from subagents_langchain.costs import Purpose
 from subagents_langchain.history import calls_of, narration_of_earlier_turns, start_of_turn, with_open_calls_answered
+from subagents_langchain.past import read_past, since_summary, summary_note
 from subagents_langchain.prior_context import newly_asked, write_prior_context
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.tools import tools_of
-from subagents_langchain.turn import AnswerAmended, Preamble, StatusLine, TurnInHand, trimmed
+from subagents_langchain.turn import LONGEST_SAID, AnswerAmended, Preamble, StatusLine, TurnInHand, trimmed
 
-LONGEST_TASK: Final = 64 * 1024
 ONCE_MORE: Final = (
     "The user's message has {declared} intents, and you have asked {called}. Call the assistants for what is missing"
     " now, or answer if nothing is."
@@ -89,14 +91,20 @@ class SidecarMiddleware(AgentMiddleware[State, TurnInHand, Any]):
     @override
     async def abefore_agent(self, state: State, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
         """Bind the turn. If the sidecar is away the turn goes on without sub-agents. Source: PC2-FR-1."""
-        hand = runtime.context
+        hand, messages = runtime.context, state["messages"]
+        start = start_of_turn(messages)
+        hand.said = trimmed(str(messages[start].text), LONGEST_SAID) if messages else ""
+        reading = asyncio.ensure_future(self._past(hand, begun=start > 0))
         try:
             hand.turn = await self._client.bind_turn(hand.request)
             hand.tools = tools_of(hand.turn)
+            hand.episode = await reading
         except (DependencyAway, Overloaded, OutOfTime) as error:
             hand.unbound_because = error
-        mended = with_open_calls_answered(state["messages"])
-        if len(mended) == len(state["messages"]):
+        finally:
+            reading.cancel()
+        mended = with_open_calls_answered(messages)
+        if len(mended) == len(messages):
             return None
         return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *mended]}
 
@@ -105,13 +113,13 @@ class SidecarMiddleware(AgentMiddleware[State, TurnInHand, Any]):
         """Show the model the surface, narration of earlier turns, and the present turn. Source: PC1-D-10, PC1-FR-10."""
         hand = request.runtime.context
         present = request.messages[start_of_turn(request.messages) :]
-        notes = [self._once_more(hand), instruction(lacks_in(present))]
+        notes = [summary_note(hand.episode), self._once_more(hand), instruction(lacks_in(present))]
         asked_again, hand.missing_intents = hand.missing_intents is not None, None
         prompt = self._prompt(hand, [note for note in notes if note])
         response = await handler(
             request.override(
                 system_message=SystemMessage(prompt) if prompt else None,
-                messages=narration_of_earlier_turns(request.messages),
+                messages=narration_of_earlier_turns(since_summary(request.messages, hand.episode)),
                 tools=self._offered(request.tools, hand),
             )
         )
@@ -152,6 +160,11 @@ class SidecarMiddleware(AgentMiddleware[State, TurnInHand, Any]):
             LOG.exception("the orchestrator's own tool %s failed", name)
             return ToolMessage(OWN_TOOL_FAILED, name=name, tool_call_id=call_id, status="error")
 
+    async def _past(self, hand: TurnInHand, *, begun: bool) -> Episode | None:
+        """Return what the memory knows of a conversation that has begun; it is read while the turn is bound."""
+        chosen = self._rules.compaction
+        return await read_past(self._client, hand.request, chosen.read_timeout) if chosen and begun else None
+
     def _prompt(self, hand: TurnInHand, notes: Sequence[str]) -> str:
         """Return the prefix, which providers cache, what this call is told besides, and the suffix, always last."""
         if hand.turn is None:
@@ -189,12 +202,15 @@ class SidecarMiddleware(AgentMiddleware[State, TurnInHand, Any]):
     ) -> DispatchContext:
         names = newly_asked(surface, sub_agent_calls(message))
         if names and hand.prior_context is None and self._summary_model is not None:
+            note = summary_note(hand.episode)
+            prompt = self._prompt(hand, [note] if note else [])
+            earlier = since_summary(messages[:-1], hand.episode)
             hand.prior_context = await write_prior_context(
-                self._summary_model, surface, messages[:-1], names, hand.costs, self._rules.summary_timeout
+                self._summary_model, prompt, earlier, names, hand.costs, self._rules.summary_timeout
             )
         return DispatchContext(
             prior_context=(hand.prior_context or "") if names else "",
-            task_prompt=trimmed(str(messages[start_of_turn(messages)].text), LONGEST_TASK),
+            task_prompt=hand.said,
             declared_intent_count=declared_intents(message),
         )
 

@@ -1,7 +1,7 @@
 """The reference orchestrator: LangChain's `create_agent` with the sidecar under it."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 
 from subagents_client import Component, DispatchResult, SidecarClient, SubagentsError, TurnEnd, TurnRequest
+from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import ExtraCall
 from subagents_langchain.middleware import SidecarMiddleware
 from subagents_langchain.rules import OrchestratorRules
@@ -28,7 +29,8 @@ class Answer:
         text: what the user reads; composed by the orchestrator's model.
         messages: the whole history, valid for any provider.
         results: one for each dispatch, in order; empty if no sub-agent was asked.
-        extra_calls: calls of models beside the routing call, with their cost.
+        extra_calls: calls of models beside the routing call, with their cost. A compaction comes after the answer: only
+            `OrchestratorRules.on_extra_call` is told of it.
         end: how the turn ended; None if the sidecar could not be told.
         unbound_because: why no sub-agent could be asked; None if they could.
     """
@@ -56,7 +58,8 @@ class Orchestrator:
     Args:
         client: the sidecar beside this process.
         model: routes and composes; must be able to call several tools in one response.
-        summary_model: writes `prior_context` on an intent switch; a cheaper one will do; None: the same model.
+        summary_model: writes `prior_context` on an intent switch, and the summary of a long conversation; a cheaper
+            one will do; None: the same model.
         tools: the orchestrator's own tools; the model sees those that the surface names.
         rules: timeouts, words, prices.
         agent: more arguments of `create_agent`. With a `checkpointer`, history is kept by `thread_id`; without one
@@ -77,15 +80,26 @@ class Orchestrator:
         **agent: Any,
     ) -> None:
         self._rules = rules or OrchestratorRules()
+        self._compaction = Compaction(client, summary_model or model, self._rules.compaction)
         sidecar = SidecarMiddleware(client, summary_model or model, tools, self._rules)
         inside: Sequence[AgentMiddleware[Any, Any, Any]] = agent.pop("middleware", ())
         self.graph: CompiledStateGraph[Any, TurnInHand, Any, Any] = create_agent(
             model, middleware=[sidecar, *inside], context_schema=TurnInHand, **agent
         )
 
-    def turn(self, request: TurnRequest) -> AbstractAsyncContextManager[TurnInHand]:
-        """Give the context for one run of `graph`; the turn is ended when the block is left, however that happens."""
-        return turn_in_hand(request, self._rules)
+    @asynccontextmanager
+    async def turn(self, request: TurnRequest) -> AsyncIterator[TurnInHand]:
+        """Give the context for one run of `graph`; the turn is ended when the block is left, however that happens.
+
+        If the conversation has become too long, its summary is written afterwards, which nobody waits for.
+        """
+        async with turn_in_hand(request, self._rules) as hand:
+            yield hand
+        self._compaction.after(hand)
+
+    async def settled(self) -> None:
+        """Wait until no summary is being written; before the client is closed."""
+        await self._compaction.settled()
 
     async def answer(
         self,

@@ -36,7 +36,7 @@ def newly_asked(surface: Surface, calls: Sequence[ToolCall]) -> Sequence[str]:
 
 async def write_prior_context(
     model: BaseChatModel,
-    surface: Surface,
+    prompt: str,
     messages: Sequence[AnyMessage],
     names: Sequence[str],
     costs: Costs,
@@ -57,9 +57,7 @@ async def write_prior_context(
     asking = HumanMessage(INSTRUCTION.format(names=", ".join(names), said=said))
     try:
         async with asyncio.timeout(timeout.total_seconds()):
-            reply = await model.ainvoke(
-                [SystemMessage(surface.prompt.text), *earlier, asking], config={"tags": ["nostream"]}
-            )
+            reply = await model.ainvoke([SystemMessage(prompt), *earlier, asking], config={"tags": ["nostream"]})
     except Exception as error:  # noqa: BLE001  a provider raises what it likes; sub-agents can do without the summary
         LOG.warning("no prior_context: the model that writes it failed with %s", type(error).__name__)
         return ""

@@ -12,6 +12,7 @@ from subagents_client import (
     BoundTurn,
     CallOutcome,
     DispatchResult,
+    Episode,
     Integration,
     SubagentsError,
     TurnEnd,
@@ -22,6 +23,7 @@ from subagents_langchain.costs import Costs
 from subagents_langchain.rules import OrchestratorRules
 
 LONGEST_NARRATION: Final = 256 * 1024
+LONGEST_SAID: Final = 64 * 1024
 ABANDON: Final = timedelta(seconds=1)
 """Longest time for ending a turn that was interrupted."""
 
@@ -70,6 +72,8 @@ class TurnInHand:
         costs: the extra model calls so far.
         turn: None until it is bound, and if it could not be.
         unbound_because: why it could not be bound; None otherwise.
+        said: the user's message; empty before the graph has begun.
+        episode: what the memory knows of the conversation; None if it was not asked or did not say in time.
         tools: the sub-agents as tools.
         results: of each dispatch.
         prior_context: the summary; None until a switch asked for one, empty if there was nothing to sum up.
@@ -83,6 +87,8 @@ class TurnInHand:
     costs: Costs
     turn: BoundTurn | None = None
     unbound_because: SubagentsError | None = None
+    said: str = ""
+    episode: Episode | None = None
     tools: Sequence[BaseTool] = ()
     results: list[DispatchResult] = field(default_factory=list)
     prior_context: str | None = None
@@ -111,7 +117,9 @@ class TurnInHand:
         narration = "" if abandoned else trimmed(self.answer, LONGEST_NARRATION)
         integrations = [_integration(one, abandoned=abandoned) for one in self.outcomes if one.child_id]
         try:
-            self.end = await self.turn.end(narration, integrations, timeout=ABANDON if abandoned else None)
+            self.end = await self.turn.end(
+                narration, integrations, user_message=self.said, timeout=ABANDON if abandoned else None
+            )
         except SubagentsError:
             self.end = None  # the user has the answer, and the sidecar ends the turn by itself when its time is over
 

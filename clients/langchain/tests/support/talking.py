@@ -39,6 +39,7 @@ class Talk:
     orchestrator: Orchestrator
     model: ScriptedModel
     summary_model: ScriptedModel
+    client: SidecarClient
     history: list[AnyMessage] = field(default_factory=list)
     events: list[TurnEvent] = field(default_factory=list)
 
@@ -79,25 +80,26 @@ async def talking(
     summaries: Sequence[Step] = (),
     rules: OrchestratorRules | None = None,
     more: Any = None,
+    dispatching: Any = None,
     **sidecar: Any,
 ) -> AsyncIterator[Talk]:
     """Run a sidecar and an orchestrator on it.
 
     Args:
         steps: of the orchestrator's model, over all turns.
-        summaries: of the model that writes `prior_context`.
+        summaries: of the model that writes `prior_context` and summaries of conversations.
         rules: of the orchestrator.
         more: other arguments of `Orchestrator`.
+        dispatching: rules of the sidecar.
         sidecar: see `tests.support.harness.Setup`.
     """
     async with AsyncExitStack() as stack:
-        running = await stack.enter_async_context(running_sidecar_for_tests(**sidecar))
-        client = SidecarClient.connect(running.dispatch_target, boot_secret=SECRET)
+        running = await stack.enter_async_context(running_sidecar_for_tests(rules=dispatching or {}, **sidecar))
+        client = await stack.enter_async_context(SidecarClient.connect(running.dispatch_target, boot_secret=SECRET))
         model, summary_model = ScriptedModel(steps=list(steps)), ScriptedModel(steps=list(summaries))
-        orchestrator = Orchestrator(
-            await stack.enter_async_context(client), model, summary_model=summary_model, rules=rules, **(more or {})
-        )
-        yield Talk(running, orchestrator, model, summary_model)
+        orchestrator = Orchestrator(client, model, summary_model=summary_model, rules=rules, **(more or {}))
+        yield Talk(running, orchestrator, model, summary_model, client)
+        await orchestrator.settled()
 
 
 def routed(answer: Answer) -> list[tuple[str, str]]:
