@@ -43,7 +43,7 @@ class Process:
     async def ask(self, line: str) -> str:
         """Write a line to it and return the line it answers with; empty: it has ended."""
         assert self._process.stdin is not None  # noqa: S101  for the type checker: a pipe by the constructor's word
-        assert self._process.stdout is not None  # noqa: S101  the same
+        assert self._process.stdout is not None  # noqa: S101  for the type checker: as above
         try:
             self._process.stdin.write(f"{line}\n".encode())
             await self._process.stdin.drain()

@@ -27,6 +27,7 @@ BARE: Final = "bare stream"
 TWIN: Final = "bare stream again"
 ECHO: Final = "bare unary echo"
 SIDECAR: Final = "sidecar, 1 child"
+UNOBSERVED: Final = "sidecar, 1 child, OTLP off"
 OBSERVED: Final = "sidecar, 1 child, OTLP on"
 FAN_OUT: Final = f"sidecar, {MOST_CHILDREN} children"
 ASLEEP: Final = f"sidecar, {MOST_CHILDREN} children of 20 ms"
@@ -82,20 +83,32 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Servers:
-    """Everything that listens."""
+class Measured:
+    """A sidecar and who calls it."""
 
-    sidecar: Server
-    observed: Server
+    server: Server
+    client: SidecarClient = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Everything that listens.
+
+    Attributes:
+        unobserved, observed: sidecars that serve nothing else, so that they differ only in whether they send telemetry;
+            what was measured before in the first sidecar weighs on neither.
+    """
+
+    sidecar: Measured
+    unobserved: Measured
+    observed: Measured
     bare: Server
     twin: Server
-    client: SidecarClient = field(compare=False)
-    observed_client: SidecarClient = field(compare=False)
 
     async def end_all(self) -> None:
         """End every turn that was bound."""
-        await self.client.end_all()
-        await self.observed_client.end_all()
+        for each in (self.sidecar, self.unobserved, self.observed):
+            await each.client.end_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,51 +171,51 @@ def _peer_slots(peer: Peer | None) -> Sequence[Slot]:
 
 @asynccontextmanager
 async def _servers(plan: Plan) -> AsyncIterator[Servers]:
-    """Start the sidecar, take down what it answers, and start two bare servers that answer the same."""
+    """Start the sidecars, take down what one answers, and start two bare servers that answer the same."""
     on_core = [] if plan.server_cpu is None else ["--cpu", str(plan.server_cpu)]
+    profiled = [] if plan.profile is None else ["--profile", str(plan.profile.absolute())]
     with TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         write_definitions(folder / "definitions")
-        arguments = ["--definitions", str(folder / "definitions"), *on_core]
-        arguments += [] if plan.profile is None else ["--profile", str(plan.profile.absolute())]
-        (folder / "private").mkdir(mode=0o700)
-        socket = folder / "private" / "sidecar.sock"
-        async with running("sidecar_server", socket, arguments) as sidecar, _observed(folder, on_core) as observed:
-            client, observed_client = _client(sidecar, socket), _client(observed, folder / "observed" / "sidecar.sock")
-            (job,) = await client.prepared(INSTANT, 1, 1)
-            whole, bound = await client.frames(job), await client.bound(turn_request(INSTANT))
-            await client.end_all()
-            write_answers(folder, whole, bound)
+        async with (
+            _sidecar(folder, "sidecar", [*on_core, *profiled]) as sidecar,
+            _sidecar(folder, "unobserved", on_core) as unobserved,
+            collector() as endpoint,
+            _sidecar(folder, "observed", [*on_core, "--otlp", endpoint]) as observed,
+        ):
+            await _write_answers(folder, sidecar.client)
             answers = ["--answers", str(folder), *on_core]
             slower = ["--delay", str(plan.twin_delay)]
-            async with running("bare_server", folder / "bare.sock", answers) as bare:  # noqa: SIM117  one after the other
-                async with running("bare_server", folder / "twin.sock", [*answers, *slower]) as twin:
-                    yield Servers(sidecar, observed, bare, twin, client, observed_client)
-
-
-def _client(sidecar: Server, socket: Path) -> SidecarClient:
-    return SidecarClient(sidecar.channel, secret_file(socket).read_text(encoding="utf-8").strip())
+            async with (
+                running("bare_server", folder / "bare.sock", answers) as bare,
+                running("bare_server", folder / "twin.sock", [*answers, *slower]) as twin,
+            ):
+                yield Servers(sidecar, unobserved, observed, bare, twin)
 
 
 @asynccontextmanager
-async def _observed(folder: Path, on_core: Sequence[str]) -> AsyncIterator[Server]:
-    """Start a sidecar that sends spans, log records and metrics to a collector in this process."""
-    (folder / "observed").mkdir(mode=0o700)
-    async with collector() as endpoint:
-        arguments = ["--definitions", str(folder / "definitions"), "--otlp", endpoint, *on_core]
-        async with running("sidecar_server", folder / "observed" / "sidecar.sock", arguments) as observed:
-            yield observed
+async def _sidecar(folder: Path, name: str, arguments: Sequence[str]) -> AsyncIterator[Measured]:
+    """Start a sidecar in a private folder of its own."""
+    (folder / name).mkdir(mode=0o700)
+    socket = folder / name / "sidecar.sock"
+    async with running("sidecar_server", socket, ["--definitions", str(folder / "definitions"), *arguments]) as server:
+        yield Measured(server, SidecarClient(server.channel, secret_file(socket).read_text(encoding="utf-8").strip()))
+
+
+async def _write_answers(folder: Path, client: SidecarClient) -> None:
+    (job,) = await client.prepared(INSTANT, 1, 1)
+    whole, bound = await client.frames(job), await client.bound(turn_request(INSTANT))
+    await client.end_all()
+    write_answers(folder, whole, bound)
 
 
 def _cells(servers: Servers) -> Sequence[Cell]:
     """Return what has its turn in each round, in this order."""
-    client, bare, twin = servers.client, BareClient(servers.bare.channel), BareClient(servers.twin.channel)
+    sidecar, client = servers.sidecar.server, servers.sidecar.client
+    bare, twin = BareClient(servers.bare.channel), BareClient(servers.twin.channel)
 
     async def one(count: int) -> Sequence[Any]:
         return await client.prepared(INSTANT, 1, count)
-
-    async def one_observed(count: int) -> Sequence[Any]:
-        return await servers.observed_client.prepared(INSTANT, 1, count)
 
     async def eight(count: int) -> Sequence[Any]:
         return await client.prepared(INSTANT, MOST_CHILDREN, count)
@@ -215,15 +228,23 @@ def _cells(servers: Servers) -> Sequence[Cell]:
 
     return (
         Cell(BARE, MANY, servers.bare, bare.stream, one, 480),
-        Cell(SIDECAR, MANY, servers.sidecar, client.dispatch, one, 480),
+        Cell(SIDECAR, MANY, sidecar, client.dispatch, one, 480),
         Cell(TWIN, MANY, servers.twin, twin.stream, one, 480),
-        Cell(OBSERVED, MANY, servers.observed, servers.observed_client.dispatch, one_observed, 480),
+        _telemetry(UNOBSERVED, servers.unobserved),
+        _telemetry(OBSERVED, servers.observed),
         Cell(BARE, 1, servers.bare, bare.stream, one, 200),
-        Cell(SIDECAR, 1, servers.sidecar, client.dispatch, one, 200),
+        Cell(SIDECAR, 1, sidecar, client.dispatch, one, 200),
         Cell(TWIN, 1, servers.twin, twin.stream, one, 200),
         Cell(ECHO, MANY, servers.bare, bare.echo, one, 800),
-        Cell(FAN_OUT, MANY, servers.sidecar, client.dispatch, eight, 240),
-        Cell(ASLEEP, 1, servers.sidecar, client.dispatch, asleep, SLEEPING_TURNS),
+        Cell(FAN_OUT, MANY, sidecar, client.dispatch, eight, 240),
+        Cell(ASLEEP, 1, sidecar, client.dispatch, asleep, SLEEPING_TURNS),
         Cell(BARE_BIND, MANY, servers.bare, bare.bind, turns, 480),
-        Cell(BIND, MANY, servers.sidecar, client.bind, turns, 480),
+        Cell(BIND, MANY, sidecar, client.bind, turns, 480),
     )
+
+
+def _telemetry(target: str, measured: Measured) -> Cell:
+    async def one(count: int) -> Sequence[Any]:
+        return await measured.client.prepared(INSTANT, 1, count)
+
+    return Cell(target, MANY, measured.server, measured.client.dispatch, one, 480)
