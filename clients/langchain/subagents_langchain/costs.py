@@ -24,7 +24,7 @@ class Purpose(StrEnum):
     MISSING_INTENT = "missing_intent"
     """Asked once more, since fewer sub-agents were called than intents declared."""
     COMPACTION = "compaction"
-    """The rolling summary; whoever writes it reports it with `Costs.add`."""
+    """The rolling summary of a long conversation; made after the turn."""
 
 
 @dataclass(frozen=True, slots=True)

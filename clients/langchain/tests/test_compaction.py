@@ -208,11 +208,12 @@ async def test_a_memory_that_is_away_costs_a_turn_nothing_but_the_summary() -> N
     assert answer.text == "answer 6"
 
 
-async def test_turns_that_the_memory_does_not_know_by_their_words_are_not_taken_away() -> None:
+@pytest.mark.parametrize("shortened", [-1, -3])
+async def test_turns_that_the_memory_does_not_know_by_their_words_are_not_taken_away(shortened: int) -> None:
     """The host has shortened an answer of its history: the model gets the summary, and all messages."""
     async with talking(*answers_to(6), summaries=[says(SUMMARY)], rules=Seen().rules, dispatching=SIDECAR) as talk:
         await turns(talk, 5)
-        talk.history[-1] = says("answer")
+        talk.history[shortened] = says("answer")
         await turns(talk, 1, first=6)
 
         assert len(said_to(talk.model.shown[-1])) == 11

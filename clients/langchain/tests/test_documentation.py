@@ -48,7 +48,7 @@ async def test_a_turn_is_carried_out_and_shown_as_the_page_says(capsys: pytest.C
 
 async def test_the_graph_streams_in_other_ways_and_the_turn_is_ended(capsys: pytest.CaptureFixture[str]) -> None:
     """As the page shows it."""
-    page = module(blocks(PAGE)[1])
+    page = module(blocks(PAGE)[2])
     turn = TurnRequest(principal="user-1", episode_id="episode-1")
     async with talking(calling("ask_shop"), composes) as talk:
         said = await page.tokens(talk.orchestrator, turn, str(HumanMessage("?").text))
