@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-WHOLE_TURN: Final = "The whole turn: LangChain, prompts, telemetry"
 RECORD: Final = "Every child on the record"
 ROLLOUT: Final = "Rollout of sub-agents: promote, ramp, roll back, kill, decommission"
 
-OPEN_ISSUES: Final = frozenset({WHOLE_TURN, RECORD, ROLLOUT})
+OPEN_ISSUES: Final = frozenset({RECORD, ROLLOUT})
 """Titles that `later:` may name; a title leaves this set when its issue is done."""
 
 EVALS: Final = "needs eval sets: labelled conversations and judge configurations, which the verticals bring"
@@ -60,15 +59,6 @@ def reasons(entries: Iterable[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]
 
 UNPROVEN: Final = reasons(
     (
-        (
-            f"later: {WHOLE_TURN}",
-            (
-                "PC1-D: 2 41 42 44",
-                "PC1-T: 16",
-                "PC2-AC: 10",
-                "PC2-D: 9 18",
-            ),
-        ),
         (
             f"later: {RECORD}",
             (

@@ -30,7 +30,7 @@ class TelemetryChain:
     channel: grpc.aio.Channel
 
     async def turn(self, number: int, *calls: str, traceparent: str = "", user: str = USER) -> pb.EndTurnResponse:
-        """Bind, dispatch, end."""
+        """Bind, dispatch if there are calls, end."""
         stub = dispatch_pb2_grpc.DispatchServiceStub(self.channel)
         metadata: tuple[tuple[str, str], ...] = ((BOOT_SECRET_KEY, self.sidecar.boot_secret),)
         bind = a_bind(turn_id=f"turn-{number}", episode_id="episode-1", principal=user)
@@ -43,7 +43,8 @@ class TelemetryChain:
             prior_context="So far nothing.",
         )
         traced = (*metadata, ("traceparent", traceparent)) if traceparent else metadata
-        await stub.DispatchUnary(pb.DispatchUnaryRequest(dispatch=request), metadata=traced, timeout=20)
+        if calls:
+            await stub.DispatchUnary(pb.DispatchUnaryRequest(dispatch=request), metadata=traced, timeout=20)
         end = pb.EndTurnRequest(surface_token=bound.surface_token, narration="There.")
         return await stub.EndTurn(end, metadata=metadata, timeout=10)
 

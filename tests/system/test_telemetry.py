@@ -91,6 +91,54 @@ async def test_decisions_and_failures_are_log_records() -> None:
     assert collector.spans == []
 
 
+@requirement("PC2-AC-10")
+async def test_the_decisions_of_all_turns_add_up_to_the_metrics() -> None:
+    """No call, one, two, and four at cap 3: each turn tells everything, and the sidecar has done the sums already."""
+    turns: list[tuple[str, ...]] = [(), ("ask_shop",), ("ask_shop", "ask_rewards"), ("ask_shop", "ask_rewards") * 2]
+    async with otlp_receiver() as collector, telemetry_chain(to(collector)) as chain:
+        for number, calls in enumerate(turns):
+            await chain.turn(number, *calls)
+        await collector.log("routing.decision", lambda one: one.attributes["turn_id"] == "turn-3")
+        told = [one.attributes for one in collector.logs if one.name == "routing.decision"]
+        page = (await chain.sidecar.page("/metrics")).text
+
+    succeeded, failed, dropped = "succeeded", "failed", "dropped"
+    assert [one["invoked"] for one in told] == [[], ["shop"], ["shop", "rewards"], ["shop", "rewards"]]
+    assert [one["intent_count"] for one in told] == [0, 1, 2, 2]
+    assert [one["cap"] for one in told] == ["within", "within", "within", "over"]
+    assert [[call["outcome"] for call in one["calls"]] for one in told] == [
+        [],
+        [succeeded],
+        [succeeded, failed],
+        [succeeded, failed, succeeded, dropped],
+    ]
+    for line in (
+        'sidecar_turn_intents_bucket{le="0.0"} 1.0',
+        'sidecar_turn_intents_bucket{le="1.0"} 2.0',
+        'sidecar_turn_intents_bucket{le="+Inf"} 4.0',
+        'sidecar_turn_ended_total{cap="within",close_reason="ended"} 3.0',
+        "sidecar_turn_over_cap_total 1.0",
+        'sidecar_turn_fan_out_calls_total{result="succeeded"} 3.0',
+        'sidecar_turn_fan_out_calls_total{result="not_succeeded"} 2.0',
+        "sidecar_turn_partial_failures_total 2.0",
+    ):
+        assert f"{line}\n" in page, line
+
+
+@requirement("PC2-D-9")
+async def test_tools_are_named_in_spans_and_log() -> None:
+    """As the model calls them: the sub-agents' in both, and the data tool's in its span."""
+    async with otlp_receiver() as collector, telemetry_chain(to(collector)) as chain:
+        await chain.turn(1, "ask_shop", "ask_rewards", traceparent=SAMPLED)
+        spans = [await collector.span(f"invoke_agent {slot}") for slot in ("shop", "rewards")]
+        data = await collector.span("execute_tool search_offers")
+        decision = await collector.log("routing.decision")
+
+    assert [span.attributes[names.TOOL_NAME] for span in spans] == ["ask_shop", "ask_rewards"]
+    assert data.attributes[names.TOOL_NAME] == "search_offers"
+    assert [call["tool_name"] for call in decision.attributes["calls"]] == ["ask_shop", "ask_rewards"]
+
+
 async def test_failures_are_no_events_unless_they_are_switched_on() -> None:
     """By default; the routing decision, which comes later, is there."""
     async with otlp_receiver() as collector, telemetry_chain(to(collector)) as chain:

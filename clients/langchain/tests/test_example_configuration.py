@@ -26,11 +26,12 @@ async def sidecar_with(sub_agents: Mapping[str, Any]) -> AsyncIterator[SidecarCl
     """Run the example configuration with these sub-agents behind it; give the orchestrator's client."""
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(place())
+        targets = {f"SIDECAR__TARGETS__SLOTS__{slot.upper()}": f"unix:{folder}/{slot}.sock" for slot in sub_agents}
         for slot, doing in sub_agents.items():
             host = RunnerHost()
             host.sub_agent(slot)(doing)
             await stack.enter_async_context(host.serving(f"unix:{folder}/{slot}.sock"))
-        sidecar = await stack.enter_async_context(serving(folder))
+        sidecar = await stack.enter_async_context(serving(folder, environment=targets))
         yield await stack.enter_async_context(sidecar.client())
 
 
@@ -64,7 +65,7 @@ async def test_a_single_answer_is_composed_in_the_orchestrators_voice_under_the_
 @pytest.mark.seconds(60)
 @requirement("PC2-D-18")
 async def test_several_answers_are_composed_in_one_voice_in_the_order_asked() -> None:
-    """Told to join them by short transitions, the model is given both in its own order, though the second came first."""
+    """Told to join them by short transitions, the model has both in its own order, though the second came first."""
     model = ScriptedModel(steps=[calling("ask_shop", "ask_support"), composes])
     second_is_done = asyncio.Event()
 
@@ -91,7 +92,7 @@ async def test_several_answers_are_composed_in_one_voice_in_the_order_asked() ->
 @pytest.mark.seconds(60)
 @requirement("PC1-D-44")
 async def test_what_support_says_goes_into_composition_and_never_to_the_user_as_it_is() -> None:
-    """Reached as `ask_support` and nothing else is known of it; its words, and progress in words, stay off the stream."""
+    """Reached as `ask_support` and nothing else is known of it; its words, and progress, stay off the stream."""
     model = ScriptedModel(steps=[calling("ask_support"), says("Your parcel comes today.")])
     heard: list[TurnEvent] = []
 
