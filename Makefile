@@ -59,7 +59,7 @@ test: lint types protos ## everything the pipeline runs (ten minutes at most on 
 	@echo '== all tests'
 	@$(PYTEST) -q --durations=15 $(ARGS)
 
-bench: $(VENV)/.ready ## compare with a bare gRPC stream on this machine
+bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
 	@$(BIN)/python -m scripts.bench $(ARGS)
 
 torture: $(VENV)/.ready ## five times as many simulated schedules, all of them fresh

@@ -1,4 +1,4 @@
-"""Compare the sidecar with a bare gRPC server of the same bytes, on this machine: `make bench`.
+"""Compare the sidecar with a bare gRPC server of the same bytes and with LangGraph, on this machine: `make bench`.
 
     python -m scripts.bench [--rounds N] [--again N] [--json] [--profile FILE]
 
