@@ -75,7 +75,7 @@ class RunChild:
                 collector = ResultCollector(child.tool.card.definition, self._limits)
                 end = await self._attempt(child, dispatch, runner, collector, (wall_clock_at, spent))
                 spent = _added(spent, collector.usage)
-                if not await self._again(child, end, allowed, stop):
+                if not await self._again(child, end, allowed, stop, wall_clock_at):
                     break
                 self._out.recorder.attempt_repeated(child.slot)
         except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
@@ -125,17 +125,22 @@ class RunChild:
         self._tell(breaker, end)
         return end
 
-    async def _again(self, child: Child, end: AttemptEnd, allowed: int, stop: Ending[CallFailure]) -> bool:
+    async def _again(
+        self, child: Child, end: AttemptEnd, allowed: int, stop: Ending[CallFailure], wall_clock_at: float | None
+    ) -> bool:
         """Say whether another attempt is due, after waiting for it. Source: TN-24, SX-28, PC2-FR-12e."""
         if not (isinstance(end, Broken) and end.transient) or child.attempts >= allowed or stop.settled:
             return False
         if child.data.barred:
             return False  # another attempt would ask the data service again
         now = self._out.clock.monotonic()
+        at = now + self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._rules.retries))
+        if wall_clock_at is not None and at >= wall_clock_at:
+            return False  # the child's time would be over before the attempt began
         if not self._budget.allow(now):
             return False
         pause: Ending[bool] = Ending()
-        pause.settle_at(now + self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._rules.retries)), True)
+        pause.settle_at(at, True)
         stop.on_settled(lambda _: pause.settle(False))
         return await pause.wait()
 
