@@ -26,6 +26,7 @@ from scripts.benchmark.rounds import (
     twins_agree,
 )
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.dispatch.v1 import outcome_pb2
 
 
 def sample(rate: float = 1000.0, p50: float = 0.001, cpu: float = 0.0005, messages: int = 1) -> Sample:
@@ -154,7 +155,7 @@ def test_the_bare_stream_has_a_message_for_each_thing_that_a_dispatch_tells() ->
     whole = pb.DispatchFrame(
         snapshot=pb.DispatchSnapshot(dispatch_id="d"),
         events=[pb.DispatchEvent(sequence=number) for number in range(1, 5)],
-        result=pb.DispatchResult(cap=1),
+        result=pb.DispatchResult(cap=outcome_pb2.CAP_BEHAVIOUR_WITHIN),
     )
 
     messages = unfolded(whole)
