@@ -48,7 +48,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         events_kept=said.events_kept,
         quarantine_after=said.quarantine_after,
         episodes_cached=said.episodes_cached,
-        admission=AdmissionRules(said.admission.turns, said.admission.dispatches, said.admission.least_time),
+        admission=AdmissionRules(**_plain(said.admission)),
         retries=_retries(said),
         breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),
         results=ResultLimits(**_plain(said.results)),

@@ -112,7 +112,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         grants=grants,
         tracing=ports.tracing,
     )
-    turns = Turns(ports.clock, ports.definitions, keys, rules.admission.turns)
+    turns = Turns(ports.clock, ports.definitions, keys, rules.admission)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, turns)
     binding = BindingState(keys, facts, compaction)

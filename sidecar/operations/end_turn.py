@@ -73,12 +73,13 @@ class EndTurn:
         """
         refuse_component_data("narration", request.narration)
         turn = self._turns.of_token(request.surface_token)
-        for integration in request.integrations:
-            child_named(turn, integration.child_id)
-        attached = turn.closed is not None
         if turn.closing_request is not None and turn.closing_request != request:
             raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})
-        return await self._end(turn, request), attached
+        if turn.closed is not None:
+            return turn.closed, True
+        for integration in request.integrations:
+            child_named(turn, integration.child_id)
+        return await self._end(turn, request), False
 
     async def reap(self, turn: Turn) -> None:
         """End a turn whose parent is lost; if the store is away, the next round tries again."""
@@ -116,6 +117,7 @@ class EndTurn:
             self._out.recorder.turn_routed(turn.closed.routing)
             closing.settle(turn.closed)
             self._capture(turn, turn.closed)
+            self._turns.ended(turn)
 
     def _capture(self, turn: Turn, closed: TurnClosed) -> None:
         """Have the turn's history kept, beside its result and without delaying it. Source: PC1-D-12."""

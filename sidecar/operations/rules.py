@@ -20,11 +20,13 @@ class AdmissionRules:
         turns: most turns that are open at a time.
         dispatches: most dispatches that run at a time.
         least_time: a dispatch with less time than this is refused rather than begun in vain.
+        ended_turns: ended turns whose dispatches can still be resumed; of older ones only how they ended is kept.
     """
 
     turns: int = 1000
     dispatches: int = 256
     least_time: timedelta = timedelta(milliseconds=20)
+    ended_turns: int = 1000
 
 
 @dataclass(frozen=True, slots=True)

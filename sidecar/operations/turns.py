@@ -1,5 +1,6 @@
 """The turns that are open here, and how one is found again from its surface token."""
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ from sidecar.core.identifiers import ChildId, Digest, DispatchId, TurnId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.ports import Clock, Definitions
+from sidecar.operations.rules import AdmissionRules
 from sidecar.operations.turn_lanes import TurnLanes
 
 if TYPE_CHECKING:
@@ -86,6 +88,14 @@ class Turn:
         """Which turn."""
         return self.claims.turn_id
 
+    def slim(self) -> None:
+        """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
+        self.lanes = TurnLanes()
+        for kept in (self.dispatches, self.children):
+            kept.clear()
+        for listed in (self.unconfirmed, self.routed, self.intents, self.closing_records):
+            listed.clear()
+
     def refuse_if_over(self) -> None:
         """Raise `TurnEnded` once the turn is being ended."""
         if self.closing is not None:
@@ -95,12 +105,14 @@ class Turn:
 class Turns:
     """The open turns of this process, and for a while the ended ones."""
 
-    def __init__(self, clock: Clock, definitions: Definitions, keys: SigningKeys, most: int) -> None:
+    def __init__(self, clock: Clock, definitions: Definitions, keys: SigningKeys, admission: AdmissionRules) -> None:
         """Begin with none."""
         self._clock = clock
         self._definitions = definitions
         self._keys = keys
-        self._most = most
+        self._most = admission.turns
+        self._kept_whole = admission.ended_turns
+        self._ended: deque[Turn] = deque()
         self._turns: dict[TurnId, Turn] = {}
         self._by_token: dict[str, Turn] = {}
         self._maybe_open: dict[TurnId, Turn] = {}
@@ -129,6 +141,12 @@ class Turns:
                 retry_after=timedelta(seconds=1),
             )
         self._turns[turn.turn_id] = self._maybe_open[turn.turn_id] = self._by_token[turn.token] = turn
+
+    def ended(self, turn: Turn) -> None:
+        """Take note of an end; what is kept of the oldest ended turns is little, so that memory does not grow."""
+        self._ended.append(turn)
+        while len(self._ended) > self._kept_whole:
+            self._ended.popleft().slim()
 
     def forget(self, turn: Turn) -> None:
         """Drop a turn."""

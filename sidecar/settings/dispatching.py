@@ -20,6 +20,9 @@ class AdmissionSettings(Section):
     least_time: Duration = Field(
         timedelta(milliseconds=20), gt=NOTHING, description="A dispatch with less time than this left is refused."
     )
+    ended_turns: int = Field(
+        1000, ge=0, description="Ended turns whose dispatches can be resumed; of older ones only the end is kept."
+    )
 
 
 class RetrySettings(Section):

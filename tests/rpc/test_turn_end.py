@@ -6,6 +6,7 @@ from typing import Any
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.records import TurnNarrated
+from sidecar.operations.rules import AdmissionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.fake_runner import hangs, waits_for
 from tests.support.harness import running_sidecar_for_tests
@@ -206,3 +207,20 @@ async def test_two_ends_at_the_same_time_end_it_once() -> None:
 
         assert first.routing_decision == second.routing_decision
         assert len(kept(sidecar, RoutingRecord)) == len(sidecar.recorder.of("turn_routed")) == 1
+
+
+async def test_of_old_ended_turns_only_their_end_is_kept() -> None:
+    """One is kept whole: the older one answers a repeated end as before, and its dispatch is not known any more."""
+    rules = {"admission": AdmissionRules(ended_turns=1)}
+    async with running_sidecar_for_tests(rules=rules) as sidecar:
+        older, newer = await sidecar.bind(), await sidecar.bind()
+        await sidecar.dispatch(older, "ask_shop", dispatch_id="d-1")
+        await sidecar.dispatch(newer, "ask_shop", dispatch_id="d-2")
+        ends = [await sidecar.end(bound) for bound in (older, newer)]
+
+        again = await sidecar.end(older)
+        gone = await failure_of(sidecar.resume(older, "d-1"))
+        there = await sidecar.resume(newer, "d-2")
+
+        assert (again.children, again.routing_decision) == (ends[0].children, ends[0].routing_decision)
+        assert (gone.reason, there.outcomes) == ("UNKNOWN_DISPATCH", ["SUCCEEDED"])
