@@ -18,6 +18,7 @@ from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.history_capture import HistoryCapture
 from sidecar.operations.memory_border import MemoryBorder
+from sidecar.operations.outside import Outside
 from sidecar.operations.ports import (
     Chance,
     Clock,
@@ -31,7 +32,7 @@ from sidecar.operations.ports import (
 )
 from sidecar.operations.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.run_child import Outside, RunChild
+from sidecar.operations.run_child import RunChild
 from sidecar.operations.settle_child import CloseChild
 from sidecar.operations.steer_dispatch import CancelCall, ResumeDispatch
 from sidecar.operations.tracing import NO_TRACING, Tracing

@@ -14,8 +14,10 @@ from sidecar.core.dispatching.routing_record import RoutedCall
 from sidecar.core.identifiers import CallId
 from sidecar.operations.children import Child
 from sidecar.operations.live_dispatch import LiveDispatch
-from sidecar.operations.open_child import make_child, put_on_record
-from sidecar.operations.run_child import Outside, RunChild
+from sidecar.operations.open_child import make_child
+from sidecar.operations.outside import Outside
+from sidecar.operations.recording import put_on_record
+from sidecar.operations.run_child import RunChild
 from subagents_errors import CallFailure
 
 

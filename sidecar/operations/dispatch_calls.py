@@ -30,10 +30,11 @@ from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.children import Child
 from sidecar.operations.episode_facts import EpisodeFacts
 from sidecar.operations.live_dispatch import LiveDispatch
-from sidecar.operations.open_child import make_child, put_on_record
+from sidecar.operations.open_child import make_child
+from sidecar.operations.outside import Outside
+from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.run_child import Outside
 from sidecar.operations.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.tracing import DispatchTrace
 from sidecar.operations.turns import Turn, Turns

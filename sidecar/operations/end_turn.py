@@ -6,7 +6,6 @@ that failed to be recorded can be repeated and writes the same.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from sidecar.core.dispatching.cap import worst
@@ -21,12 +20,11 @@ from sidecar.core.identifiers import ChildId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.history_capture import HistoryCapture, history_of
-from sidecar.operations.open_child import put_on_record
+from sidecar.operations.outside import Outside
+from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import EndTurnRequest, Integration, Verdict
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.run_child import Outside
 from sidecar.operations.settle_child import (
-    ChildSummary,
     child_named,
     close_unintegrated,
     close_unstarted,
@@ -34,6 +32,7 @@ from sidecar.operations.settle_child import (
     integrate,
     summary_of,
 )
+from sidecar.operations.turn_ends import TurnClosed
 from sidecar.operations.turns import Turn, Turns
 from subagents_errors import CallFailure
 
@@ -41,14 +40,6 @@ ENDED = "ended"
 PARENT_LOST = "parent_lost"
 ASSERTED_BY = "orchestrator"
 """The principal is the orchestrator's word over the authenticated listener; verified user tokens come later."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnClosed:
-    """How a turn ended."""
-
-    children: tuple[ChildSummary, ...]
-    routing: RoutingRecord
 
 
 class EndTurn:

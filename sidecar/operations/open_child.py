@@ -1,18 +1,13 @@
-"""Make a child with its contract, and put things on record within a time. Source: SX-3, SX-4, SX-19."""
-
-import asyncio
-from collections.abc import Sequence
-from datetime import timedelta
+"""Make a child with its contract. Source: SX-3, SX-4, SX-19."""
 
 from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.contract import TurnText, contract_for
 from sidecar.core.executing.events import ChildLog
-from sidecar.core.executing.records import ChildOpened, Record
+from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import ChildId
 from sidecar.operations.children import Child
 from sidecar.operations.live_dispatch import LiveDispatch
-from sidecar.operations.ports import Clock, Ids, Store
+from sidecar.operations.ports import Clock, Ids
 
 
 def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: Ids) -> Child:
@@ -46,20 +41,3 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
         log=log,
         unsaved=[opened, log.created(now, planned.tool.card.digest), log.started(now)],
     )
-
-
-async def put_on_record(store: Store, records: Sequence[Record], until: float) -> StoreUnavailable | None:
-    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock)."""
-    if not records:
-        return None
-    try:
-        if store.waits:
-            async with asyncio.timeout_at(until):
-                await store.append(records)
-        else:
-            await store.append(records)
-    except TimeoutError:
-        return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
-    except StoreUnavailable as refused:
-        return refused
-    return None

@@ -1,6 +1,6 @@
 """Run one child: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from sidecar.core.definitions.placeholders import filled
@@ -13,10 +13,9 @@ from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
-from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.live_dispatch import LiveDispatch
-from sidecar.operations.open_child import put_on_record
-from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner, Store
+from sidecar.operations.outside import Outside
+from sidecar.operations.recording import put_on_record
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_attempt import (
     Attempt,
@@ -27,24 +26,8 @@ from sidecar.operations.run_attempt import (
     OutOfBudget,
     Quarantine,
 )
-from sidecar.operations.tracing import Tracing
 from sidecar.policy.protocols import Runner, RunRequest, StatusReported
 from subagents_errors import CallFailure
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What running children needs from outside."""
-
-    clock: Clock
-    ids: Ids
-    chance: Chance
-    spawner: Spawner
-    store: Store
-    recorder: Recorder
-    runners: Runners
-    grants: GrantTable
-    tracing: Tracing
 
 
 class RunChild:

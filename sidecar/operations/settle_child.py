@@ -3,7 +3,6 @@
 `close_events` prepares; who calls makes the events durable. Preparing twice is prevented by the child's own state.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from sidecar.core.dispatching.outcomes import Outcome
@@ -11,28 +10,18 @@ from sidecar.core.errors import ChildClosed, UnknownChild
 from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS
 from sidecar.core.executing.records import Record
 from sidecar.core.executing.states import ExecutionState
-from sidecar.core.identifiers import ChildId, Slot
+from sidecar.core.identifiers import ChildId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import outlive
-from sidecar.operations.open_child import put_on_record
+from sidecar.operations.outside import Outside
+from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import CloseChildRequest, Integration, Verdict
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.run_child import Outside
+from sidecar.operations.turn_ends import ChildSummary
 from sidecar.operations.turns import Turn, Turns
 from subagents_errors import CallFailure
 
 ANSWERED = (Outcome.SUCCEEDED, Outcome.DEGRADED)
-
-
-@dataclass(frozen=True, slots=True)
-class ChildSummary:
-    """The end state of one child."""
-
-    child_id: ChildId
-    sub_agent_id: Slot
-    step_idx: int
-    final_status: str
-    close_reason: str
 
 
 def integrate(child: Child, integration: Integration, now: datetime) -> None:

@@ -22,10 +22,10 @@ from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rules import AdmissionRules
+from sidecar.operations.turn_ends import TurnClosed
 from sidecar.operations.turn_lanes import TurnLanes
 
 if TYPE_CHECKING:
-    from sidecar.operations.end_turn import TurnClosed
     from sidecar.operations.live_dispatch import LiveDispatch
 
 
@@ -71,11 +71,11 @@ class Turn:
     routed: list[RoutedCall] = field(default_factory=list)
     intents: list[IntentReport] = field(default_factory=list)
     overhead: timedelta = timedelta(0)
-    closing: "Ending[TurnClosed | SubagentsError] | None" = None
+    closing: Ending[TurnClosed | SubagentsError] | None = None
     closing_request: object = None
-    prepared: "TurnClosed | None" = None
+    prepared: TurnClosed | None = None
     closing_records: list[Record] = field(default_factory=list)
-    closed: "TurnClosed | None" = None
+    closed: TurnClosed | None = None
 
     prompt_suffix: str = field(init=False)
 

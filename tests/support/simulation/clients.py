@@ -16,7 +16,6 @@ from sidecar.operations.assembly import Operations
 from sidecar.operations.bind_turn import Bound
 from sidecar.operations.deliver_frames import deliver_frames
 from sidecar.operations.dispatch_calls import Begun
-from sidecar.operations.end_turn import TurnClosed
 from sidecar.operations.ports import ListenerGone
 from sidecar.operations.requests import (
     BindTurnRequest,
@@ -30,6 +29,7 @@ from sidecar.operations.requests import (
     TurnSource,
     Verdict,
 )
+from sidecar.operations.turn_ends import TurnClosed
 from sidecar.operations.turns import Turn
 from tests.support.simulation.schedule import Act, Action, DispatchSpec, Ending, TurnSpec
 from tests.support.simulation.virtual_time import Trace, VirtualLoop

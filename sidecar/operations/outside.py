@@ -1,0 +1,22 @@
+"""What the operations on turns and children need from outside, as one value."""
+
+from dataclasses import dataclass
+
+from sidecar.operations.grant_table import GrantTable
+from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner, Store
+from sidecar.operations.tracing import Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What running children needs from outside."""
+
+    clock: Clock
+    ids: Ids
+    chance: Chance
+    spawner: Spawner
+    store: Store
+    recorder: Recorder
+    runners: Runners
+    grants: GrantTable
+    tracing: Tracing
