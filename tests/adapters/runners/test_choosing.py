@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.adapters.memory_in_process import plugin as memory_in_process
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.core.definitions.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Principal, Slot, ToolId, Vertical
@@ -119,7 +120,7 @@ def policy(offered: Offered) -> PolicyMap:
     settings = PolicySettings(
         PolicyNames("none", "one", "plain"), {Vertical("money"): PolicyNames(None, "two", "other")}
     )
-    return resolve_policy(settings, load_plugins([offered], PluginSelection(), offers=()))
+    return resolve_policy(settings, load_plugins([offered, memory_in_process], PluginSelection(), offers=()))
 
 
 def card(slot: str, *, runner: RunnerRef | None = None, vertical: str = "", connector: str | None = None) -> Card:

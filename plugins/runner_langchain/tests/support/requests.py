@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from sidecar.core.definitions.card import Card, ToolEntry
 from sidecar.core.identifiers import Digest, Principal, ToolId
 from sidecar.policy.protocols import NarrationPart, RunnerEvent, RunRequest
@@ -33,7 +35,7 @@ def a_local_tool(tool_id: str, **schema: Any) -> ToolEntry:
 
 def a_request(card: Card | None = None, *, user: str = "user-7", child: str = "child-1", **changes: Any) -> RunRequest:
     """Return a request for a user."""
-    context = replace(CONTEXT, principal=Principal(user), prior_context="", task_prompt="")
+    context = msgspec.structs.replace(CONTEXT, principal=Principal(user), prior_context="", task_prompt="")
     given = {"card": card or CARD, "context": context, "arguments_json": json.dumps({"request": "something"})}
     return request_for(AgentScript.ANSWER, child, **{**given, "prompt_suffix": f"\nuser_id: {user}\n", **changes})
 
