@@ -177,7 +177,7 @@ async def test_the_host_is_told_the_time_and_held_to_it(tmp_path: Path) -> None:
         _, error = await events_and_error(runner, a_run(seconds=0.25))
         assert error is not None
         assert "DEADLINE_EXCEEDED" in error.detail
-        assert max(left) <= 0.25
+        assert max(left) < 1, "gRPC rounds a deadline; without one of its own it would be that of the card"
 
 
 @pytest.mark.parametrize(
