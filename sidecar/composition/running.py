@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
-from sidecar.adapters.store_memory import MemoryStore
 from sidecar.adapters.system import (
     OwnedTasks,
     SecretFileProblem,
@@ -46,7 +46,8 @@ from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.flag_snapshot import FlagSnapshots
-from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Store
+from sidecar.operations.ports import Chance, Clock, Ids, Recorder
+from sidecar.operations.record_ports import Store
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.making import check_sections, checked_settings, make_episode_memory, make_flag_backend

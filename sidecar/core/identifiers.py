@@ -27,6 +27,8 @@ CallId = NewType("CallId", str)
 ChildId = NewType("ChildId", str)
 AttemptId = NewType("AttemptId", str)
 Principal = NewType("Principal", str)
+InstanceId = NewType("InstanceId", str)
+"""One running sidecar; a restarted one is another."""
 """On whose behalf everything of a turn happens. Compared byte for byte, never normalised."""
 
 TOOL_PREFIX: Final = "ask_"

@@ -19,18 +19,9 @@ from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.history_capture import HistoryCapture
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.outside import Outside
-from sidecar.operations.ports import (
-    Chance,
-    Clock,
-    Connectors,
-    Definitions,
-    Ids,
-    Recorder,
-    Runners,
-    Spawner,
-    Store,
-)
+from sidecar.operations.ports import Chance, Clock, Connectors, Definitions, Ids, Recorder, Runners, Spawner
 from sidecar.operations.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
+from sidecar.operations.record_ports import Store
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_child import RunChild
 from sidecar.operations.settle_child import CloseChild

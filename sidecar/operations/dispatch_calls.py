@@ -31,6 +31,7 @@ from sidecar.operations.children import Child
 from sidecar.operations.episode_facts import EpisodeFacts
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.open_child import make_child
+from sidecar.operations.opening_records import opened_record
 from sidecar.operations.outside import Outside
 from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import DispatchRequest
@@ -142,6 +143,7 @@ class DispatchCalls:
         traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
         outside = (self._out.clock, self._out.recorder, self._rules)
         dispatch = LiveDispatch(request, turn, plan, intents, outside, traced)
+        dispatch.first_step, dispatch.places = turn.next_step, places
         turn.dispatches[request.dispatch_id] = dispatch
         turn.next_step += len(request.calls)
         turn.lanes.enter([_waiting(dispatch, planned) for planned in plan.run])
@@ -182,9 +184,11 @@ class DispatchCalls:
         turn, out = dispatch.turn, self._out
         ready = [each for each in dispatch.plan.run if turn.lanes.has_turn(dispatch.lane_key(each.call.call_id))]
         children = {each.call.call_id: make_child(dispatch, each, out.clock, out.ids) for each in ready}
-        settled = [CallSettled(dispatch.dispatch_id, each, out.clock.now()) for each in dispatch.plan.settled.values()]
+        now, outcomes = out.clock.now(), dispatch.plan.settled.values()
+        settled = [CallSettled(turn.turn_id, dispatch.dispatch_id, each, now) for each in outcomes]
         opening = [record for child in children.values() for record in child.take_unsaved()]
-        refused = await put_on_record(out.store, [*opening, *settled], dispatch.record_by)
+        records = [opened_record(dispatch, out.clock), *opening, *settled]
+        refused = await put_on_record(out.store, records, dispatch.record_by)
         if refused is not None:
             turn.unconfirmed.extend(children.values())
             raise refused

@@ -12,14 +12,15 @@ from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import SubagentsError, TurnIdReused
-from sidecar.core.executing.events import COMPLETED_STATUS
-from sidecar.core.executing.records import Record, TurnNarrated
+from sidecar.core.executing.events import COMPLETED_STATUS, PARENT, SIDECAR
+from sidecar.core.executing.records import Record, TurnEnded
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.history.layering import refuse_component_data
 from sidecar.core.identifiers import ChildId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.history_capture import HistoryCapture, history_of
+from sidecar.operations.opening_records import end_fingerprint
 from sidecar.operations.outside import Outside
 from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import EndTurnRequest, Integration, Verdict
@@ -138,9 +139,7 @@ class EndTurn:
         for child in turn.unconfirmed:
             close_unstarted(child, now)
         records: list[Record] = [record for child in (*children, *turn.unconfirmed) for record in child.take_unsaved()]
-        if ended is not None and ended.narration:
-            records.append(TurnNarrated(turn.turn_id, turn.claims.episode_id, ended.narration, now))
-        turn.closing_records = [*records, routing]
+        turn.closing_records = [*records, _turn_ended(turn, now, ended), routing]
         return TurnClosed(tuple(summary_of(child) for child in children), routing)
 
     def _routing(self, turn: Turn, children: list[Child], now: datetime, ended: EndTurnRequest | None) -> RoutingRecord:
@@ -172,11 +171,23 @@ def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime
     """Close one child: by the parent's verdict, by default, or because nobody is there to give one."""
     verdict = verdicts.get(child.child_id)
     if lost:
-        close_unintegrated(child, now, PARENT_LOST)
+        close_unintegrated(child, now, PARENT_LOST, SIDECAR)
     elif verdict is None and not child.contract.execution.close_on_completion:
-        close_unintegrated(child, now, "turn_ended")
+        close_unintegrated(child, now, "turn_ended", PARENT)
     else:
         integrate(child, verdict or Integration(child.child_id, Verdict.AUTOMATIC), now)
+
+
+def _turn_ended(turn: Turn, now: datetime, request: EndTurnRequest | None) -> TurnEnded:
+    return TurnEnded(
+        turn_id=turn.turn_id,
+        episode_id=turn.claims.episode_id,
+        principal=turn.claims.principal,
+        fingerprint=end_fingerprint(request) if request else "",
+        narration=request.narration if request else "",
+        close_reason=ENDED if request else PARENT_LOST,
+        ended_at=now,
+    )
 
 
 def _gate_passed(turn: Turn, children: list[Child]) -> bool:

@@ -9,7 +9,8 @@ from sidecar.core.history.compaction import CompactionDue, CompactionRules, due_
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
 from sidecar.core.identifiers import EpisodeId, Slot
 from sidecar.operations.memory_border import MemoryBorder
-from sidecar.operations.ports import Recorder, Store
+from sidecar.operations.ports import Recorder
+from sidecar.operations.record_ports import Store
 
 
 class EpisodeFacts:

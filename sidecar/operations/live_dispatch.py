@@ -38,6 +38,7 @@ class LiveDispatch:
 
     Attributes:
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+        first_step, places: what the plan was made with: emission index of the first call, free places under the cap.
         inherited: what every sub-agent of the dispatch is given of the turn.
         opened: settled with None once its children are on record, or with the error that refused it.
         finished: settled with the result once every call has its outcome.
@@ -60,6 +61,7 @@ class LiveDispatch:
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
         self._settle_timer: asyncio.TimerHandle | None = None
+        self.first_step = self.places = 0
         self.opened: Ending[Exception | None] = Ending()
         self.finished: Ending[DispatchResult] = Ending()
         self.outcomes: dict[int, CallOutcome] = dict(plan.settled)

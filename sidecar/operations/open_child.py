@@ -17,7 +17,6 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
     text = TurnText(dispatch.request.task_prompt, dispatch.request.prior_context)
     contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
     contract_json = contract.to_json()
-    log = ChildLog(child_id, turn.turn_id, planned.tool.slot, planned.step_idx)
     opened = ChildOpened(
         child_id=child_id,
         turn_id=turn.turn_id,
@@ -29,6 +28,7 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
         context_json=contract_json,
         opened_at=now,
     )
+    log = ChildLog(child_id, turn.turn_id, planned.tool.slot, planned.step_idx, opened.link)
     return Child(
         child_id=child_id,
         call_id=planned.call.call_id,

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from sidecar.operations.grant_table import GrantTable
-from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner, Store
+from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner
+from sidecar.operations.record_ports import Store
 from sidecar.operations.tracing import Tracing
 
 

@@ -4,16 +4,14 @@ The composition root joins them to real things; the simulation joins the same op
 scheduler and faulty counterparts. Nothing in `operations` may reach outside by another way.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import Record
-from sidecar.core.identifiers import Digest, EpisodeId, Slot
+from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
 
 
@@ -62,35 +60,6 @@ class Spawner(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Task:
         """Run `work`; what it raises is logged and counted, never lost and never spread."""
-        ...
-
-
-class Store(Protocol):
-    """Keeps what must not be lost.
-
-    `append` returns when the records are *durable*, in order, all or none. Each record has an id: appending one again
-    changes nothing, so an append whose answer was lost can be repeated.
-    """
-
-    @property
-    def waits(self) -> bool:
-        """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
-        ...
-
-    async def append(self, records: Sequence[Record]) -> None:
-        """Make `records` durable. Raises `StoreUnavailable` if that cannot be confirmed."""
-        ...
-
-    async def child_events(self, child_id: str) -> Sequence[ChildEvent]:
-        """Return the events of one child in order; empty if it is not known."""
-        ...
-
-    async def routing_record(self, turn_id: str) -> RoutingRecord | None:
-        """Return the routing decision of a turn, if it has ended."""
-        ...
-
-    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
-        """Return the slots called in the episode's last turn that called any; empty if there is none."""
         ...
 
 

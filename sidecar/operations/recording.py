@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
-from sidecar.operations.ports import Store
+from sidecar.operations.record_ports import Store
 
 
 async def put_on_record(store: Store, records: Sequence[Record], until: float) -> StoreUnavailable | None:

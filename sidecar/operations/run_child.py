@@ -149,7 +149,7 @@ class RunChild:
                     data_unavailable=outcome.answer.data_unavailable,
                 )
             )
-        child.unsaved.append(CallSettled(dispatch.dispatch_id, outcome, now))
+        child.unsaved.append(CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now))
         if not await self._saved(child, dispatch.record_by):
             outcome = _unrecorded(outcome)
         child.outcome, child.settled_at = outcome, now

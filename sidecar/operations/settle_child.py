@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.errors import ChildClosed, UnknownChild
-from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS
+from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, PARENT, SIDECAR
 from sidecar.core.executing.records import Record
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
@@ -24,7 +24,7 @@ from subagents_errors import CallFailure
 ANSWERED = (Outcome.SUCCEEDED, Outcome.DEGRADED)
 
 
-def integrate(child: Child, integration: Integration, now: datetime) -> None:
+def integrate(child: Child, integration: Integration, now: datetime, actor: str = PARENT) -> None:
     """Apply a verdict to a child whose work has ended and close it; the events are left unsaved.
 
     Raises:
@@ -36,28 +36,28 @@ def integrate(child: Child, integration: Integration, now: datetime) -> None:
     if child.log.state is ExecutionState.WAITING_FOR_MERGE:
         accepted = child.outcome.outcome in ANSWERED and integration.verdict is not Verdict.REJECTED
         if accepted:
-            child.log.integrated()
+            child.unsaved.append(child.log.integrated(now, actor))
         else:
             # Without an answer there was nothing to reject: its outcome could not be recorded while it still counted.
             answered = child.outcome.outcome in ANSWERED
             why = integration.reason or "rejected by the parent" if answered else str(child.outcome.reason)
-            child.unsaved.append(child.log.integration_failed(now, why))
+            child.unsaved.append(child.log.integration_failed(now, why, actor))
         reason = "integrated" if accepted else "integration_failed"
-    _close(child, now, reason)
+    _close(child, now, reason, actor)
 
 
-def close_unintegrated(child: Child, now: datetime, reason: str) -> None:
+def close_unintegrated(child: Child, now: datetime, reason: str, actor: str) -> None:
     """Close a child that nobody gave a verdict on; what waits for the parent has failed to be integrated."""
     if child.log.state is ExecutionState.WAITING_FOR_MERGE:
-        child.unsaved.append(child.log.integration_failed(now, reason))
-    _close(child, now, reason)
+        child.unsaved.append(child.log.integration_failed(now, reason, actor))
+    _close(child, now, reason, actor)
 
 
 def close_unstarted(child: Child, now: datetime) -> None:
     """Close a child that was never started because the store did not confirm its opening; it may know it even so."""
     cause = CallFailure.RECORD_UNAVAILABLE
     child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}"))
-    _close(child, now, "never_started")
+    _close(child, now, "never_started", SIDECAR)
 
 
 def summary_of(child: Child) -> ChildSummary:
@@ -78,10 +78,10 @@ def child_named(turn: Turn, child_id: ChildId) -> Child:
     return child
 
 
-def _close(child: Child, now: datetime, reason: str) -> None:
+def _close(child: Child, now: datetime, reason: str, actor: str) -> None:
     child.integrated = child.log.state is ExecutionState.COMPLETED
     child.close_reason = reason
-    child.unsaved.append(child.log.closed(now, reason))
+    child.unsaved.append(child.log.closed(now, reason, actor))
 
 
 class CloseChild:

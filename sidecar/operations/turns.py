@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
@@ -78,6 +80,14 @@ class Turn:
     closed: TurnClosed | None = None
 
     prompt_suffix: str = field(init=False)
+    _claims_json: str = ""
+
+    @property
+    def claims_json(self) -> str:
+        """The claims as text; made when they are first needed: most turns call nothing."""
+        if not self._claims_json:
+            self._claims_json = msgspec.json.encode(self.claims).decode()
+        return self._claims_json
 
     def __post_init__(self) -> None:
         """Make the suffix once: it is the same for the orchestrator and every sub-agent."""

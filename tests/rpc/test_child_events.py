@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from sidecar.adapters.store_memory import MemoryStore
-from sidecar.core.executing.events import ChildEvent
+from sidecar.adapters.record_memory import MemoryStore
+from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.records import CallSettled, Record
-from sidecar.operations import ports
+from sidecar.operations.record_ports import Store
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits
 from tests.support.fake_runner import Script, answers, hangs, raises, waits_for
@@ -31,8 +32,9 @@ async def test_the_log_of_a_child_that_answers() -> None:
 
         await sidecar.end(bound)
 
-        assert event_names(sidecar, child) == ["created", "started", "attempt", "waiting_for_merge", "closed"]
-        assert [event.sequence for event in events_of(sidecar, child)] == [1, 2, 3, 4, 5]
+        names = ["created", "started", "attempt", "waiting_for_merge", "integration_accepted", "closed"]
+        assert event_names(sidecar, child) == names
+        assert [event.sequence for event in events_of(sidecar, child)] == [1, 2, 3, 4, 5, 6]
 
 
 @requirement("SX-43", "SX-23")
@@ -150,21 +152,16 @@ async def test_what_was_written_stays_as_it_was_written() -> None:
 
 @requirement("SX-38")
 async def test_the_store_has_no_way_to_change_or_remove_an_event() -> None:
-    """The port has one method that writes; appending an event again, changed or not, leaves the first."""
-    writing = [name for name in vars(ports.Store) if not name.startswith("_") and "append" in name]
-    others = {name for name in vars(ports.Store) if not name.startswith("_")} - set(writing)
-    assert writing == ["append"]
-    assert others == {"child_events", "routing_record", "last_dispatching_turn", "waits"}
+    """The port has one method of its own that writes; an event with other contents is refused and leaves the first."""
+    assert {name for name in vars(Store) if not name.startswith("_")} == {"append", "waits"}
 
     async with running_sidecar_for_tests() as sidecar:
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
         event = events_of(sidecar, reply.of("call-1").child_id)[0]
-        changed = ChildEvent(
-            event.event_id, event.child_id, event.run_id, event.sequence, event.name, event.time, "rewritten", "{}"
-        )
-        rewritten: list[Record] = [changed]
+        rewritten: list[Record] = [msgspec.structs.replace(event, summary="rewritten")]
 
-        await sidecar.store.append(rewritten)
+        with pytest.raises(RecordConflict):
+            await sidecar.store.append(rewritten)
 
         assert events_of(sidecar, event.child_id)[0] == event
 

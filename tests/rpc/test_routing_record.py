@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sidecar.adapters.store_memory import MemoryStore
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.policy.protocols import StatusReported
 from subagents.dispatch.v1 import dispatch_pb2 as pb

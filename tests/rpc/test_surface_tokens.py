@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sidecar.adapters.store_memory import MemoryStore
+from sidecar.adapters.record_memory import MemoryStore
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, a_catalogue
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests

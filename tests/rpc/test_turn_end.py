@@ -5,7 +5,7 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.records import TurnNarrated
+from sidecar.core.executing.records import TurnEnded
 from sidecar.operations.rules import AdmissionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.fake_runner import hangs, waits_for
@@ -84,7 +84,10 @@ async def test_the_narration_is_kept_and_repeating_the_end_keeps_it_once() -> No
             await sidecar.end(bound, narration="Milk is cheaper.")
         await sidecar.end(silent)
 
-        assert [(row.turn_id, row.narration) for row in kept(sidecar, TurnNarrated)] == [("turn-a", "Milk is cheaper.")]
+        assert [(row.turn_id, row.narration) for row in kept(sidecar, TurnEnded)] == [
+            ("turn-a", "Milk is cheaper."),
+            ("turn-2", ""),
+        ]
         assert len(kept(sidecar, RoutingRecord)) == 2
 
 

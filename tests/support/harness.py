@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import grpc
 
 from sidecar.adapters.memory_in_process import InProcessMemory
-from sidecar.adapters.store_memory import MemoryStore
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, SystemIds
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
@@ -29,7 +29,7 @@ from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.call_tool import ToolResult
-from sidecar.operations.ports import Store
+from sidecar.operations.record_ports import Store
 from sidecar.operations.rules import DispatchRules
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.rpc import dispatch_servicer, history_servicer, tool_gateway_servicer

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sidecar.adapters.store_memory import MemoryStore
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, Record

@@ -53,6 +53,12 @@ class UnknownChild(NotKnown):
     reason = "UNKNOWN_CHILD"
 
 
+class UnknownTurn(NotKnown):
+    """Nothing is on record of that turn."""
+
+    reason = "UNKNOWN_TURN"
+
+
 class Refused(SubagentsError):
     """The present state forbids it."""
 
@@ -113,6 +119,12 @@ class RecentTurnsIntact(Refused):
     reason = "RECENT_TURNS_INTACT"
 
 
+class RunsElsewhere(Refused):
+    """The dispatch runs at another sidecar, which is alive; only that one can do this."""
+
+    reason = "RUNS_ELSEWHERE"
+
+
 class Conflict(SubagentsError):
     """Lost a compare-and-set: read again."""
 
@@ -123,6 +135,12 @@ class SummaryOutdated(Conflict):
     """Another summary of the episode was written meanwhile. Read the episode again."""
 
     reason = "SUMMARY_OUTDATED"
+
+
+class RecordConflict(Conflict):
+    """The record says otherwise: another sidecar has gone on with this turn. Resume the dispatch."""
+
+    reason = "RECORD_CONFLICT"
 
 
 class AlreadyExists(SubagentsError):
@@ -141,60 +159,6 @@ class TurnIdReused(AlreadyExists):
     """`turn_id` already names a turn that was bound or ended with other contents."""
 
     reason = "TURN_ID_REUSED"
-
-
-class Unauthenticated(SubagentsError):
-    """Who is calling is not proven."""
-
-    reason = "UNAUTHENTICATED"
-
-
-class BootSecretWrong(Unauthenticated):
-    """The boot secret is missing, repeated or wrong."""
-
-    reason = "BOOT_SECRET_WRONG"
-
-
-class SurfaceTokenInvalid(Unauthenticated):
-    """The surface token was not signed with this deployment's key, or was altered."""
-
-    reason = "SURFACE_TOKEN_INVALID"
-
-
-class GrantInvalid(Unauthenticated):
-    """The grant is missing, repeated, altered, or not one this sidecar minted."""
-
-    reason = "GRANT_INVALID"
-
-
-class NotAllowed(SubagentsError):
-    """Who is calling may not do this."""
-
-    reason = "NOT_ALLOWED"
-
-
-class CallerNotAllowed(NotAllowed):
-    """This kind of caller may not call this method."""
-
-    reason = "CALLER_NOT_ALLOWED"
-
-
-class WrongListener(NotAllowed):
-    """The method is not served on this listener."""
-
-    reason = "WRONG_LISTENER"
-
-
-class ToolNotAllowed(NotAllowed):
-    """The tool is not in the child's contract."""
-
-    reason = "TOOL_NOT_ALLOWED"
-
-
-class GrantSpent(NotAllowed):
-    """The attempt that the grant was minted for is over."""
-
-    reason = "GRANT_SPENT"
 
 
 class Overloaded(SubagentsError):

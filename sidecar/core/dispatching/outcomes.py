@@ -109,6 +109,7 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.CALL_CANCELLED: "The request was cancelled before there was an answer.",
         CallFailure.TURN_OVER: "The turn ended before there was an answer.",
         CallFailure.INTERNAL: _NO_ANSWER,
+        CallFailure.SIDECAR_LOST: _NO_ANSWER,
         CallFailure.SIDECAR_UNREACHABLE: "The assistant cannot be reached at the moment.",
         CallFailure.DATA_UNAVAILABLE: "Some of the data that the answer needs is not available at the moment.",
         CallFailure.BUDGET_EXHAUSTED: "The assistant ran out of its budget; the answer may be incomplete.",

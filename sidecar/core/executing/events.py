@@ -3,12 +3,15 @@
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from sidecar.core.errors import ChildClosed
+from sidecar.core.executing.chain import event_link
 from sidecar.core.executing.states import ExecutionState, moved
 from sidecar.core.identifiers import AttemptId, ChildId, Slot, TurnId
 
@@ -17,11 +20,23 @@ STARTED: Final = "agent.subagent_started"
 ATTEMPT: Final = "agent.subagent_attempt"
 WAITING_FOR_MERGE: Final = "agent.subagent_waiting_for_merge"
 FAILED: Final = "agent.subagent_failed"
+INTEGRATION_ACCEPTED: Final = "agent.integration_accepted"
 INTEGRATION_FAILED: Final = "agent.integration_failed"
 CLOSED: Final = "agent.subagent_closed"
 TOOL_REFUSED: Final = "agent.tool_refused"
 DATA_WITHHELD: Final = "agent.data_withheld"
+ATTEMPT_REPEATED: Final = "agent.attempt_repeated"
 BUDGET_STOPPED: Final = "agent.budget_stopped"
+DELEGATED: Final = "agent.delegated"
+DELEGATION_REFUSED: Final = "agent.delegation_refused"
+TAKEN_OVER: Final = "agent.taken_over"
+
+SIDECAR: Final = "sidecar"
+"""Actor of what the process does on its own, closing for a lost parent included."""
+PARENT: Final = "parent"
+"""Actor of verdicts and closes that the parent asked for."""
+SUB_AGENT: Final = "sub-agent"
+"""Actor of what the sub-agent asked for itself: data calls, delegations."""
 
 COMPLETED_STATUS: Final = "completed"
 FAILED_STATUS: Final = "failed"
@@ -33,8 +48,11 @@ class ChildEvent(msgspec.Struct, frozen=True):
     Attributes:
         event_id: unique; appending it twice changes nothing.
         sequence: from 1, without gaps, per child.
+        actor: who caused it: `sidecar`, `parent` or `sub-agent`.
         summary: one line for a condensed timeline.
         details_json: everything else, for expansion; an object.
+        previous_link: link of the event before; of the first one: what the child's row comes to.
+        link: hash of this event and of `previous_link`; see `chain`.
     """
 
     event_id: str
@@ -43,13 +61,21 @@ class ChildEvent(msgspec.Struct, frozen=True):
     sequence: int
     name: str
     time: datetime
+    actor: str
     summary: str
     details_json: str
+    previous_link: str
+    link: str
 
     @property
     def record_id(self) -> str:
         """The id under which a store keeps it."""
         return self.event_id
+
+    def relinked(self, previous_link: str) -> str:
+        """Return what the link of this event has to be if it follows `previous_link`."""
+        contents = (self.child_id, self.sequence, self.name, self.time, self.actor, self.summary, self.details_json)
+        return event_link(previous_link, contents)
 
     def details(self) -> dict[str, Any]:
         """Return the details as an object."""
@@ -57,13 +83,30 @@ class ChildEvent(msgspec.Struct, frozen=True):
         return decoded
 
 
+STATE_AFTER: Final[Mapping[str, ExecutionState]] = MappingProxyType(
+    {
+        CREATED: ExecutionState.CREATED,
+        STARTED: ExecutionState.RUNNING,
+        WAITING_FOR_MERGE: ExecutionState.WAITING_FOR_MERGE,
+        INTEGRATION_ACCEPTED: ExecutionState.COMPLETED,
+        FAILED: ExecutionState.FAILED,
+        INTEGRATION_FAILED: ExecutionState.FAILED,
+        CLOSED: ExecutionState.CLOSED,
+    }
+)
+"""The state that an event leads to; any other event changes none."""
+
+
 class ChildLog:
     """Makes the events of one child in an order that is always legal; knows its present state.
 
-    Events are made here and made durable by whoever calls; nothing is remembered but state and sequence.
+    Events are made here and made durable by whoever calls; nothing is remembered but state, sequence and last link.
+
+    Args:
+        first_link: what the first event links to: `ChildOpened.link`.
     """
 
-    def __init__(self, child_id: ChildId, run_id: TurnId, slot: Slot, step_idx: int) -> None:
+    def __init__(self, child_id: ChildId, run_id: TurnId, slot: Slot, step_idx: int, first_link: str) -> None:
         """Begin before the first event."""
         self.child_id = child_id
         self.run_id = run_id
@@ -71,58 +114,76 @@ class ChildLog:
         self.step_idx = step_idx
         self.state = ExecutionState.CREATED
         self._sequence = 0
+        self._link = first_link
+
+    @property
+    def sequence(self) -> int:
+        """Sequence of the newest event; 0 before the first."""
+        return self._sequence
+
+    def go_on_after(self, events: Iterable[ChildEvent]) -> None:
+        """Take what is on record as what happened; only before the first event is made here."""
+        if self._sequence:
+            raise ChildClosed("the log has events already")
+        for event in events:
+            self.state = STATE_AFTER.get(event.name, self.state)
+            self._sequence, self._link = event.sequence, event.link
 
     def created(self, at: datetime, digest: str) -> ChildEvent:
         """Row and contract are stored. Source: SX-19."""
         if self._sequence:
             raise ChildClosed("a child is created once")
-        return self._event(at, CREATED, f"{self.slot} created", sub_agent_id=self.slot, digest=digest)
+        return self._event(at, CREATED, SIDECAR, f"{self.slot} created", sub_agent_id=self.slot, digest=digest)
 
     def started(self, at: datetime) -> ChildEvent:
         """The worker may begin. Source: SX-20."""
         self.state = moved(self.state, ExecutionState.RUNNING)
-        return self._event(at, STARTED, f"{self.slot} started")
+        return self._event(at, STARTED, SIDECAR, f"{self.slot} started")
 
     def attempt(self, at: datetime, number: int, attempt_id: AttemptId) -> ChildEvent:
         """An attempt begins. Source: SX-42."""
         return self.noted(at, ATTEMPT, f"attempt {number}", number=number, attempt_id=attempt_id)
 
-    def noted(self, at: datetime, name: str, summary: str, **details: Any) -> ChildEvent:
+    def noted(self, at: datetime, name: str, summary: str, *, actor: str = SIDECAR, **details: Any) -> ChildEvent:
         """Something worth keeping while it runs. Allowed between `started` and the end of the work."""
         if self.state is not ExecutionState.RUNNING:
             raise ChildClosed(f"{name} is not possible for a child that is {self.state}")
-        return self._event(at, name, summary, **details)
+        return self._event(at, name, actor, summary, **details)
 
     def waiting_for_merge(self, at: datetime, outcome: str, **details: Any) -> ChildEvent:
         """The worker has produced output that the parent has yet to take. Source: SX-21, SX-51."""
         self.state = moved(self.state, ExecutionState.WAITING_FOR_MERGE)
-        return self._event(at, WAITING_FOR_MERGE, f"{outcome}, waits for the parent", outcome=outcome, **details)
+        return self._event(
+            at, WAITING_FOR_MERGE, SIDECAR, f"{outcome}, waits for the parent", outcome=outcome, **details
+        )
 
     def failed(self, at: datetime, cause: str, summary: str, **details: Any) -> ChildEvent:
         """The work itself failed; a result the parent cannot use is `integration_failed`. Source: SX-23, SX-43."""
         if self.state is ExecutionState.WAITING_FOR_MERGE:
             raise ChildClosed("the work is through already; only its integration can fail now")
         self.state = moved(self.state, ExecutionState.FAILED)
-        return self._event(at, FAILED, summary, cause=cause, **details)
+        return self._event(at, FAILED, SIDECAR, summary, cause=cause, **details)
 
-    def integrated(self) -> None:
-        """The parent took the output: a stored state, shown by `final_status` on close. Source: SX-22, TN-99."""
+    def integrated(self, at: datetime, actor: str = PARENT) -> ChildEvent:
+        """The parent took the output; `completed` is a state and shows as `final_status`. Source: SX-22, TN-99."""
         self.state = moved(self.state, ExecutionState.COMPLETED)
+        return self._event(at, INTEGRATION_ACCEPTED, actor, "the parent took the result")
 
-    def integration_failed(self, at: datetime, reason: str) -> ChildEvent:
+    def integration_failed(self, at: datetime, reason: str, actor: str = PARENT) -> ChildEvent:
         """The parent could not use the output, which is a failure of the child. Source: SX-34, SX-52, TN-98."""
         if self.state is not ExecutionState.WAITING_FOR_MERGE:
             raise ChildClosed(f"integration is not possible for a child that is {self.state}")
         self.state = moved(self.state, ExecutionState.FAILED)
-        return self._event(at, INTEGRATION_FAILED, "the parent could not use the result", reason=reason)
+        return self._event(at, INTEGRATION_FAILED, actor, "the parent could not use the result", reason=reason)
 
-    def closed(self, at: datetime, close_reason: str) -> ChildEvent:
+    def closed(self, at: datetime, close_reason: str, actor: str = PARENT) -> ChildEvent:
         """The end; nothing comes after. Source: SX-24, SX-45 .. SX-47."""
         final_status = COMPLETED_STATUS if self.state is ExecutionState.COMPLETED else FAILED_STATUS
         self.state = moved(self.state, ExecutionState.CLOSED)
         return self._event(
             at,
             CLOSED,
+            actor,
             f"closed: {final_status}",
             sub_agent_id=self.slot,
             step_idx=self.step_idx,
@@ -130,8 +191,10 @@ class ChildLog:
             close_reason=close_reason,
         )
 
-    def _event(self, at: datetime, name: str, summary: str, **details: Any) -> ChildEvent:
+    def _event(self, at: datetime, name: str, actor: str, summary: str, **details: Any) -> ChildEvent:
         self._sequence += 1
+        details_json, previous = msgspec.json.encode(details).decode(), self._link
+        self._link = event_link(previous, (self.child_id, self._sequence, name, at, actor, summary, details_json))
         return ChildEvent(
             event_id=f"{self.child_id}/{self._sequence}",
             child_id=self.child_id,
@@ -139,6 +202,9 @@ class ChildLog:
             sequence=self._sequence,
             name=name,
             time=at,
+            actor=actor,
             summary=summary,
-            details_json=msgspec.json.encode(details).decode(),
+            details_json=details_json,
+            previous_link=previous,
+            link=self._link,
         )

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from sidecar.adapters.memory_in_process import InProcessMemory
-from sidecar.adapters.store_memory import MemoryStore
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.system import OwnedTasks, SystemIds
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys

@@ -25,12 +25,14 @@ EDGES = {
     ("completed", "closed"),
     ("failed", "closed"),
 }
-SHAPE = re.compile(r"created started (attempt |noted )*(waiting_for_merge (integration_failed )?|failed )closed $")
+SHAPE = re.compile(
+    r"created started (attempt |noted )*(waiting_for_merge integration_(accepted|failed) |failed )closed $"
+)
 
 
 def a_log() -> ChildLog:
     """Return the log of a child that has not begun."""
-    return ChildLog(ChildId("child-1"), TurnId("turn-1"), Slot("shop"), 2)
+    return ChildLog(ChildId("child-1"), TurnId("turn-1"), Slot("shop"), 2, "0" * 64)
 
 
 @requirement("SX-18", "SX-23")
@@ -60,7 +62,7 @@ def test_whatever_is_tried_the_events_come_in_the_legal_order(steps: list[str]) 
         "noted": lambda: log.noted(NOW, "agent.noted", "x"),
         "waiting": lambda: log.waiting_for_merge(NOW, "succeeded"),
         "failed": lambda: log.failed(NOW, "RUNNER_FAILED", "failed"),
-        "accept": log.integrated,
+        "accept": lambda: log.integrated(NOW),
         "reject": lambda: log.integration_failed(NOW, "no use"),
         "close": lambda: log.closed(NOW, "integrated"),
     }
@@ -87,7 +89,7 @@ def test_the_closing_event_says_how_it_ended(accepted: bool, status: str) -> Non
     log.started(NOW)
     log.waiting_for_merge(NOW, "succeeded")
     if accepted:
-        log.integrated()
+        log.integrated(NOW)
     else:
         log.integration_failed(NOW, "conflict")
 

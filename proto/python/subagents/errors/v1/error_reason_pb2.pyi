@@ -52,6 +52,10 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_RECENT_TURNS_INTACT: _ClassVar[ErrorReason]
     ERROR_REASON_SUMMARY_OUTDATED: _ClassVar[ErrorReason]
     ERROR_REASON_MEMORY_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_RECORD_CONFLICT: _ClassVar[ErrorReason]
+    ERROR_REASON_RUNS_ELSEWHERE: _ClassVar[ErrorReason]
+    ERROR_REASON_DELEGATION_REFUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_UNKNOWN_TURN: _ClassVar[ErrorReason]
     ERROR_REASON_ATTEMPT_TIMEOUT: _ClassVar[ErrorReason]
     ERROR_REASON_JOIN_DEADLINE: _ClassVar[ErrorReason]
     ERROR_REASON_RUNNER_IDLE: _ClassVar[ErrorReason]
@@ -71,6 +75,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_UNKNOWN_TOOL: _ClassVar[ErrorReason]
     ERROR_REASON_ARGUMENTS_INVALID: _ClassVar[ErrorReason]
     ERROR_REASON_NOT_STARTED: _ClassVar[ErrorReason]
+    ERROR_REASON_SIDECAR_LOST: _ClassVar[ErrorReason]
 
 class FailureAxis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -122,6 +127,10 @@ ERROR_REASON_COMPACTION_NOT_DUE: ErrorReason
 ERROR_REASON_RECENT_TURNS_INTACT: ErrorReason
 ERROR_REASON_SUMMARY_OUTDATED: ErrorReason
 ERROR_REASON_MEMORY_UNAVAILABLE: ErrorReason
+ERROR_REASON_RECORD_CONFLICT: ErrorReason
+ERROR_REASON_RUNS_ELSEWHERE: ErrorReason
+ERROR_REASON_DELEGATION_REFUSED: ErrorReason
+ERROR_REASON_UNKNOWN_TURN: ErrorReason
 ERROR_REASON_ATTEMPT_TIMEOUT: ErrorReason
 ERROR_REASON_JOIN_DEADLINE: ErrorReason
 ERROR_REASON_RUNNER_IDLE: ErrorReason
@@ -141,6 +150,7 @@ ERROR_REASON_OVER_CAP: ErrorReason
 ERROR_REASON_UNKNOWN_TOOL: ErrorReason
 ERROR_REASON_ARGUMENTS_INVALID: ErrorReason
 ERROR_REASON_NOT_STARTED: ErrorReason
+ERROR_REASON_SIDECAR_LOST: ErrorReason
 FAILURE_AXIS_UNSPECIFIED: FailureAxis
 FAILURE_AXIS_EXECUTION: FailureAxis
 FAILURE_AXIS_DATA: FailureAxis

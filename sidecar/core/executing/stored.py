@@ -1,0 +1,145 @@
+"""What is read back from a store."""
+
+from datetime import datetime
+from enum import StrEnum, unique
+
+import msgspec
+
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import ChildOpened, DispatchOpened, TurnEnded
+from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Principal, Slot, TurnId
+
+
+class StoredChild(msgspec.Struct, frozen=True):
+    """One child with all its events, in order."""
+
+    opened: ChildOpened
+    events: tuple[ChildEvent, ...]
+
+
+class StoredDispatch(msgspec.Struct, frozen=True):
+    """One dispatch.
+
+    Attributes:
+        owner, epoch: who may append to it now.
+        owner_alive: its lease has not run out. True for the instance that asks, too.
+        outcomes: one per settled call, the revision that stands; in no special order.
+    """
+
+    opened: DispatchOpened
+    owner: InstanceId
+    epoch: int
+    owner_alive: bool
+    outcomes: tuple[CallOutcome, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Say whether every call has its outcome."""
+        return len(self.outcomes) == self.opened.calls
+
+
+class StoredTurn(msgspec.Struct, frozen=True):
+    """All of one turn, in order of opening."""
+
+    turn_id: TurnId
+    dispatches: tuple[StoredDispatch, ...]
+    children: tuple[StoredChild, ...]
+    ended: TurnEnded | None
+    routing: RoutingRecord | None
+
+    def dispatch(self, dispatch_id: DispatchId) -> StoredDispatch | None:
+        """Return one of the dispatches."""
+        return next((each for each in self.dispatches if each.opened.dispatch_id == dispatch_id), None)
+
+
+@unique
+class TurnState(StrEnum):
+    """How a turn stands. A turn that called nothing is on record from its end only."""
+
+    OPEN = "open"
+    ENDED = "ended"
+    LOST = "lost"
+    """Closed for its parent."""
+
+
+class TurnRow(msgspec.Struct, frozen=True):
+    """One line of a list of turns.
+
+    Attributes:
+        began_at: of the first dispatch; of the end if there was none.
+        slots: called, each once, in order of opening.
+        failed: children closed as failed.
+    """
+
+    turn_id: TurnId
+    episode_id: EpisodeId
+    principal: Principal
+    state: TurnState
+    began_at: datetime
+    ended_at: datetime | None
+    slots: tuple[Slot, ...]
+    children: int
+    failed: int
+
+
+class TurnQuery(msgspec.Struct, frozen=True):
+    """Which turns, newest first.
+
+    Attributes:
+        before: only those that began before; for the next page, `began_at` and `turn_id` of the last row.
+    """
+
+    episode_id: EpisodeId | None = None
+    slot: Slot | None = None
+    state: TurnState | None = None
+    before: tuple[datetime, TurnId] | None = None
+    limit: int = 50
+
+
+class EpisodeRow(msgspec.Struct, frozen=True):
+    """One line of a list of episodes, from what is on record of their turns."""
+
+    episode_id: EpisodeId
+    principal: Principal
+    turns: int
+    first_at: datetime
+    last_at: datetime
+    slots: tuple[Slot, ...]
+
+
+class ClosedChild(msgspec.Struct, frozen=True):
+    """One link of an instance's running root. `number` from 1, without gaps."""
+
+    instance: InstanceId
+    number: int
+    child_id: ChildId
+    last_link: str
+    root: str
+
+
+class ClosedState(msgspec.Struct, frozen=True):
+    """Where an instance's running root stands."""
+
+    instance: InstanceId
+    number: int
+    root: str
+
+
+class RetentionMarker(msgspec.Struct, frozen=True):
+    """Children up to `number` of an instance were removed because they were old enough.
+
+    Attributes:
+        root: running root after `number`.
+        closed_before: everything removed was closed before.
+        signature: of the sidecar's checkpoint key over the other fields.
+    """
+
+    instance: InstanceId
+    number: int
+    root: str
+    closed_before: datetime
+    made_at: datetime
+    key_id: str
+    signature: str

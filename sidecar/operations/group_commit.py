@@ -1,0 +1,170 @@
+"""Group commit by natural batching: whatever is handed over while one commit runs goes into the next.
+
+No timer: an append waits for nothing when the database is idle, and shares a commit when it is not (DESIGN section 14).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import AttemptRecorded, Record
+from sidecar.core.executing.stored import EpisodeRow, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.operations.endings import Ending
+from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.record_ports import CommitUnknown, Database
+
+MOST_IN_A_BATCH: Final = 2000
+"""Records of one commit; a database takes a few milliseconds for that many."""
+MOST_WAITING: Final = 20_000
+"""Records that wait for a commit; more are refused at once."""
+AGAIN: Final = timedelta(seconds=1)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What one caller appends."""
+
+    records: tuple[Record, ...]
+    decided: Ending[SubagentsError | None] = field(default_factory=Ending)
+
+
+class GroupCommitStore:
+    """A store over a database: one writer, in the order of the appends.
+
+    Args:
+        database: does the work, one commit at a time.
+        spawner: owns the writer, so that a caller that leaves does not stop a commit.
+        recorder: told of what should not happen.
+    """
+
+    waits = True
+
+    def __init__(self, database: Database, spawner: Spawner, recorder: Recorder) -> None:
+        """Begin with nothing to write."""
+        self._database = database
+        self._spawner = spawner
+        self._recorder = recorder
+        self._queue: deque[_Group] = deque()
+        self._waiting = 0
+        self._writing = False
+        self.batches = 0
+
+    # --- writing
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Make `records` durable, in turn. See the port."""
+        if records and self._waiting >= MOST_WAITING:
+            raise StoreUnavailable(f"{self._waiting} records wait to be written already", retry_after=AGAIN)
+        group = _Group(tuple(records))
+        self._queue.append(group)
+        self._waiting += len(group.records)
+        if not self._writing:
+            self._writing = True
+            self._spawner.spawn(self._write(), "write the record")
+        refused = await group.decided.wait()
+        if refused is not None:
+            raise refused
+
+    async def _write(self) -> None:
+        """Write until nothing waits."""
+        try:
+            while self._queue:
+                await self._write_batch(self._next_batch())
+        finally:
+            self._writing = False
+            self._decide(list(self._queue), StoreUnavailable("the sidecar stops", retry_after=AGAIN))
+            self._queue.clear()
+            self._waiting = 0
+
+    def _next_batch(self) -> list[_Group]:
+        batch, size = [self._queue.popleft()], 0
+        while self._queue and size + len(batch[-1].records) + len(self._queue[0].records) <= MOST_IN_A_BATCH:
+            size += len(batch[-1].records)
+            batch.append(self._queue.popleft())
+        self._waiting -= sum(len(group.records) for group in batch)
+        return batch
+
+    async def _write_batch(self, batch: list[_Group]) -> None:
+        """Commit what was handed over, and say so; a group that is refused does not take the others with it."""
+        try:
+            refused = await self._commit([record for group in batch for record in group.records])
+            if isinstance(refused, RecordConflict) and len(batch) > 1:
+                for group in batch:
+                    self._decide([group], await self._commit(group.records))
+                return
+            self._decide(batch, refused)
+        except BaseException:
+            self._decide(batch, StoreUnavailable("the sidecar stops, or the store is broken", retry_after=AGAIN))
+            raise
+
+    async def _commit(self, records: Sequence[Record]) -> SubagentsError | None:
+        """Commit once; if nobody can say what became of it, once more, which changes nothing if it was kept."""
+        if not records:
+            return None
+        self.batches += 1
+        try:
+            await self._database.commit(records)
+        except CommitUnknown:
+            self._recorder.anomaly("commit_unknown", f"{len(records)} records")
+            try:
+                await self._database.commit(records)
+            except CommitUnknown as unknown:
+                return StoreUnavailable(f"nobody can say whether it is kept: {unknown}", retry_after=AGAIN)
+            except (RecordConflict, StoreUnavailable) as refused:
+                return refused
+        except (RecordConflict, StoreUnavailable) as refused:
+            return refused
+        return None
+
+    def _decide(self, batch: Sequence[_Group], refused: SubagentsError | None) -> None:
+        for group in batch:
+            group.decided.settle(refused)
+
+    # --- reading: the database's own
+
+    @property
+    def instance(self) -> InstanceId:
+        """The id under which this process appends."""
+        return self._database.instance
+
+    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
+        """Return all of a turn."""
+        return await self._database.turn(turn_id)
+
+    async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
+        """Return the events of one child."""
+        return await self._database.child_events(child_id)
+
+    async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
+        """Return the routing decision of a turn."""
+        return await self._database.routing_record(turn_id)
+
+    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
+        """Return the slots of the episode's last turn that called any."""
+        return await self._database.last_dispatching_turn(episode_id)
+
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+        """Return dispatches whose owner is dead."""
+        return await self._database.left_behind(limit)
+
+    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
+        """Return turns whose parent is lost."""
+        return await self._database.overdue_turns(now, limit)
+
+    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
+        """Return a list of turns."""
+        return await self._database.turns(query)
+
+    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+        """Return the episodes used last."""
+        return await self._database.episodes(limit)
+
+    async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
+        """Return what the runners sent in a turn."""
+        return await self._database.attempts(turn_id)
