@@ -12,6 +12,7 @@ The rules every database keeps (the conformance suite in `tests/adapters/records
      or that is not there; the instance that opened a dispatch owns it until a `DispatchTaken` with the next epoch;
    - `DispatchTaken` whose epoch is not the next one, unless this instance has taken it with that epoch;
    - two children of a turn with the same `step_idx`;
+   - `TurnEnded` while a child of the turn is not closed (with those that the same group closes before it);
    - a `ChildEvent` that does not follow the child's last event (`sequence` one more, `previous_link` its link; for the
      first one: 1 and `ChildOpened.link`), or comes after `CLOSED`.
 4. With each `CLOSED` event that is new, the running root of the instance that appends it grows by one `ClosedChild`.

@@ -150,6 +150,8 @@ class RecordInMemory:
                 settled[record.outcome.call_id, record.revision] = record
                 undo.append(partial(settled.pop, (record.outcome.call_id, record.revision)))
             case TurnEnded():
+                open_ones = any(not child.closed for child in turn.children.values())
+                _refuse_if(open_ones, record, "came while a child of the turn is not closed")
                 turn.ended = record
                 undo.append(partial(setattr, turn, "ended", None))
             case RoutingRecord():
