@@ -1,0 +1,55 @@
+"""Reads the numbered SQL files of a package."""
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+
+FORM: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+
+
+class DatabaseProblem(Exception):
+    """A database cannot be opened as it is; says which, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of a schema.
+
+    Attributes:
+        number: from 1, without gaps.
+        sql: statements, run in one transaction.
+    """
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        """Return the SHA-256 of the statements, 64 hex digits: a step that was applied is never edited."""
+        return sha256(self.sql.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.number:04d}_{self.name}"
+
+
+def load_migrations(package: str) -> tuple[Migration, ...]:
+    """Return the steps in `package`, in order; each is a file `0001_<name>.sql` beside its modules.
+
+    Raises:
+        ValueError: a file has another name, or a number is missing or there twice.
+    """
+    found = []
+    for file in files(package).iterdir():
+        if not file.name.endswith(".sql"):
+            continue
+        match = FORM.fullmatch(file.name)
+        if match is None:
+            raise ValueError(f"{package}: {file.name} is not named 0001_<what_it_does>.sql")
+        found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    found.sort(key=lambda each: each.number)
+    if [each.number for each in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"{package}: the migrations are not numbered from 1 without gaps")
+    return tuple(found)
