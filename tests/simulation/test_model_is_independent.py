@@ -8,7 +8,7 @@ LOGIC = ("sidecar.core.dispatching.plan", "sidecar.core.dispatching.cap", "sidec
 DATA_ONLY = ("sidecar.operations.requests", "sidecar.operations.rules", "sidecar.operations.bind_turn.Bound")
 
 
-@pytest.mark.parametrize("module", ["predicting", "data_use", "scripts", "virtual_time"])
+@pytest.mark.parametrize("module", ["predicting", "data_use", "scripts"])
 def test_the_model_imports_nothing_of_the_operations(module: str) -> None:
     """Nor what decides in the core."""
     [found] = [each for each in modules("tests/support/simulation") if each.path.stem == module]

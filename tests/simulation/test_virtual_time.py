@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.support.simulation.virtual_time import Deadlock, Runaway, Trace, VirtualLoop, simulate
+from sidecar.adapters.virtual_time import Deadlock, Runaway, Trace, VirtualLoop, simulate
 
 
 def new_loop(seed: int = 1, most_steps: int = 10_000) -> VirtualLoop:

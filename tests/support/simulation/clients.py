@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from sidecar.adapters.virtual_time import Trace, VirtualLoop
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import StoreUnavailable, SubagentsError
@@ -32,7 +33,6 @@ from sidecar.operations.requests import (
 from sidecar.operations.turn_ends import TurnClosed
 from sidecar.operations.turns import Turn
 from tests.support.simulation.schedule import Act, Action, DispatchSpec, Ending, TurnSpec
-from tests.support.simulation.virtual_time import Trace, VirtualLoop
 
 TRIES = 3
 

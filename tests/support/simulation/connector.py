@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.definitions.card import Card
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
-from tests.support.simulation.virtual_time import VirtualLoop
 
 CANARY: Final = "canary-of-somebody-else"
 GOOD: Final = ("ok", "partial")

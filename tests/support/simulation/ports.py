@@ -5,10 +5,10 @@ from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.binding.flags import FlagValue
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.identifiers import Digest
-from tests.support.simulation.virtual_time import VirtualLoop
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.definitions.card import Card
 from sidecar.core.errors import SubagentsError
 from sidecar.policy.protocols import (
@@ -20,7 +21,6 @@ from sidecar.policy.protocols import (
     UsageReported,
 )
 from tests.support.simulation.scripts import AttemptScript, CallScript, Do, End, Step
-from tests.support.simulation.virtual_time import VirtualLoop
 
 IGNORES_FOR = 12.0
 """Seconds for which a sub-agent takes no notice of being cancelled."""

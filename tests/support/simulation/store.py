@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from sidecar.adapters.virtual_time import Trace, VirtualLoop
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.identifiers import EpisodeId, Slot
-from tests.support.simulation.virtual_time import Trace, VirtualLoop
 
 
 @dataclass(frozen=True, slots=True)

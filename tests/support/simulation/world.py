@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from sidecar.adapters.memory_in_process import InProcessMemory
+from sidecar.adapters.virtual_time import Trace, VirtualLoop, simulate
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.collecting import ResultLimits
@@ -32,7 +33,6 @@ from tests.support.simulation.ports import (
 from tests.support.simulation.runner import ScriptedRunner
 from tests.support.simulation.schedule import Schedule, Tuning
 from tests.support.simulation.store import FaultyStore
-from tests.support.simulation.virtual_time import Trace, VirtualLoop, simulate
 
 KEYS = SigningKeys({"k": b"x" * 32}, "k")
 JOIN_TIMEOUT = 20.0

@@ -1,8 +1,8 @@
-"""An event loop in which time jumps to the next timer and a seed decides who runs next.
+"""An event loop in which time jumps to the next timer and a given chance decides who runs next.
 
-Nothing in it depends on the machine, so that a seed always gives the same run. Handles that were scheduled by the same
-step keep their order, as asyncio promises; those of different steps may overtake each other, as they do when sockets
-and other tasks come in between.
+Nothing in it depends on the machine, so that the same chance always gives the same run. Handles that were scheduled by
+the same step keep their order, as asyncio promises; those of different steps may overtake each other, as they do when
+sockets and other tasks come in between.
 """
 
 import asyncio
@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from hashlib import sha256
-from random import Random
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
 Given = TypeVarTuple("Given")
@@ -24,6 +23,22 @@ class Deadlock(Exception):
 
 class Runaway(Exception):
     """Far more happens than a schedule could need."""
+
+
+class Chooser(Protocol):
+    """Decides among those that are ready; `random.Random` is one."""
+
+    def random(self) -> float:
+        """Return a number from 0 up to, but not including, 1."""
+        ...
+
+
+class InOrder:
+    """Whoever was ready first runs first."""
+
+    def random(self) -> float:
+        """Return 0."""
+        return 0.0
 
 
 class Trace:
@@ -55,7 +70,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         most_steps: more raise `Runaway`.
     """
 
-    def __init__(self, chance: Random, trace: Trace, most_steps: int = 300_000) -> None:
+    def __init__(self, chance: Chooser, trace: Trace, most_steps: int = 300_000) -> None:
         """Begin at 0."""
         super().__init__()
         self.set_debug(False)
@@ -136,7 +151,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise Runaway(f"more than {self._most_steps} steps; these run: {', '.join(self.pending())}")
         self._origin = self.steps
         self._trace.add(self._now, _named(handle))
-        handle._run()
+        handle._run()  # noqa: SLF001  a loop is what runs handles; asyncio's own loop does the same
 
     def _ripen(self) -> None:
         """Move timers that are due to those that are ready, each as an origin of its own."""
