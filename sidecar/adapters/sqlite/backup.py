@@ -1,0 +1,61 @@
+"""Copies a database while it is written."""
+
+import os
+from pathlib import Path
+
+import apsw
+
+from sidecar.adapters.migrations import DatabaseProblem
+
+
+def back_up(source: Path, target: Path) -> None:
+    """Copy `source` as it is now to a new file, whole and durable; whoever writes to it goes on meanwhile.
+
+    Raises:
+        DatabaseProblem: there is no such database, the target is there already, or it cannot be written.
+    """
+    if not source.exists():
+        raise DatabaseProblem(f"there is no database at {source}")
+    fresh = target.with_name(f".{target.name}.unfinished")
+    try:
+        fresh.unlink(missing_ok=True)
+        os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _copy(source, fresh)
+        os.link(fresh, target)  # unlike a rename, never replaces a file
+        _make_durable(target.parent)
+    except FileExistsError:
+        raise DatabaseProblem(f"{target} is there already: give the backup a name of its own") from None
+    except OSError as error:
+        raise DatabaseProblem(f"{target} cannot be written: {error.strerror}") from None
+    except apsw.Error as error:
+        raise DatabaseProblem(f"{source} cannot be copied to {target}: {type(error).__name__}") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)  # may have to make the index of the log
+    try:
+        reading.wal_autocheckpoint(0)
+        writing = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            with writing.backup("main", reading, "main") as copying:
+                copying.step()  # all in one go: one state, and no beginning again when a writer commits
+            writing.pragma("journal_mode", "DELETE")  # one file, without a log beside it
+        finally:
+            writing.close()
+    finally:
+        reading.close()
+    handle = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _make_durable(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,67 @@
+"""Moves what is in the write-ahead log into the database file, in a thread of its own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import apsw
+
+from sidecar.adapters.sqlite.worker import Worker
+
+PAGES: Final = 1000
+"""A write-ahead log of so many pages is moved."""
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes; beyond that, writers wait for a moment while the log is emptied."""
+PATIENCE_MILLISECONDS: Final = 100
+"""How long emptying waits for readers. Writers wait meanwhile, so it is well below their own patience."""
+
+
+class Checkpoints:
+    """Moves pages when there are enough of them; what fails is reported, and tried again with the next commit.
+
+    Args:
+        path: of the database file.
+        connect: opens a connection; called in the thread.
+        report: told what went wrong; called in the thread.
+    """
+
+    def __init__(
+        self, path: Path, connect: Callable[[], apsw.Connection], report: Callable[[str, Exception], None]
+    ) -> None:
+        """Start the thread."""
+        self._log = path.with_name(path.name + "-wal")
+        self._connect = connect
+        self._report = report
+        self._connection: apsw.Connection | None = None
+        self._worker = Worker(f"{path.name} checkpoints")
+        self._asked = Lock()
+
+    def committed(self, pages: int) -> None:
+        """Look whether there is enough to move; `pages` are in the log. Called in the writer's thread."""
+        if pages >= PAGES and self._asked.acquire(blocking=False):
+            self._worker.submit(self._checkpoint)
+
+    async def close(self) -> None:
+        """End the thread."""
+        await self._worker.run(self._drop)
+        self._worker.stop()
+
+    def _checkpoint(self) -> None:
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+                self._connection.set_busy_timeout(PATIENCE_MILLISECONDS)
+            large = self._log.stat().st_size > LARGEST
+            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if large else apsw.SQLITE_CHECKPOINT_PASSIVE
+            self._connection.wal_checkpoint(mode=mode)
+        except (apsw.Error, OSError) as error:
+            self._drop()  # never another fsync on a handle whose fsync has failed
+            self._report("move the write-ahead log into the database file", error)
+        finally:
+            self._asked.release()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close(True)

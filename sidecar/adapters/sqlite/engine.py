@@ -1,0 +1,205 @@
+"""One SQLite file, opened by this process alone."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+from typing import Final, TypeVar
+
+import apsw
+
+from sidecar.adapters.migrations import DatabaseProblem
+from sidecar.adapters.sqlite.backup import back_up
+from sidecar.adapters.sqlite.checkpoints import Checkpoints
+from sidecar.adapters.sqlite.failures import HARMLESS, unavailable
+from sidecar.adapters.sqlite.opening import Schema, check_version, connect, held, upgrade
+from sidecar.adapters.sqlite.worker import Worker
+from sidecar.operations.record_ports import CommitUnknown
+
+Result = TypeVar("Result")
+Work = Callable[[apsw.Connection], Result]
+Report = Callable[[str, str], None]
+"""Told what could not be done, and the name of the error. Called on the event loop; for a log."""
+
+READ_SECONDS: Final = 1.0
+"""Longest one read may take: as long as it runs, the write-ahead log grows."""
+STEPS: Final = 10_000
+"""Of SQLite's machine between two looks at the time."""
+CLOSE_SECONDS: Final = 10.0
+
+
+class SqliteEngine:
+    """Writes one transaction after the other in one thread, and reads in another. Made by `open`.
+
+    Args:
+        path: of the file, whose lock `opened` holds.
+        vfs: name of the file system that SQLite uses; None: its own. For tests that break it.
+    """
+
+    def __init__(self, path: Path, schema: Schema, report: Report, vfs: str | None, opened: ExitStack) -> None:
+        """Start the threads."""
+        self._path = path
+        self._schema = schema
+        self._vfs = vfs
+        self._opened = opened
+        self._loop = asyncio.get_running_loop()
+        self._reported = report
+        self._writer = Worker(f"{path.name} writer")
+        self._reader = Worker(f"{path.name} reader")
+        self._writing: apsw.Connection | None = None
+        self._reading: apsw.Connection | None = None
+        self._read_until = 0.0
+        self._checkpoints = Checkpoints(path, self._connect, self._report)
+
+    @classmethod
+    async def open(cls, path: Path, schema: Schema, report: Report, vfs: str | None = None) -> "SqliteEngine":
+        """Open `path`, make it if it is not there, and bring its schema up to date.
+
+        Raises:
+            DatabaseProblem: it cannot be used; says why and what to do.
+        """
+        check_version()
+        with ExitStack() as opening:
+            opening.enter_context(held(path))
+            engine = cls(path, schema, report, vfs, opening.pop_all())
+        try:
+            await engine._writer.run(engine._begin)
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
+
+    async def write(self, work: Work[Result]) -> Result:
+        """Do `work` in one transaction, durable when this returns. What `work` raises, undoes it.
+
+        Raises:
+            StoreUnavailable: nothing is kept.
+            CommitUnknown: it may be kept or not.
+        """
+        return await self._writer.run(lambda: self._write(work))
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Do `work`, which only reads, on one state of the database. Raises `StoreUnavailable`, also after a second."""
+        return await self._reader.run(lambda: self._read(work))
+
+    async def back_up(self, target: Path) -> None:
+        """Copy the database as it is now to a new file, while writing goes on.
+
+        Raises:
+            DatabaseProblem: the target is there already, or cannot be written.
+        """
+        worker = Worker(f"{self._path.name} backup")
+        try:
+            await worker.run(lambda: back_up(self._path, target))
+        finally:
+            worker.stop()
+
+    async def close(self) -> None:
+        """Finish what was handed over, and give the file back. Never raises."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._reader.run(self._drop_reading)
+                await self._checkpoints.close()
+                await self._writer.run(self._drop_writing)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process stops
+            self._reported("close the database", type(error).__name__)
+        finally:
+            self._reader.stop()
+            self._writer.stop()
+            self._opened.close()
+
+    # --- in the writer's thread
+
+    def _begin(self) -> None:
+        try:
+            self._writing = self._connect()
+            self._writing.set_wal_hook(self._committed)
+            upgrade(self._writing, self._schema, str(self._path))
+        except (apsw.NotADBError, apsw.CorruptError):
+            raise DatabaseProblem(f"{self._path} is damaged, or not a SQLite database: restore a backup") from None
+        except apsw.Error as error:
+            said = unavailable(error, f"open {self._path}")
+            if said is None:
+                raise
+            raise DatabaseProblem(str(said)) from None
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self._path, self._schema, self._vfs)
+
+    def _write(self, work: Work[Result]) -> Result:
+        try:
+            if self._writing is None:
+                self._writing = self._connect()
+                self._writing.set_wal_hook(self._committed)
+            self._writing.execute("BEGIN IMMEDIATE")
+            result = work(self._writing)
+        except BaseException as error:
+            self._undo(error)
+            if isinstance(error, apsw.Error) and (said := unavailable(error, "write")) is not None:
+                self._report("write", error)
+                raise said from None
+            raise
+        try:
+            self._writing.execute("COMMIT")
+        except apsw.Error as error:
+            self._undo(error)
+            self._report("commit", error)
+            if isinstance(error, HARMLESS):  # SQLite says so before the commit's last frame is whole: nothing is kept
+                raise unavailable(error, "write") or error from None
+            raise CommitUnknown(type(error).__name__) from None
+        return result
+
+    def _undo(self, error: BaseException) -> None:
+        """Roll back what is left of the transaction; close a connection that cannot be trusted any more."""
+        connection, trusted = self._writing, not isinstance(error, apsw.Error) or isinstance(error, HARMLESS)
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except apsw.Error:
+            trusted = False
+        if not trusted:
+            self._drop_writing()
+
+    def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._checkpoints.committed(pages)
+        return apsw.SQLITE_OK
+
+    def _drop_writing(self) -> None:
+        connection, self._writing = self._writing, None
+        if connection is not None:
+            connection.close(True)
+
+    # --- in the reader's thread
+
+    def _read(self, work: Work[Result]) -> Result:
+        self._read_until = monotonic() + READ_SECONDS
+        try:
+            if self._reading is None:
+                self._reading = connect(self._path, self._schema, self._vfs, read_only=True)
+                self._reading.set_progress_handler(lambda: monotonic() > self._read_until, STEPS)
+            self._reading.execute("BEGIN")
+            result = work(self._reading)
+            self._reading.execute("COMMIT")
+        except BaseException as error:
+            self._drop_reading()
+            if isinstance(error, apsw.Error) and (said := unavailable(error, "read")) is not None:
+                self._report("read", error)
+                raise said from None
+            raise
+        return result
+
+    def _drop_reading(self) -> None:
+        connection, self._reading = self._reading, None
+        if connection is not None:
+            connection.close(True)
+
+    # --- in any thread
+
+    def _report(self, doing: str, error: Exception) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._reported, doing, type(error).__name__)
+        except RuntimeError:
+            return  # the loop has closed: nobody is there to be told

@@ -1,0 +1,168 @@
+"""Opens a database file: which SQLite, whose file, alone, with which settings, and at which version of its schema."""
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from sidecar.adapters.migrations import DatabaseProblem, Migration, pending
+
+LEAST_VERSION: Final = (3, 51, 3)
+"""Before it, two connections that write and checkpoint at once can lose what was committed (the WAL-reset bug)."""
+BUSY_MILLISECONDS: Final = 1000
+CHECKED_UP_TO: Final = 64 * 1024 * 1024
+"""Bytes. A larger file is not read through at each start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a kind of database file is.
+
+    Attributes:
+        what: in a few words, for messages: `the record`.
+        application_id: in the file's header, so that nobody opens a file of another kind; 32 bits, not 0.
+        tuned: runs on each new connection, also to prepare it; may be nothing.
+    """
+
+    what: str
+    application_id: int
+    migrations: Sequence[Migration]
+    tuned: Callable[[apsw.Connection], None] | None = None
+
+
+def check_version(linked: str | None = None) -> None:
+    """Refuse a SQLite that may lose data. Raises `DatabaseProblem`."""
+    version = linked or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < LEAST_VERSION:
+        least = ".".join(map(str, LEAST_VERSION))
+        raise DatabaseProblem(
+            f"SQLite {version} can lose committed data (its WAL-reset bug); {least} or later is needed: upgrade apsw"
+        )
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Make the folder, and hold the file for this process alone.
+
+    Raises:
+        DatabaseProblem: another process has it, or the folder cannot be used.
+    """
+    lock = path.with_name(path.name + ".lock")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DatabaseProblem(f"{lock} cannot be made: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DatabaseProblem(
+                f"{path} is open in another process, which holds {lock}: stop it, or give each its own file"
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bool = False) -> apsw.Connection:
+    """Open one connection with all its settings. Raises `apsw.Error`."""
+    if not read_only and not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would let everybody read it
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
+    try:
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        if not read_only:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # NORMAL lost what was acknowledged in most power cuts
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.wal_autocheckpoint(0)  # a thread of its own does it
+        if schema.tuned is not None:
+            schema.tuned(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def upgrade(connection: apsw.Connection, schema: Schema, where: str) -> tuple[Migration, ...]:
+    """Check whose file it is, and apply the steps it lacks, each in one transaction; return them.
+
+    Raises:
+        DatabaseProblem: it is damaged, of another kind, or of another version.
+    """
+    try:
+        _check_owner(connection, schema, where)
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+            " checksum TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT"
+        )
+        lacking = pending(schema.migrations, _applied(connection), where)
+        for migration in lacking:
+            _apply(connection, migration, schema.application_id)
+        _check_sound(connection, where)
+    except (apsw.NotADBError, apsw.CorruptError):
+        raise DatabaseProblem(f"{where} is damaged, or not a SQLite database: restore a backup") from None
+    return lacking
+
+
+def pending_migrations(path: Path, schema: Schema) -> tuple[Migration, ...]:
+    """Return the steps that the file lacks, and change nothing; all of them if there is no file.
+
+    Raises:
+        DatabaseProblem: it is damaged, of another kind, or of another version.
+    """
+    if not path.exists():
+        return tuple(schema.migrations)
+    try:
+        connection = connect(path, schema, read_only=True)
+        try:
+            _check_owner(connection, schema, str(path))
+            return pending(schema.migrations, _applied(connection), str(path))
+        finally:
+            connection.close()
+    except apsw.Error:
+        raise DatabaseProblem(f"{path} cannot be read, or is not a SQLite database") from None
+
+
+def _apply(connection: apsw.Connection, migration: Migration, application_id: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(migration.sql)
+        connection.execute(
+            "INSERT INTO schema_migrations VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
+            (migration.number, migration.name, migration.checksum),
+        )
+        connection.execute(f"PRAGMA application_id = {application_id}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _applied(connection: apsw.Connection) -> Mapping[int, str]:
+    if not connection.table_exists("main", "schema_migrations"):
+        return {}
+    return dict(connection.execute("SELECT number, checksum FROM schema_migrations"))
+
+
+def _check_owner(connection: apsw.Connection, schema: Schema, where: str) -> None:
+    found = connection.pragma("application_id")
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name <> 'schema_migrations'").get
+    if found not in {0, schema.application_id} or (found == 0 and tables):
+        raise DatabaseProblem(f"{where} is a database of something else than {schema.what}: give another path")
+
+
+def _check_sound(connection: apsw.Connection, where: str) -> None:
+    size = connection.pragma("page_count") * connection.pragma("page_size")
+    if size <= CHECKED_UP_TO and connection.execute("PRAGMA quick_check(1)").get != "ok":
+        raise DatabaseProblem(f"{where} is damaged: restore a backup")

@@ -1,0 +1,81 @@
+"""One thread that does what it is handed, in order, and answers on the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+from sidecar.core.errors import StoreUnavailable
+
+Result = TypeVar("Result")
+
+MOST_WAITING: Final = 1000
+"""Jobs; more are refused at once."""
+
+
+class Worker:
+    """A daemon thread with a queue: whoever waits for a job may leave, the job is still done.
+
+    Args:
+        name: of the thread, for `py-spy` and the like.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Start the thread."""
+        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._stopped = False
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Do `work`, which does not raise, when its turn comes; nobody waits for it."""
+        if not self._stopped:
+            self._jobs.put(work)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do `work` in the thread and return what it returned, or raise what it raised.
+
+        Raises:
+            StoreUnavailable: it was stopped, or too much waits already.
+        """
+        if self._stopped or self._jobs.qsize() >= MOST_WAITING:
+            raise StoreUnavailable("too much waits for the disk", retry_after=timedelta(seconds=1))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Result] = loop.create_future()
+
+        def job() -> None:
+            settle: Callable[[], None]
+            try:
+                settle = partial(_succeed, answer, work())
+            except BaseException as error:  # noqa: BLE001 - it is the caller's, whatever it is; the thread goes on
+                settle = partial(_fail, answer, error)
+            try:
+                loop.call_soon_threadsafe(settle)
+            except RuntimeError:
+                return  # the loop has closed: nobody waits any more
+
+        self._jobs.put(job)
+        return await answer
+
+    def stop(self) -> None:
+        """End the thread after what it was handed already."""
+        self._stopped = True
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job  # holds what a caller handed over, until the next one comes
+
+
+def _succeed(answer: "asyncio.Future[Result]", result: Result) -> None:
+    if not answer.done():  # else whoever asked has left
+        answer.set_result(result)
+
+
+def _fail(answer: "asyncio.Future[Any]", error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)
