@@ -1,0 +1,21 @@
+"""Ed25519 keys, and the file that signed checkpoints go to."""
+
+from sidecar.adapters.checkpoints.keys import (
+    Ed25519Judge,
+    Ed25519Signer,
+    KeyFileProblem,
+    public_key_file,
+    read_or_make_signer,
+    read_public_keys,
+)
+from sidecar.adapters.checkpoints.place import CheckpointFile
+
+__all__ = [
+    "CheckpointFile",
+    "Ed25519Judge",
+    "Ed25519Signer",
+    "KeyFileProblem",
+    "public_key_file",
+    "read_or_make_signer",
+    "read_public_keys",
+]

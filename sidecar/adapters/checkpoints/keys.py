@@ -1,0 +1,155 @@
+"""Ed25519 keys in files: the private one made at the first start and readable by its owner only, the public one beside.
+
+Both are PEM, so that other tools can read them, e.g. `openssl pkey -in KEY -text`.
+"""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from sidecar.core.executing.checkpoints import Judgement
+
+KEY_ID_LENGTH: Final = 16
+LARGEST: Final = 64 * 1024
+
+
+class KeyFileProblem(Exception):
+    """A key cannot be used; says which file and why, and nothing of its content."""
+
+
+class Ed25519Signer:
+    """Signs with one private key. The key's id is the beginning of the SHA-256 of its public half, in hex."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self._key_id = key_id_of(key.public_key())
+
+    @property
+    def key_id(self) -> str:
+        """Return the id of the key."""
+        return self._key_id
+
+    def sign(self, payload: bytes) -> str:
+        """Return the signature in hex."""
+        return self._key.sign(payload).hex()
+
+    def public_pem(self) -> bytes:
+        """Return the public half."""
+        return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+class Ed25519Judge:
+    """Knows public keys by their ids."""
+
+    def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
+        self._keys: Mapping[str, Ed25519PublicKey] = {key_id_of(key): key for key in keys}
+
+    def judge(self, key_id: str, payload: bytes, signature: str) -> Judgement:
+        """Say whether a signature fits."""
+        key = self._keys.get(key_id)
+        if key is None:
+            return Judgement.UNKNOWN_KEY
+        try:
+            key.verify(bytes.fromhex(signature), payload)
+        except (InvalidSignature, ValueError):
+            return Judgement.DOES_NOT_FIT
+        return Judgement.FITS
+
+
+def key_id_of(key: Ed25519PublicKey) -> str:
+    """Return the id of a key: the first 16 hex digits of the SHA-256 of its 32 bytes."""
+    return sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:KEY_ID_LENGTH]
+
+
+def public_key_file(key_file: Path) -> Path:
+    """Return where the public half of a key is written."""
+    return key_file.with_name(f"{key_file.name}.pub")
+
+
+def read_or_make_signer(key_file: Path) -> Ed25519Signer:
+    """Return the key in `key_file`; if there is no such file, make one. The public half is written beside it.
+
+    Two processes that start at once end up with the same key: the file appears whole or not at all.
+
+    Raises:
+        KeyFileProblem: it cannot be read or made, others may read it, or it holds no Ed25519 key.
+    """
+    try:
+        if not key_file.exists():
+            fresh = Ed25519PrivateKey.generate()
+            _appear(key_file, fresh.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+        signer = Ed25519Signer(_private_key(key_file))
+        if not public_key_file(key_file).exists():
+            _appear(public_key_file(key_file), signer.public_pem(), 0o644)
+    except OSError as error:
+        raise KeyFileProblem(f"{error.filename or key_file} cannot be used: {error.strerror}") from None
+    return signer
+
+
+def read_public_keys(files: Iterable[Path]) -> Ed25519Judge:
+    """Return who knows the public keys in some files. Raises `KeyFileProblem`."""
+    return Ed25519Judge([_public_key(file) for file in files])
+
+
+def _private_key(file: Path) -> Ed25519PrivateKey:
+    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as opened:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise KeyFileProblem(f"{file} is not a regular file")
+        if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise KeyFileProblem(f"{file} may be read by others (mode {found.st_mode & 0o777:04o}): chmod 0600 it")
+        content = opened.read(LARGEST)
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise KeyFileProblem(f"{file} holds no unencrypted Ed25519 private key in PEM")
+    return key
+
+
+def _public_key(file: Path) -> Ed25519PublicKey:
+    try:
+        with file.open("rb") as opened:
+            key = load_pem_public_key(opened.read(LARGEST))
+    except OSError as error:
+        raise KeyFileProblem(f"{file} cannot be read: {error.strerror}") from None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM")
+    return key
+
+
+def _appear(path: Path, content: bytes, mode: int) -> None:
+    """Make a file that is there whole or not at all; one that another process made meanwhile stays."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        try:
+            os.link(fresh, path)  # unlike a rename, never replaces what another process made meanwhile
+        except FileExistsError:
+            return
+    finally:
+        fresh.unlink()

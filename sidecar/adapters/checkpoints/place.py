@@ -1,0 +1,112 @@
+"""The second place as a file: one signed line each, appended under a lock and synchronised before it counts.
+
+Several sidecars on one machine may append to one file. A file on another disk, or one that only ever grows
+(`chattr +a`), protects more than one beside the database; the adapter only ever appends.
+"""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sidecar.core.executing.checkpoints import (
+    NO_LINE,
+    CheckpointLine,
+    Signer,
+    Statement,
+    line_from,
+    line_hash,
+    line_text,
+    signed_line,
+)
+from sidecar.core.executing.stored import ClosedState
+from sidecar.core.identifiers import InstanceId
+from sidecar.operations.checkpoint_ports import PlaceUnavailable
+
+LOOKS_BACK: Final = 1024 * 1024
+"""Bytes at the end of the file that are read to find the newest lines: some 2,000 of them."""
+
+
+class CheckpointFile:
+    """Appends to one file.
+
+    Args:
+        path: of the file; made with mode 0644 if it is absent, in a folder of mode 0700 if that is absent, too.
+        signer: signs every line.
+    """
+
+    def __init__(self, path: Path, signer: Signer) -> None:
+        self._path = path
+        self._signer = signer
+
+    async def newest(self) -> Mapping[InstanceId, ClosedState]:
+        """Return the newest statement about each instance, in the last `LOOKS_BACK` bytes."""
+        return await asyncio.to_thread(self._newest)
+
+    async def append(self, statements: Sequence[Statement]) -> None:
+        """Append the statements, signed and linked; durable on return."""
+        await asyncio.to_thread(self._append, statements)
+
+    def _newest(self) -> dict[InstanceId, ClosedState]:
+        with self._locked() as handle:
+            lines, _ = _end_of(handle)
+            return {line.instance: ClosedState(line.instance, line.number, line.root) for line, _ in lines}
+
+    def _append(self, statements: Sequence[Statement]) -> None:
+        with self._locked() as handle:
+            lines, unfinished = _end_of(handle)
+            if not lines and os.fstat(handle).st_size > LOOKS_BACK:
+                raise PlaceUnavailable(f"the end of {self._path} holds no checkpoint; move the file away to begin anew")
+            sequence, previous = (lines[-1][0].sequence, line_hash(lines[-1][1])) if lines else (0, NO_LINE)
+            written = b"\n" if unfinished else b""
+            for statement in statements:
+                sequence += 1
+                text = line_text(signed_line(statement, sequence, previous, self._signer))
+                previous = line_hash(text)
+                written += text + b"\n"
+            _write_whole(handle, written)
+            os.fsync(handle)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open the file for appending, alone; what the system refuses is `PlaceUnavailable`."""
+        try:
+            is_new = not self._path.exists()
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if is_new:
+                    _synchronise_folder(self._path.parent)
+                yield handle
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise PlaceUnavailable(f"{self._path} cannot be used: {error.strerror}") from None
+
+
+def _end_of(handle: int) -> tuple[list[tuple[CheckpointLine, bytes]], bool]:
+    """Return the newest lines with their texts, oldest first, and whether the file ends within a line."""
+    size = os.fstat(handle).st_size
+    start = max(0, size - LOOKS_BACK)
+    content = os.pread(handle, size - start, start)
+    rows = content.split(b"\n")
+    whole = rows if start == 0 else rows[1:]
+    lines = [(line, row) for row in whole if row and (line := line_from(row)) is not None]
+    return lines, bool(content) and not content.endswith(b"\n")
+
+
+def _write_whole(handle: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(handle, content) :]
+
+
+def _synchronise_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
