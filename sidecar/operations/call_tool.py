@@ -26,6 +26,7 @@ from sidecar.core.executing.events import DATA_WITHHELD, SUB_AGENT, TOOL_REFUSED
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import Digest
 from sidecar.core.json_schemas import canonical_text, validator_of
+from sidecar.core.replaying.frames import Effect
 from sidecar.operations.children import Child
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.ports import Clock, Connectors, Ids, Recorder
@@ -93,6 +94,7 @@ class CallTool:
             self._note(child, TOOL_REFUSED, f"refused: {refused.reason}", tool=tool_id[:64], reason=refused.reason)
             raise
         child.data.calls += 1
+        _keep(child, Effect.CALLED, tool.id)
         began = self._clock.monotonic()
         if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
             return ToolResult(None)
@@ -104,6 +106,7 @@ class CallTool:
         if isinstance(judgement, Withheld):
             return ToolResult(None)
         child.data.released += 1  # only what the sub-agent really got
+        _keep(child, Effect.RELEASED, tool.id)
         return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
 
     def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
@@ -120,6 +123,7 @@ class CallTool:
         budget = child.contract.budgets.tool_calls
         if budget is not None and child.data.calls >= budget:
             child.data.budget_hit = True
+            _keep(child, Effect.BUDGET, tool.id)
             raise ToolBudgetExhausted(f"the child has used its {budget} tool calls", metadata={"limit": str(budget)})
         return tool
 
@@ -190,6 +194,7 @@ class CallTool:
             self._recorder.data_call(child.slot, tool.id, "released", seconds)
             return
         self._recorder.data_call(child.slot, tool.id, judgement.reason, seconds)
+        _keep(child, Effect.BARRED if judgement.security else Effect.WITHHELD, tool.id)
         if judgement.security:
             child.data.barred.add(tool.id)
             self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
@@ -222,6 +227,12 @@ class TypingRegistries:
             if len(self._by_digest) > self.KEPT:
                 self._by_digest.popitem(last=False)
         return known
+
+
+def _keep(child: Child, effect: Effect, tool_id: str) -> None:
+    """Keep what changes the outcome, for replays."""
+    if child.frames is not None:
+        child.frames.effect(effect, tool_id)
 
 
 def _seen_of(judgement: Judgement) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot, ToolId
+from sidecar.operations.record_frames import ChildFrames
 from sidecar.operations.requests import Integration
 from sidecar.operations.trace_context import NO_TRACE, TraceContext
 
@@ -44,6 +45,7 @@ class Child:
         integrated: the parent took its output.
         verdict: what `CloseChild` closed it with; None otherwise.
         trace: of the attempt that runs.
+        frames: what came from outside while it ran, for replays; None if that is not recorded.
     """
 
     child_id: ChildId
@@ -66,6 +68,7 @@ class Child:
     integrated: bool = False
     verdict: Integration | None = None
     trace: TraceContext = NO_TRACE
+    frames: ChildFrames | None = None
 
     @property
     def slot(self) -> Slot:

@@ -40,6 +40,7 @@ class LiveDispatch:
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
         first_step, places: what the plan was made with: emission index of the first call, free places under the cap.
         inherited: what every sub-agent of the dispatch is given of the turn.
+        stopped: calls that were stopped, why, and when by the loop's clock; for replays.
         opened: settled with None once its children are on record, or with the error that refused it.
         finished: settled with the result once every call has its outcome.
     """
@@ -75,6 +76,7 @@ class LiveDispatch:
         self._next_waker = 0
         self._leave_timer: asyncio.TimerHandle | None = None
         self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
+        self.stopped: list[tuple[CallId, CallFailure, float]] = []
         self._places = {call.call_id: place for place, call in enumerate(request.calls)}
         self._slots: dict[CallId, Slot] = {each.call.call_id: each.tool.slot for each in plan.run}
         self._children: dict[CallId, ChildId] = {}
@@ -137,7 +139,10 @@ class LiveDispatch:
     def stop(self, call_id: CallId, reason: CallFailure) -> bool:
         """Stop one call; say whether it was still going."""
         stop = self._stops.get(call_id)
-        return stop is not None and stop.settle(reason)
+        if stop is None or not stop.settle(reason):
+            return False
+        self.stopped.append((call_id, reason, self._clock.monotonic()))
+        return True
 
     def stop_all(self, reason: CallFailure) -> None:
         """Stop every call that has not settled, in emission order."""

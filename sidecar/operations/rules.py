@@ -63,6 +63,7 @@ class DispatchRules:
         events_kept: of each dispatch, for those who resume.
         quarantine_after: an attempt that runs on this long after it was told to stop is reported.
         episodes_cached: for how many episodes the last dispatching turn is remembered.
+        record_frames: keep what runners sent, so that turns can be replayed.
         outcomes_bytes: room for all answers of one dispatch, which travel in one message; each gets an equal share.
     """
 
@@ -78,6 +79,7 @@ class DispatchRules:
     quarantine_after: timedelta = timedelta(seconds=5)
     episodes_cached: int = 10_000
     outcomes_bytes: int = 3 * 1024 * 1024
+    record_frames: bool = True
     admission: AdmissionRules = field(default_factory=AdmissionRules)
     retries: RetryRules = field(default_factory=RetryRules)
     breaker: BreakerRules = field(default_factory=BreakerRules)

@@ -12,6 +12,7 @@ from sidecar.core.dispatching.collecting import ResultBroken, ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
 from sidecar.operations.endings import Ending
 from sidecar.operations.ports import Recorder, Spawner, Task
+from sidecar.operations.record_frames import AttemptFrames
 from sidecar.policy.protocols import (
     ComponentMade,
     NarrationPart,
@@ -96,6 +97,7 @@ class Attempt:
         bounds: AttemptBounds,
         on_status: Callable[[StatusReported], None],
         quarantine: Quarantine,
+        frames: AttemptFrames | None = None,
     ) -> None:
         """Join the parts; nothing runs yet."""
         self._runner = runner
@@ -103,6 +105,7 @@ class Attempt:
         self._bounds = bounds
         self._on_status = on_status
         self._quarantine = quarantine
+        self._frames = frames
         self._ending: Ending[AttemptEnd] = Ending()
         self._last_event = 0.0
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -166,6 +169,11 @@ class Attempt:
         events = self._runner.run(request)
         try:
             await self._read_to_the_end(events)
+        except ResultBroken:
+            raise
+        except BaseException as error:
+            self._keep_end(error)
+            raise
         finally:
             close = getattr(events, "aclose", None)
             if close is not None:
@@ -178,13 +186,21 @@ class Attempt:
             self._last_event = loop.time()
             if self._ending.settled:
                 return  # too late: the attempt is over, what it still brings is thrown away
+            if self._frames is not None:
+                self._frames.came(event, self._last_event)
             self._collector.count_event()
             if self._take(event):
                 return
             seen += 1
             if seen % EVENTS_BETWEEN_PAUSES == 0:
                 await asyncio.sleep(0)
+        self._keep_end(None)
         self._end(Broken(CallFailure.RESULT_INVALID, "the stream ended without RunFinished", transient=True))
+
+    def _keep_end(self, error: BaseException | None) -> None:
+        """Keep how the runner ended, for replays; not what it does once the attempt is over."""
+        if self._frames is not None and not self._ending.settled:
+            self._frames.runner_ended(error, asyncio.get_running_loop().time())
 
     def _take(self, event: RunnerEvent) -> bool:
         """Take one event; say whether it was the last."""

@@ -15,6 +15,7 @@ from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.outside import Outside
+from sidecar.operations.record_frames import ChildFrames, recorded_attempts
 from sidecar.operations.recording import put_on_record
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_attempt import (
@@ -47,6 +48,9 @@ class RunChild:
         stop = dispatch.stop_of(child.call_id)
         clock = self._out.clock
         child.started_at, began = clock.now(), clock.monotonic()
+        if self._rules.record_frames:
+            child.frames = ChildFrames(began)
+            stop.on_settled(child.frames.stopped)
         collector: ResultCollector | None = None
         spent = Usage()
         try:
@@ -81,6 +85,7 @@ class RunChild:
             return Broken(stopped, "stopped before the attempt", blames_target=False)
         breaker = self._breaker(runner.target)
         if not breaker.admit(self._out.clock.monotonic()):
+            _keep_refusal(child, "breaker")
             return Broken(CallFailure.RUNNER_BREAKER_OPEN, f"breaker of {runner.target} is open", blames_target=False)
         child.attempts += 1
         if child.attempts == 1:
@@ -97,9 +102,11 @@ class RunChild:
             dispatch.status(child, reported.type, reported.attributes)
 
         quarantine = Quarantine(self._out.recorder, self._rules.quarantine_after.total_seconds())
+        kept, now = child.frames, self._out.clock.monotonic()
+        frames = None if kept is None else kept.begin(attempt_id, child.attempts, now)
         end: AttemptEnd | None = None
         try:
-            attempt = Attempt(runner, collector, bounds, on_status, quarantine)
+            attempt = Attempt(runner, collector, bounds, on_status, quarantine, frames)
             end = await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner)
         finally:
             self._out.grants.revoke(attempt_id)
@@ -117,10 +124,14 @@ class RunChild:
         if child.data.barred:
             return False  # another attempt would ask the data service again
         now = self._out.clock.monotonic()
-        at = now + self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._rules.retries))
+        wait = self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._rules.retries))
+        at = now + wait
+        if child.frames is not None:
+            child.frames.paused(wait)
         if wall_clock_at is not None and at >= wall_clock_at:
             return False  # the child's time would be over before the attempt began
         if not self._budget.allow(now):
+            _keep_refusal(child, "retry_budget")
             return False
         pause: Ending[bool] = Ending()
         pause.settle_at(at, True)
@@ -150,6 +161,7 @@ class RunChild:
                 )
             )
         child.unsaved.append(CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now))
+        child.unsaved.extend(recorded_attempts(child, dispatch.turn))
         if not await self._saved(child, dispatch.record_by):
             outcome = _unrecorded(outcome)
         child.outcome, child.settled_at = outcome, now
@@ -209,6 +221,12 @@ class RunChild:
             breaker.failed(now)
             if breaker.state is BreakerState.OPEN:
                 self._out.recorder.anomaly("breaker_opened", end.detail)
+
+
+def _keep_refusal(child: Child, why: str) -> None:
+    """Keep that another attempt was not made, for replays."""
+    if child.frames is not None:
+        child.frames.refused(why)
 
 
 def _failure_of(end: AttemptEnd | None) -> str:

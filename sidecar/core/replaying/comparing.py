@@ -1,0 +1,86 @@
+"""Compares what a replay joined with what the parent was told."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome
+from sidecar.core.identifiers import DispatchId
+from subagents_errors import CallFailure
+
+NOT_OF_THE_DISPATCH = (CallFailure.RECORD_UNAVAILABLE, CallFailure.SIDECAR_LOST)
+"""What was told because a store or a process failed: no replay of the sub-agents can come to it."""
+SHOWN = 60
+"""Characters of a text that differs."""
+
+
+def compared(
+    told: Mapping[DispatchId, Sequence[CallOutcome]], replayed: Mapping[DispatchId, Sequence[CallOutcome]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return (differences, notes) in words: nothing differs if there are no differences.
+
+    Args:
+        told: outcomes on record, by dispatch, in any order: the parent got them in emission order.
+        replayed: joined results, as they were joined now.
+
+    A note names a call that cannot be compared. Source: SX-50.
+    """
+    differences: list[str] = []
+    notes: list[str] = []
+    for dispatch_id, joined in replayed.items():
+        before = sorted(told.get(dispatch_id, ()), key=lambda outcome: outcome.emission_index)
+        known = {outcome.call_id: outcome for outcome in before}
+        order, now = [each.call_id for each in before], [each.call_id for each in joined if each.call_id in known]
+        if order != now:
+            differences.append(f"{dispatch_id}: the order was {', '.join(order)}; it is now {', '.join(now)}")
+        for outcome in joined:
+            where = f"{dispatch_id} {outcome.call_id}"
+            note = _note(known.get(outcome.call_id))
+            if note:
+                notes.append(f"{where}: {note}")
+            else:
+                differences += [f"{where}: {each}" for each in _differences(known[outcome.call_id], outcome)]
+    return tuple(differences), tuple(notes)
+
+
+def _note(told: CallOutcome | None) -> str:
+    if told is None:
+        return "not compared: no outcome is on record"
+    if told.reason in NOT_OF_THE_DISPATCH:
+        return f"not compared: the parent was told {told.reason}, because a store or a process failed"
+    return ""
+
+
+def _differences(told: CallOutcome, now: CallOutcome) -> Iterator[str]:
+    for what, before, after in (
+        ("sub-agent", told.sub_agent_id, now.sub_agent_id),
+        ("emission index", told.emission_index, now.emission_index),
+        ("outcome", told.outcome.value, now.outcome.value),
+        ("reason", _named(told.reason), _named(now.reason)),
+        ("attempts", told.attempts, now.attempts),
+        ("usage", told.usage, now.usage),
+    ):
+        if before != after:
+            yield f"{what} was {before}; it is now {after}"
+    yield from _answers(told.answer, now.answer)
+
+
+def _answers(told: Answer, now: Answer) -> Iterator[str]:
+    if told.narration != now.narration:
+        yield f"narration {_from_where_they_part(told.narration, now.narration)}"
+    if told.data_unavailable != now.data_unavailable:
+        yield f"data unavailable was {told.data_unavailable}; it is now {now.data_unavailable}"
+    if len(told.components) != len(now.components):
+        yield f"components were {len(told.components)}; they are now {len(now.components)}"
+    for place, (before, after) in enumerate(zip(told.components, now.components, strict=False)):
+        for what in ("name", "tool_input_json", "component_data_json"):
+            one, other = getattr(before, what), getattr(after, what)
+            if one != other:
+                yield f"component {place} {what} {_from_where_they_part(one, other)}"
+
+
+def _from_where_they_part(told: str, now: str) -> str:
+    at = next((place for place, (a, b) in enumerate(zip(told, now, strict=False)) if a != b), min(len(told), len(now)))
+    return f"differs from character {at}: was {told[at : at + SHOWN]!r}; is now {now[at : at + SHOWN]!r}"
+
+
+def _named(reason: CallFailure | None) -> str:
+    return "none" if reason is None else str(reason)

@@ -1,0 +1,167 @@
+"""One recorded attempt: everything that came from outside while it ran, with the time at which it came.
+
+Offsets are microseconds since the attempt began, each later than the one before, so that their order is never in doubt.
+Kept as JSON in `AttemptRecorded.frames_json`.
+"""
+
+from enum import StrEnum, unique
+from typing import Final
+
+import msgspec
+
+VERSION: Final = 1
+LARGEST: Final = 256 * 1024
+"""Bytes of one attempt's frames; what is larger is cut, and cannot be replayed."""
+
+
+class _Frame(msgspec.Struct, frozen=True, array_like=True):
+    """`[kind, offset, ...]`."""
+
+    at: int
+
+
+class Status(_Frame, frozen=True, array_like=True, tag="status"):
+    """A progress report."""
+
+    named: str
+    attributes: dict[str, str]
+
+
+class Narration(_Frame, frozen=True, array_like=True, tag="narration"):
+    """A piece of text."""
+
+    text: str
+
+
+class ComponentFrame(_Frame, frozen=True, array_like=True, tag="component"):
+    """One component."""
+
+    name: str
+    tool_input_json: str
+    component_data_json: str
+
+
+class UsageFrame(_Frame, frozen=True, array_like=True, tag="usage"):
+    """Tokens so far."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class FinishedFrame(_Frame, frozen=True, array_like=True, tag="finished"):
+    """The runner came to its end."""
+
+    data_unavailable: bool
+
+
+class StrayFrame(_Frame, frozen=True, array_like=True, tag="stray"):
+    """Something that no runner may report; `what` is its class."""
+
+    what: str
+
+
+@unique
+class Effect(StrEnum):
+    """What the tool gateway did, as far as it changes an outcome."""
+
+    CALLED = "called"
+    RELEASED = "released"
+    WITHHELD = "withheld"
+    BARRED = "barred"
+    """Withheld, and the tool may not be asked again: another attempt is not made."""
+    BUDGET = "budget"
+    """A call was refused because the budget of tool calls was used up."""
+
+
+class GatewayFrame(_Frame, frozen=True, array_like=True, tag="gateway"):
+    """The tool gateway did something for the child."""
+
+    effect: Effect
+    tool: str
+
+
+class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):
+    """The call was stopped while the attempt ran, or in the pause after it: cancelled, nobody listens, turn ended."""
+
+    reason: str
+
+
+class EndFrame(_Frame, frozen=True, array_like=True, tag="end"):
+    """How the runner's stream ended, if it ended before the sidecar ended the attempt.
+
+    Attributes:
+        how: `ended` (no more events), `error` (a `RunnerError`), `cancelled` (itself), `raised` (anything else).
+        what: the error's detail, or the class of what was raised.
+    """
+
+    how: str
+    what: str
+    transient: bool
+    unreachable: bool
+
+
+Frame = (
+    Status
+    | Narration
+    | ComponentFrame
+    | UsageFrame
+    | FinishedFrame
+    | StrayFrame
+    | GatewayFrame
+    | StoppedFrame
+    | EndFrame
+)
+
+
+class StoppedCall(msgspec.Struct, frozen=True):
+    """A call that was stopped, whether it ran or not; `at` microseconds since its dispatch came."""
+
+    dispatch_id: str
+    call_id: str
+    reason: str
+    at: int
+
+
+class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came from outside in one attempt.
+
+    Attributes:
+        began: microseconds since the dispatch came.
+        frames: in order; without an `EndFrame` or `FinishedFrame` the runner was still at work when it was stopped.
+        pause: microseconds drawn as the wait before the next attempt; None if none was drawn.
+        refused: why the next attempt was not made (`breaker`, `retry_budget`); depends on what other turns did.
+        stopped_calls: of the turn, so far.
+        incomplete: why the frames are not all there; empty if they are.
+    """
+
+    version: int = VERSION
+    began: int = 0
+    frames: tuple[Frame, ...] = ()
+    pause: int | None = None
+    refused: str = ""
+    stopped_calls: tuple[StoppedCall, ...] = ()
+    incomplete: str = ""
+
+
+class _Version(msgspec.Struct):
+    version: int = VERSION
+
+
+def attempt_to_json(attempt: RecordedAttempt) -> str:
+    """Return what is kept. Raises `UnicodeEncodeError` or `TypeError` for what is not JSON."""
+    return _ENCODER.encode(attempt).decode()
+
+
+def attempt_from_json(text: str) -> RecordedAttempt:
+    """Read what is kept. Raises `ValueError` if it is of another version, or broken."""
+    try:
+        found = msgspec.json.decode(text, type=_Version).version
+        if found != VERSION:
+            raise ValueError(f"its frames are of version {found}; this sidecar reads version {VERSION}")
+        return _DECODER.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"its frames cannot be read: {error}") from None
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(RecordedAttempt)
