@@ -50,12 +50,35 @@ class HistoryRules:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordRules:
+    """How what is on record is shown.
+
+    Attributes:
+        page: rows of a list, if the caller does not say.
+        answer_bytes: room for what one answer brings; long texts are left out first.
+        batch_bytes: room for the events of one message of a stream.
+        watchers: most who watch turns at a time.
+        poll: how often to look for what other processes append.
+        gather: how long to wait for more, once something was appended here.
+    """
+
+    page: int = 50
+    answer_bytes: int = 3 * 1024 * 1024
+    batch_bytes: int = 1024 * 1024
+    watchers: int = 64
+    poll: timedelta = timedelta(seconds=1)
+    gather: timedelta = timedelta(milliseconds=20)
+
+
+@dataclass(frozen=True, slots=True)
 class DispatchRules:
     """How the calls of a response are carried out.
 
     Attributes:
         join_timeout: longest a dispatch may take, whatever its client allows.
         delivery_margin: time kept free before the client's deadline, so that the outcomes still arrive.
+        resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled.
+        lost_work_every: between two looks for what dead sidecars left.
         turn_lifetime: a turn that nobody ended by then is reaped.
         record_timeout: longest a verdict or the end of a turn waits for the store.
         facts_timeout: longest the bind waits for what is known of the episode.
@@ -71,6 +94,8 @@ class DispatchRules:
     vocabulary: Vocabulary
     join_timeout: timedelta = timedelta(seconds=100)
     delivery_margin: timedelta = timedelta(milliseconds=250)
+    resume_grace: timedelta = timedelta(seconds=10)
+    lost_work_every: timedelta = timedelta(seconds=1)
     turn_lifetime: timedelta = timedelta(minutes=15)
     record_timeout: timedelta = timedelta(seconds=2)
     facts_timeout: timedelta = timedelta(milliseconds=20)
@@ -87,3 +112,4 @@ class DispatchRules:
     envelopes: EnvelopeLimits = field(default_factory=EnvelopeLimits)
     signatures: SignatureRules = field(default_factory=SignatureRules)
     history: HistoryRules = field(default_factory=HistoryRules)
+    record: RecordRules = field(default_factory=RecordRules)

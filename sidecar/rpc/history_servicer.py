@@ -1,29 +1,52 @@
 """`HistoryService`: translate, call the operation, translate back."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
+from datetime import timedelta
 from typing import Final
 
+from grpc.aio import BaseError
+
+from sidecar.core.errors import InternalFault, Overloaded
 from sidecar.operations.assembly import HistoryOperations
 from sidecar.rpc.methods import Call, Method, Shape
-from sidecar.rpc.translate import history
+from sidecar.rpc.outermost import ServingRules
+from sidecar.rpc.translate import history, record
 from subagents.history.v1 import history_pb2 as pb
 
 SERVICE: Final = "subagents.history.v1.HistoryService"
+WRITE_TIMEOUT: Final = ServingRules().write_timeout
 
 
 class HistoryServicer:
-    """The service of the consumer-agent."""
+    """The service of the consumer-agent.
 
-    def __init__(self, operations: HistoryOperations) -> None:
-        """Join the parts."""
+    Args:
+        operations: what does the work.
+        write_timeout: a watcher that takes no message for this long is given up.
+    """
+
+    def __init__(self, operations: HistoryOperations, write_timeout: timedelta = WRITE_TIMEOUT) -> None:
         self._operations = operations
+        self._write_timeout = write_timeout
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
-        one = Shape.ONE_TO_ONE
+        one, many = Shape.ONE_TO_ONE, Shape.ONE_TO_MANY
         return (
             Method(f"/{SERVICE}/ReadEpisode", one, pb.ReadEpisodeRequest.FromString, self._read_episode),
             Method(f"/{SERVICE}/WriteSummary", one, pb.WriteSummaryRequest.FromString, self._write_summary),
+            Method(f"/{SERVICE}/ListTurns", one, pb.ListTurnsRequest.FromString, self._list_turns),
+            Method(f"/{SERVICE}/GetTurn", one, pb.GetTurnRequest.FromString, self._get_turn),
+            Method(
+                f"/{SERVICE}/WatchEvents",
+                many,
+                pb.WatchEventsRequest.FromString,
+                self._watch_events,
+                reserved=True,  # a turn may stay open for long, and a drain must not wait for those who look on
+            ),
+            Method(f"/{SERVICE}/ListEpisodes", one, pb.ListEpisodesRequest.FromString, self._list_episodes),
         )
 
     async def _read_episode(self, message: pb.ReadEpisodeRequest, call: Call) -> pb.ReadEpisodeResponse:
@@ -32,3 +55,31 @@ class HistoryServicer:
     async def _write_summary(self, message: pb.WriteSummaryRequest, call: Call) -> pb.WriteSummaryResponse:
         revision, size = await self._operations.write_summary(history.write_summary(message))
         return pb.WriteSummaryResponse(revision=revision, size=history.size_message(size))
+
+    async def _list_turns(self, message: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
+        return record.page_message(await self._operations.record.list_turns(record.list_turns(message)))
+
+    async def _get_turn(self, message: pb.GetTurnRequest, call: Call) -> pb.GetTurnResponse:
+        return record.turn_message(await self._operations.record.get_turn(*record.get_turn(message)))
+
+    async def _list_episodes(self, message: pb.ListEpisodesRequest, call: Call) -> pb.ListEpisodesResponse:
+        return record.episodes_message(await self._operations.record.list_episodes(record.list_episodes(message)))
+
+    async def _watch_events(self, message: pb.WatchEventsRequest, call: Call) -> None:
+        turn_id, after = record.watch_events(message)
+        async with aclosing(self._operations.record.watch(turn_id, after)) as batches:
+            async for batch in batches:
+                await self._send(call, record.batch_message(batch))
+
+    async def _send(self, call: Call, message: pb.WatchEventsResponse) -> None:
+        try:
+            async with asyncio.timeout(self._write_timeout.total_seconds()):
+                await call.write(message)
+        except TimeoutError:
+            raise Overloaded(
+                f"nothing was read from the stream for {self._write_timeout.total_seconds():g} s; read faster, and "
+                "watch again after what was seen",
+                retry_after=timedelta(0),
+            ) from None
+        except BaseError:
+            raise InternalFault("the stream broke; watch again after what was seen") from None

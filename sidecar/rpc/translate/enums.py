@@ -8,12 +8,13 @@ from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.stored import TurnState
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.operations.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
-from subagents.history.v1 import history_pb2
+from subagents.history.v1 import history_pb2, record_pb2
 from subagents_errors import Axis, CallFailure
 
 Ours = TypeVar("Ours", bound=StrEnum)
@@ -47,6 +48,12 @@ EPISODE_VIEWS: Final = {
     history_pb2.EPISODE_VIEW_UNSPECIFIED: EpisodeView.NARRATION,
     **_values(_numbers(history_pb2.EpisodeView, "EPISODE_VIEW", EpisodeView)),
 }
+TURN_STATE: Final = _numbers(record_pb2.TurnState, "TURN_STATE", TurnState)
+TURN_STATES: Final[Mapping[int, TurnState | None]] = {
+    record_pb2.TURN_STATE_UNSPECIFIED: None,
+    **_values(TURN_STATE),
+}
+"""As a filter: unspecified is any."""
 
 COMPACTION_DUE: Final = _numbers(dispatch_pb2.CompactionDue, "COMPACTION_DUE", CompactionDue)
 CALL_STATE: Final = _numbers(dispatch_pb2.CallState, "CALL_STATE", CallState)

@@ -33,7 +33,7 @@ def fill_frame(message: dispatch_pb2.DispatchFrame, frame: Frame) -> None:
 def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult) -> None:
     """Fill in how a dispatch ended."""
     for outcome in result.outcomes:
-        _fill_outcome(message.outcomes.add(), outcome)
+        fill_outcome(message.outcomes.add(), outcome)
     message.intents.CopyFrom(intents_message(result.intents))
     message.cap = CAP[result.cap]
     fill_duration(message.overhead, result.overhead)
@@ -50,7 +50,8 @@ def intents_message(intents: IntentReport) -> outcome_pb2.IntentReport:
     )
 
 
-def _fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None:
+def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None:
+    """Fill in what one call came to."""
     answer = outcome.answer
     message.call_id, message.tool_name = outcome.call_id, outcome.tool_name
     message.sub_agent_id, message.child_id = outcome.sub_agent_id or "", outcome.child_id or ""

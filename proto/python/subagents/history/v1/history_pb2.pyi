@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.history.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -144,3 +145,91 @@ class WriteSummaryResponse(_message.Message):
     revision: int
     size: EpisodeSize
     def __init__(self, revision: _Optional[int] = ..., size: _Optional[_Union[EpisodeSize, _Mapping]] = ...) -> None: ...
+
+class ListTurnsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "episode_id", "sub_agent_id", "state")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    SUB_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    episode_id: str
+    sub_agent_id: str
+    state: _record_pb2.TurnState
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., episode_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., state: _Optional[_Union[_record_pb2.TurnState, str]] = ...) -> None: ...
+
+class ListTurnsResponse(_message.Message):
+    __slots__ = ("turns", "next_page_token")
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    turns: _containers.RepeatedCompositeFieldContainer[_record_pb2.TurnRow]
+    next_page_token: str
+    def __init__(self, turns: _Optional[_Iterable[_Union[_record_pb2.TurnRow, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetTurnRequest(_message.Message):
+    __slots__ = ("turn_id", "child_ids")
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    CHILD_IDS_FIELD_NUMBER: _ClassVar[int]
+    turn_id: str
+    child_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, turn_id: _Optional[str] = ..., child_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetTurnResponse(_message.Message):
+    __slots__ = ("turn", "dispatches", "children", "routing_decision_json", "narration", "close_reason", "texts_left_out", "events_left_out")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DISPATCHES_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_DECISION_JSON_FIELD_NUMBER: _ClassVar[int]
+    NARRATION_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    turn: _record_pb2.TurnRow
+    dispatches: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedDispatch]
+    children: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedChild]
+    routing_decision_json: str
+    narration: str
+    close_reason: str
+    texts_left_out: int
+    events_left_out: int
+    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRow, _Mapping]] = ..., dispatches: _Optional[_Iterable[_Union[_record_pb2.RecordedDispatch, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[_record_pb2.RecordedChild, _Mapping]]] = ..., routing_decision_json: _Optional[str] = ..., narration: _Optional[str] = ..., close_reason: _Optional[str] = ..., texts_left_out: _Optional[int] = ..., events_left_out: _Optional[int] = ...) -> None: ...
+
+class SeenUpTo(_message.Message):
+    __slots__ = ("child_id", "sequence")
+    CHILD_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    child_id: str
+    sequence: int
+    def __init__(self, child_id: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class WatchEventsRequest(_message.Message):
+    __slots__ = ("turn_id", "after")
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    turn_id: str
+    after: _containers.RepeatedCompositeFieldContainer[SeenUpTo]
+    def __init__(self, turn_id: _Optional[str] = ..., after: _Optional[_Iterable[_Union[SeenUpTo, _Mapping]]] = ...) -> None: ...
+
+class WatchEventsResponse(_message.Message):
+    __slots__ = ("children", "events", "ended")
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    children: _containers.RepeatedCompositeFieldContainer[_record_pb2.RecordedChild]
+    events: _containers.RepeatedCompositeFieldContainer[_record_pb2.ChildEvent]
+    ended: bool
+    def __init__(self, children: _Optional[_Iterable[_Union[_record_pb2.RecordedChild, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_record_pb2.ChildEvent, _Mapping]]] = ..., ended: _Optional[bool] = ...) -> None: ...
+
+class ListEpisodesRequest(_message.Message):
+    __slots__ = ("max_episodes",)
+    MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
+    max_episodes: int
+    def __init__(self, max_episodes: _Optional[int] = ...) -> None: ...
+
+class ListEpisodesResponse(_message.Message):
+    __slots__ = ("episodes",)
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    episodes: _containers.RepeatedCompositeFieldContainer[_record_pb2.EpisodeRow]
+    def __init__(self, episodes: _Optional[_Iterable[_Union[_record_pb2.EpisodeRow, _Mapping]]] = ...) -> None: ...

@@ -26,9 +26,11 @@ if _version_not_supported:
 
 
 class HistoryServiceStub:
-    """Reads what is kept of an episode, and writes its rolling summary. Called by the consumer-agent only.
+    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    consumer-agent only.
 
-    A turn is kept soon after `EndTurn` has answered, never before; reads wait for what is still on its way here.
+    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
+    after `EndTurn` has answered, never before; it waits for what is still on its way here.
     """
 
     def __init__(self, channel):
@@ -47,12 +49,34 @@ class HistoryServiceStub:
                 request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.WriteSummaryRequest.SerializeToString,
                 response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.WriteSummaryResponse.FromString,
                 _registered_method=True)
+        self.ListTurns = channel.unary_unary(
+                '/subagents.history.v1.HistoryService/ListTurns',
+                request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ListTurnsRequest.SerializeToString,
+                response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ListTurnsResponse.FromString,
+                _registered_method=True)
+        self.GetTurn = channel.unary_unary(
+                '/subagents.history.v1.HistoryService/GetTurn',
+                request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.GetTurnRequest.SerializeToString,
+                response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.GetTurnResponse.FromString,
+                _registered_method=True)
+        self.WatchEvents = channel.unary_stream(
+                '/subagents.history.v1.HistoryService/WatchEvents',
+                request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.WatchEventsRequest.SerializeToString,
+                response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.WatchEventsResponse.FromString,
+                _registered_method=True)
+        self.ListEpisodes = channel.unary_unary(
+                '/subagents.history.v1.HistoryService/ListEpisodes',
+                request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesRequest.SerializeToString,
+                response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesResponse.FromString,
+                _registered_method=True)
 
 
 class HistoryServiceServicer:
-    """Reads what is kept of an episode, and writes its rolling summary. Called by the consumer-agent only.
+    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    consumer-agent only.
 
-    A turn is kept soon after `EndTurn` has answered, never before; reads wait for what is still on its way here.
+    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
+    after `EndTurn` has answered, never before; it waits for what is still on its way here.
     """
 
     def ReadEpisode(self, request, context):
@@ -77,6 +101,49 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTurns(self, request, context):
+        """Returns the turns on record, newest first, a page at a time.
+
+        A turn that begins while pages are read is not on later pages. Changes nothing; safe to repeat.
+        Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTurn(self, request, context):
+        """Returns all that is on record of one turn: dispatches, children with contracts and events, how it was routed.
+
+        Changes nothing; safe to repeat.
+        Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchEvents(self, request, context):
+        """Sends what happens to the children of a turn: what is on record first, then live until the turn has ended.
+
+        Serves turns that run at another sidecar on the same store, too; their events come within about a second.
+        Changes nothing; safe to repeat: give what was seen as `after`, and nothing is lost and nothing comes twice.
+        A drain does not wait for it: the stream ends with a failure then, to be resumed at another replica.
+        Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle), `ADMISSION_REFUSED` (too many
+        watchers; come back later).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEpisodes(self, request, context):
+        """Returns the episodes on record, those used last first.
+
+        Changes nothing; safe to repeat.
+        Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HistoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -90,6 +157,26 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.WriteSummaryRequest.FromString,
                     response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.WriteSummaryResponse.SerializeToString,
             ),
+            'ListTurns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTurns,
+                    request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ListTurnsRequest.FromString,
+                    response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ListTurnsResponse.SerializeToString,
+            ),
+            'GetTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTurn,
+                    request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.GetTurnRequest.FromString,
+                    response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.GetTurnResponse.SerializeToString,
+            ),
+            'WatchEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchEvents,
+                    request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.WatchEventsRequest.FromString,
+                    response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.WatchEventsResponse.SerializeToString,
+            ),
+            'ListEpisodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEpisodes,
+                    request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesRequest.FromString,
+                    response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'subagents.history.v1.HistoryService', rpc_method_handlers)
@@ -99,9 +186,11 @@ def add_HistoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
-    """Reads what is kept of an episode, and writes its rolling summary. Called by the consumer-agent only.
+    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    consumer-agent only.
 
-    A turn is kept soon after `EndTurn` has answered, never before; reads wait for what is still on its way here.
+    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
+    after `EndTurn` has answered, never before; it waits for what is still on its way here.
     """
 
     @staticmethod
@@ -148,6 +237,114 @@ class HistoryService:
             '/subagents.history.v1.HistoryService/WriteSummary',
             subagents_dot_history_dot_v1_dot_history__pb2.WriteSummaryRequest.SerializeToString,
             subagents_dot_history_dot_v1_dot_history__pb2.WriteSummaryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTurns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.history.v1.HistoryService/ListTurns',
+            subagents_dot_history_dot_v1_dot_history__pb2.ListTurnsRequest.SerializeToString,
+            subagents_dot_history_dot_v1_dot_history__pb2.ListTurnsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.history.v1.HistoryService/GetTurn',
+            subagents_dot_history_dot_v1_dot_history__pb2.GetTurnRequest.SerializeToString,
+            subagents_dot_history_dot_v1_dot_history__pb2.GetTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/subagents.history.v1.HistoryService/WatchEvents',
+            subagents_dot_history_dot_v1_dot_history__pb2.WatchEventsRequest.SerializeToString,
+            subagents_dot_history_dot_v1_dot_history__pb2.WatchEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEpisodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.history.v1.HistoryService/ListEpisodes',
+            subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesRequest.SerializeToString,
+            subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -13,9 +13,11 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class HistoryServiceStub:
-    """Reads what is kept of an episode, and writes its rolling summary. Called by the consumer-agent only.
+    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    consumer-agent only.
 
-    A turn is kept soon after `EndTurn` has answered, never before; reads wait for what is still on its way here.
+    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
+    after `EndTurn` has answered, never before; it waits for what is still on its way here.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -33,11 +35,40 @@ class HistoryServiceStub:
     Errors: `SUMMARY_OUTDATED` (read again), `COMPACTION_NOT_DUE`, `RECENT_TURNS_INTACT`, `INLINE_COMPONENT`,
     `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
     """
+    ListTurns: _aio.UnaryUnaryMultiCallable[_history_pb2.ListTurnsRequest, _history_pb2.ListTurnsResponse]
+    """Returns the turns on record, newest first, a page at a time.
+
+    A turn that begins while pages are read is not on later pages. Changes nothing; safe to repeat.
+    Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
+    GetTurn: _aio.UnaryUnaryMultiCallable[_history_pb2.GetTurnRequest, _history_pb2.GetTurnResponse]
+    """Returns all that is on record of one turn: dispatches, children with contracts and events, how it was routed.
+
+    Changes nothing; safe to repeat.
+    Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
+    WatchEvents: _aio.UnaryStreamMultiCallable[_history_pb2.WatchEventsRequest, _history_pb2.WatchEventsResponse]
+    """Sends what happens to the children of a turn: what is on record first, then live until the turn has ended.
+
+    Serves turns that run at another sidecar on the same store, too; their events come within about a second.
+    Changes nothing; safe to repeat: give what was seen as `after`, and nothing is lost and nothing comes twice.
+    A drain does not wait for it: the stream ends with a failure then, to be resumed at another replica.
+    Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle), `ADMISSION_REFUSED` (too many
+    watchers; come back later).
+    """
+    ListEpisodes: _aio.UnaryUnaryMultiCallable[_history_pb2.ListEpisodesRequest, _history_pb2.ListEpisodesResponse]
+    """Returns the episodes on record, those used last first.
+
+    Changes nothing; safe to repeat.
+    Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Reads what is kept of an episode, and writes its rolling summary. Called by the consumer-agent only.
+    """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
+    consumer-agent only.
 
-    A turn is kept soon after `EndTurn` has answered, never before; reads wait for what is still on its way here.
+    What is on record can be read at once, at every replica that shares the store. What `ReadEpisode` reads is kept soon
+    after `EndTurn` has answered, never before; it waits for what is still on its way here.
     """
 
     @_abc_1.abstractmethod
@@ -64,6 +95,57 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         Safe to repeat: the same summary with the same `expected_revision` is answered as if it were new.
         Errors: `SUMMARY_OUTDATED` (read again), `COMPACTION_NOT_DUE`, `RECENT_TURNS_INTACT`, `INLINE_COMPONENT`,
         `INVALID_REQUEST`, `MEMORY_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTurns(
+        self,
+        request: _history_pb2.ListTurnsRequest,
+        context: _aio.ServicerContext[_history_pb2.ListTurnsRequest, _abc.Awaitable[_history_pb2.ListTurnsResponse]],
+    ) -> _abc.Awaitable[_history_pb2.ListTurnsResponse]:
+        """Returns the turns on record, newest first, a page at a time.
+
+        A turn that begins while pages are read is not on later pages. Changes nothing; safe to repeat.
+        Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetTurn(
+        self,
+        request: _history_pb2.GetTurnRequest,
+        context: _aio.ServicerContext[_history_pb2.GetTurnRequest, _abc.Awaitable[_history_pb2.GetTurnResponse]],
+    ) -> _abc.Awaitable[_history_pb2.GetTurnResponse]:
+        """Returns all that is on record of one turn: dispatches, children with contracts and events, how it was routed.
+
+        Changes nothing; safe to repeat.
+        Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchEvents(
+        self,
+        request: _history_pb2.WatchEventsRequest,
+        context: _aio.ServicerContext[_history_pb2.WatchEventsRequest, _abc.AsyncIterator[_history_pb2.WatchEventsResponse]],
+    ) -> _abc.AsyncIterator[_history_pb2.WatchEventsResponse]:
+        """Sends what happens to the children of a turn: what is on record first, then live until the turn has ended.
+
+        Serves turns that run at another sidecar on the same store, too; their events come within about a second.
+        Changes nothing; safe to repeat: give what was seen as `after`, and nothing is lost and nothing comes twice.
+        A drain does not wait for it: the stream ends with a failure then, to be resumed at another replica.
+        Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle), `ADMISSION_REFUSED` (too many
+        watchers; come back later).
+        """
+
+    @_abc_1.abstractmethod
+    def ListEpisodes(
+        self,
+        request: _history_pb2.ListEpisodesRequest,
+        context: _aio.ServicerContext[_history_pb2.ListEpisodesRequest, _abc.Awaitable[_history_pb2.ListEpisodesResponse]],
+    ) -> _abc.Awaitable[_history_pb2.ListEpisodesResponse]:
+        """Returns the episodes on record, those used last first.
+
+        Changes nothing; safe to repeat.
+        Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _aio.Server) -> None: ...

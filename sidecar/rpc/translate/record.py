@@ -1,0 +1,220 @@
+"""Requests to see turns to plain values, and what is on record to messages."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from google.protobuf.json_format import MessageToJson
+
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import ChildOpened
+from sidecar.core.executing.stored import EpisodeRow, StoredDispatch, TurnQuery, TurnRow
+from sidecar.core.identifiers import RUN_SIDE, ChildId, EpisodeId, Slot, TurnId
+from sidecar.operations.fitting_turns import SeenTurn
+from sidecar.operations.read_record import MOST_ROWS, EventBatch, TurnPage
+from sidecar.rpc.translate import enums
+from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.frames import fill_outcome
+from sidecar.rpc.translate.times import timestamp
+from sidecar.rpc.translate.turn_ends import routing_message
+from subagents.history.v1 import history_pb2 as pb
+from subagents.history.v1 import record_pb2
+
+MOST_CHILDREN_NAMED: Final = 64
+MOST_POSITIONS: Final = 1000
+MOST_SEQUENCE: Final = 2**53
+LONGEST_TOKEN: Final = 512
+LONGEST_SLOT: Final = 60
+STATE_NAMES: Final = enums.names_of(record_pb2.TurnState)
+
+Before = tuple[datetime, TurnId]
+
+
+# --- requests
+
+
+def list_turns(message: pb.ListTurnsRequest) -> TurnQuery:
+    """Return which turns. Raises `InvalidRequest`."""
+    fields = Fields("ListTurnsRequest")
+    episode_id = fields.run_side_id("episode_id", message.episode_id) if message.episode_id else None
+    slot = fields.one_line("sub_agent_id", message.sub_agent_id, LONGEST_SLOT) if message.sub_agent_id else None
+    query = TurnQuery(
+        episode_id=None if episode_id is None else EpisodeId(episode_id),
+        slot=None if slot is None else Slot(slot),
+        state=fields.member("state", message.state, enums.TURN_STATES, STATE_NAMES),
+        before=_before(fields, message.page_token) if message.page_token else None,
+        limit=fields.count("page_size", message.page_size, MOST_ROWS),
+    )
+    fields.check()
+    return query
+
+
+def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
+    """Return which turn, and which children of it. Raises `InvalidRequest`."""
+    fields = Fields("GetTurnRequest")
+    turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
+    if len(message.child_ids) > MOST_CHILDREN_NAMED:
+        fields.refuse("child_ids", f"are over {MOST_CHILDREN_NAMED}; leave them out for all children")
+    named = enumerate(message.child_ids[:MOST_CHILDREN_NAMED])
+    child_ids = [ChildId(fields.run_side_id(f"child_ids[{place}]", each)) for place, each in named]
+    fields.check()
+    return turn_id, child_ids
+
+
+def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildId, int]]:
+    """Return which turn, and what was seen of it. Raises `InvalidRequest`."""
+    fields = Fields("WatchEventsRequest")
+    turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
+    if len(message.after) > MOST_POSITIONS:
+        fields.refuse("after", f"has over {MOST_POSITIONS} children")
+    after: dict[ChildId, int] = {}
+    for place, seen in enumerate(message.after[:MOST_POSITIONS]):
+        child_id = ChildId(fields.run_side_id(f"after[{place}].child_id", seen.child_id))
+        if child_id in after:
+            fields.refuse(f"after[{place}].child_id", "is named twice")
+        after[child_id] = fields.count(f"after[{place}].sequence", seen.sequence, MOST_SEQUENCE)
+    fields.check()
+    return turn_id, after
+
+
+def list_episodes(message: pb.ListEpisodesRequest) -> int:
+    """Return how many. Raises `InvalidRequest`."""
+    fields = Fields("ListEpisodesRequest")
+    limit = fields.count("max_episodes", message.max_episodes, MOST_ROWS)
+    fields.check()
+    return limit
+
+
+def _token(before: Before) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(before)).decode()
+
+
+def _before(fields: Fields, token: str) -> Before | None:
+    try:
+        if len(token) > LONGEST_TOKEN:
+            raise ValueError
+        before: Before = msgspec.json.decode(base64.b64decode(token, altchars=b"-_", validate=True), type=Before)
+    except (ValueError, binascii.Error, msgspec.DecodeError):
+        fields.refuse("page_token", "is not one that this method returned; leave it out for the first page")
+        return None
+    if before[0].tzinfo is None or not RUN_SIDE.match(before[1]):
+        fields.refuse("page_token", "is not one that this method returned; leave it out for the first page")
+        return None
+    return before
+
+
+# --- answers
+
+
+def page_message(page: TurnPage) -> pb.ListTurnsResponse:
+    """Return the answer to ListTurns."""
+    token = "" if page.next_before is None else _token(page.next_before)
+    return pb.ListTurnsResponse(turns=[_row(row) for row in page.rows], next_page_token=token)
+
+
+def turn_message(seen: SeenTurn) -> pb.GetTurnResponse:
+    """Return the answer to GetTurn."""
+    stored, ended = seen.stored, seen.stored.ended
+    return pb.GetTurnResponse(
+        turn=_row(seen.row),
+        dispatches=[_dispatch(each) for each in stored.dispatches],
+        children=[_child(child.opened, child.events) for child in stored.children],
+        routing_decision_json="" if stored.routing is None else routing_json(stored.routing),
+        narration=ended.narration if ended else "",
+        close_reason=ended.close_reason if ended else "",
+        texts_left_out=seen.texts_left_out,
+        events_left_out=seen.events_left_out,
+    )
+
+
+def batch_message(batch: EventBatch) -> pb.WatchEventsResponse:
+    """Return one message of WatchEvents."""
+    return pb.WatchEventsResponse(
+        children=[_child(opened, ()) for opened in batch.children],
+        events=[_event(event) for event in batch.events],
+        ended=batch.ended,
+    )
+
+
+def episodes_message(rows: Sequence[EpisodeRow]) -> pb.ListEpisodesResponse:
+    """Return the answer to ListEpisodes."""
+    return pb.ListEpisodesResponse(episodes=[_episode(row) for row in rows])
+
+
+def routing_json(record: RoutingRecord) -> str:
+    """Return a routing decision as text, with the names of the proto."""
+    return MessageToJson(routing_message(record), preserving_proto_field_name=True, indent=None)
+
+
+def _row(row: TurnRow) -> record_pb2.TurnRow:
+    return record_pb2.TurnRow(
+        turn_id=row.turn_id,
+        episode_id=row.episode_id,
+        principal=row.principal,
+        state=enums.TURN_STATE[row.state],
+        began_at=timestamp(row.began_at),
+        ended_at=None if row.ended_at is None else timestamp(row.ended_at),
+        sub_agent_ids=row.slots,
+        children=row.children,
+        failed=row.failed,
+    )
+
+
+def _dispatch(dispatch: StoredDispatch) -> record_pb2.RecordedDispatch:
+    opened = dispatch.opened
+    message = record_pb2.RecordedDispatch(
+        dispatch_id=opened.dispatch_id,
+        opened_at=timestamp(opened.opened_at),
+        settle_by=timestamp(opened.settle_by),
+        calls=opened.calls,
+        owner=dispatch.owner,
+        epoch=dispatch.epoch,
+        owner_alive=dispatch.owner_alive,
+    )
+    for outcome in dispatch.outcomes:
+        fill_outcome(message.outcomes.add(), outcome)
+    return message
+
+
+def _child(opened: ChildOpened, events: tuple[ChildEvent, ...]) -> record_pb2.RecordedChild:
+    return record_pb2.RecordedChild(
+        child_id=opened.child_id,
+        dispatch_id=opened.dispatch_id,
+        call_id=opened.call_id,
+        sub_agent_id=opened.slot,
+        step_idx=opened.step_idx,
+        parent_child_id=opened.parent_child_id or "",
+        opened_at=timestamp(opened.opened_at),
+        context_json=opened.context_json,
+        events=[_event(event) for event in events],
+    )
+
+
+def _event(event: ChildEvent) -> record_pb2.ChildEvent:
+    return record_pb2.ChildEvent(
+        event_id=event.event_id,
+        child_id=event.child_id,
+        sequence=event.sequence,
+        name=event.name,
+        time=timestamp(event.time),
+        actor=event.actor,
+        summary=event.summary,
+        details_json=event.details_json,
+        previous_link=event.previous_link,
+        link=event.link,
+    )
+
+
+def _episode(row: EpisodeRow) -> record_pb2.EpisodeRow:
+    return record_pb2.EpisodeRow(
+        episode_id=row.episode_id,
+        principal=row.principal,
+        turns=row.turns,
+        first_at=timestamp(row.first_at),
+        last_at=timestamp(row.last_at),
+        sub_agent_ids=row.slots,
+    )
