@@ -95,6 +95,7 @@ class CallTool:
             raise
         child.data.calls += 1
         _keep(child, Effect.CALLED, tool.id)
+        child.ledger.use_tool_call()
         began = self._clock.monotonic()
         if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
             return ToolResult(None)
@@ -120,8 +121,8 @@ class CallTool:
                 f"arguments_json is over {ARGUMENTS_LIMIT} bytes", metadata={"limit": str(ARGUMENTS_LIMIT)}
             )
         self._check_arguments(tool, arguments_json)
-        budget = child.contract.budgets.tool_calls
-        if budget is not None and child.data.calls >= budget:
+        budget, left = child.contract.budgets.tool_calls, child.ledger.tool_calls_left
+        if left is not None and left <= 0:
             child.data.budget_hit = True
             _keep(child, Effect.BUDGET, tool.id)
             raise ToolBudgetExhausted(f"the child has used its {budget} tool calls", metadata={"limit": str(budget)})

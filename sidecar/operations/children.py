@@ -1,7 +1,7 @@
 """A child while it is alive here: contract, log, what it used, and what is not durable yet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 
 from sidecar.core.binding.surface import SurfaceTool
@@ -10,6 +10,7 @@ from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot, ToolId
+from sidecar.operations.ledger import Ledger
 from sidecar.operations.record_frames import ChildFrames
 from sidecar.operations.requests import Integration
 from sidecar.operations.trace_context import NO_TRACE, TraceContext
@@ -21,17 +22,24 @@ class DataUse:
 
     Attributes:
         barred: tools whose service may have answered for somebody else; this child does not get to ask them again.
+        barred_below: that happened to a child that this one delegated to.
     """
 
     calls: int = 0
     released: int = 0
     barred: set[ToolId] = field(default_factory=set)
+    barred_below: bool = False
     budget_hit: bool = False
+
+    @property
+    def barred_anywhere(self) -> bool:
+        """Whether an answer may have been for somebody else, here or below."""
+        return self.barred_below or bool(self.barred)
 
     @property
     def forces_degraded(self) -> bool:
         """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
-        return bool(self.barred) or (self.calls > 0 and self.released == 0)
+        return self.barred_anywhere or (self.calls > 0 and self.released == 0)
 
 
 @dataclass(slots=True)
@@ -46,6 +54,9 @@ class Child:
         verdict: what `CloseChild` closed it with; None otherwise.
         trace: of the attempt that runs.
         frames: what came from outside while it ran, for replays; None if that is not recorded.
+        ends_at: of the loop's clock: when the attempt that runs is over at the latest.
+        wall_clock_at: of the loop's clock: when the time of all attempts is over; None: no such limit.
+        ledger: what it and those below it use; `above` is that of the child that delegates to it.
     """
 
     child_id: ChildId
@@ -69,6 +80,15 @@ class Child:
     verdict: Integration | None = None
     trace: TraceContext = NO_TRACE
     frames: ChildFrames | None = None
+    ends_at: float = 0.0
+    wall_clock_at: float | None = None
+    above: InitVar[Ledger | None] = None
+
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self, above: Ledger | None) -> None:
+        """Open the ledger."""
+        self.ledger = Ledger(self.contract.budgets, above)
 
     @property
     def slot(self) -> Slot:

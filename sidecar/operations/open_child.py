@@ -1,7 +1,7 @@
 """Make a child with its contract. Source: SX-3, SX-4, SX-19."""
 
 from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.executing.contract import TurnText, contract_for
+from sidecar.core.executing.contract import TurnText, bounded, contract_for
 from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import ChildId
@@ -16,6 +16,7 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
     child_id = ChildId(ids.new("child"))
     text = TurnText(dispatch.request.task_prompt, dispatch.request.prior_context)
     contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
+    contract = bounded(contract, dispatch.settle_at - clock.monotonic())
     contract_json = contract.to_json()
     opened = ChildOpened(
         child_id=child_id,

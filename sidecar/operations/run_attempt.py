@@ -11,6 +11,7 @@ import msgspec
 from sidecar.core.dispatching.collecting import ResultBroken, ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
 from sidecar.operations.endings import Ending
+from sidecar.operations.ledger import Ledger
 from sidecar.operations.ports import Recorder, Spawner, Task
 from sidecar.operations.record_frames import AttemptFrames
 from sidecar.policy.protocols import (
@@ -62,13 +63,13 @@ class AttemptBounds(msgspec.Struct, frozen=True):
         timeout_at: of the attempt: fails. None: all calls of the dispatch are stopped before.
         wall_clock_at: of the child's budget: degrades.
         idle: seconds between two reports.
-        tokens_left: of the child's budget.
+        ledger: counts tokens, says what is left of the budget and whether the child waits for one it delegated to.
     """
 
     timeout_at: float | None
     wall_clock_at: float | None
     idle: float | None
-    tokens_left: int | None
+    ledger: Ledger
 
 
 class Quarantine(msgspec.Struct, frozen=True):
@@ -145,6 +146,8 @@ class Attempt:
         loop = asyncio.get_running_loop()
         if self._ending.settled:
             return
+        if self._bounds.ledger.running:
+            self._last_event = loop.time()  # who waits for another sub-agent is not silent
         if loop.time() >= self._last_event + idle:
             self._end(Broken(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
         else:
@@ -221,8 +224,10 @@ class Attempt:
         return False
 
     def _use(self, usage: Usage) -> bool:
+        before, ledger = self._collector.usage or Usage(), self._bounds.ledger
         self._collector.usage = usage
-        if self._bounds.tokens_left is None or usage.total <= self._bounds.tokens_left:
+        ledger.use_tokens(usage.total - before.total)  # reports are running totals
+        if ledger.tokens_left is None or ledger.tokens_left >= 0:
             return False
         self._out_of_budget("tokens")
         return True

@@ -8,12 +8,12 @@ from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.dispatching.collecting import ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.retrying import Breaker, BreakerState, RetryBudget, attempts_allowed, backoff_ceiling
-from sidecar.core.executing.events import BUDGET_STOPPED
+from sidecar.core.executing.events import ATTEMPT_REPEATED, BUDGET_STOPPED
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
-from sidecar.operations.live_dispatch import LiveDispatch
+from sidecar.operations.errand import Errand
 from sidecar.operations.outside import Outside
 from sidecar.operations.record_frames import ChildFrames, recorded_attempts
 from sidecar.operations.recording import put_on_record
@@ -43,7 +43,7 @@ class RunChild:
         self._budget = RetryBudget(rules.retries)
         self._breakers: dict[str, Breaker] = {}
 
-    async def __call__(self, child: Child, dispatch: LiveDispatch) -> CallOutcome:
+    async def __call__(self, child: Child, dispatch: Errand) -> CallOutcome:
         """Run `child`, which is open on record, to its outcome; the outcome is durable when this returns."""
         stop = dispatch.stop_of(child.call_id)
         clock = self._out.clock
@@ -56,28 +56,28 @@ class RunChild:
         try:
             runner = self._out.runners.runner_for(child.tool.card)
             wall_clock = child.contract.budgets.wall_clock_ms
-            wall_clock_at = None if wall_clock is None else began + wall_clock / 1000
+            child.wall_clock_at = None if wall_clock is None else began + wall_clock / 1000
             allowed = attempts_allowed(child.contract.execution)
             while True:
                 collector = ResultCollector(child.tool.card.definition, self._limits)
-                end = await self._attempt(child, dispatch, runner, collector, (wall_clock_at, spent))
+                end = await self._attempt(child, dispatch, runner, collector)
                 spent = _added(spent, collector.usage)
-                if not await self._again(child, end, allowed, stop, wall_clock_at):
+                if not await self._again(child, end, allowed, stop):
                     break
                 self._out.recorder.attempt_repeated(child.slot)
         except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
             self._out.recorder.anomaly("child_defect", type(error).__name__)
             end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}", blames_target=False)
+        spent = _added(spent, child.ledger.usage_below)
         usage = spent if spent.total else None
         return await self._settle(child, dispatch, end, timedelta(seconds=clock.monotonic() - began), usage)
 
     async def _attempt(
         self,
         child: Child,
-        dispatch: LiveDispatch,
+        dispatch: Errand,
         runner: Runner,
         collector: ResultCollector,
-        spent: tuple[float | None, Usage],
     ) -> AttemptEnd:
         """Make one attempt, if the call is not stopped and the target's breaker lets it out."""
         stopped = dispatch.stop_of(child.call_id).how
@@ -92,7 +92,7 @@ class RunChild:
             self._budget.called(self._out.clock.monotonic())
         attempt_id = AttemptId(self._out.ids.new("attempt"))
         child.unsaved.append(child.log.attempt(self._out.clock.now(), child.attempts, attempt_id))
-        bounds = self._bounds(child, dispatch.settle_at, *spent)
+        bounds = self._bounds(child, dispatch.settle_at)
         span = self._out.tracing.attempt(child, dispatch.trace, dispatch.turn.claims.episode_id)
         child.trace = span.context if span is not None else dispatch.trace
         request = self._request(child, dispatch, attempt_id, bounds)
@@ -110,25 +110,24 @@ class RunChild:
             end = await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner)
         finally:
             self._out.grants.revoke(attempt_id)
+            await child.ledger.end_delegations(CallFailure.CALL_CANCELLED)
             if span is not None:
                 span.ended(_failure_of(end), collector.usage)
         self._tell(breaker, end)
         return end
 
-    async def _again(
-        self, child: Child, end: AttemptEnd, allowed: int, stop: Ending[CallFailure], wall_clock_at: float | None
-    ) -> bool:
+    async def _again(self, child: Child, end: AttemptEnd, allowed: int, stop: Ending[CallFailure]) -> bool:
         """Say whether another attempt is due, after waiting for it. Source: TN-24, SX-28, PC2-FR-12e."""
         if not (isinstance(end, Broken) and end.transient) or child.attempts >= allowed or stop.settled:
             return False
-        if child.data.barred:
+        if child.data.barred_anywhere:
             return False  # another attempt would ask the data service again
         now = self._out.clock.monotonic()
         wait = self._out.chance.uniform(0.0, backoff_ceiling(child.attempts, self._rules.retries))
         at = now + wait
         if child.frames is not None:
             child.frames.paused(wait)
-        if wall_clock_at is not None and at >= wall_clock_at:
+        if child.wall_clock_at is not None and at >= child.wall_clock_at:
             return False  # the child's time would be over before the attempt began
         if not self._budget.allow(now):
             _keep_refusal(child, "retry_budget")
@@ -136,10 +135,15 @@ class RunChild:
         pause: Ending[bool] = Ending()
         pause.settle_at(at, True)
         stop.on_settled(lambda _: pause.settle(False))
-        return await pause.wait()
+        again = await pause.wait()
+        if again:
+            summary = f"attempt {child.attempts} failed: {end.reason}; another one is made"
+            repeated = child.log.noted(self._out.clock.now(), ATTEMPT_REPEATED, summary, reason=end.reason)
+            child.unsaved.append(repeated)
+        return again
 
     async def _settle(
-        self, child: Child, dispatch: LiveDispatch, end: AttemptEnd, took: timedelta, usage: Usage | None
+        self, child: Child, dispatch: Errand, end: AttemptEnd, took: timedelta, usage: Usage | None
     ) -> CallOutcome:
         """Write the end down, then tell. Source: SX-21, SX-23, SX-51, PC2-FR-10."""
         outcome = _outcome_of(child, end, took, usage)
@@ -160,7 +164,8 @@ class RunChild:
                     data_unavailable=outcome.answer.data_unavailable,
                 )
             )
-        child.unsaved.append(CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now))
+        if child.contract.parent_child_id is None:  # a delegation is not one of the orchestrator's calls
+            child.unsaved.append(CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now))
         child.unsaved.extend(recorded_attempts(child, dispatch.turn))
         if not await self._saved(child, dispatch.record_by):
             outcome = _unrecorded(outcome)
@@ -176,19 +181,18 @@ class RunChild:
         child.saved(records)
         return True
 
-    def _bounds(self, child: Child, settle_at: float, wall_clock_at: float | None, spent: Usage) -> AttemptBounds:
-        budgets = child.contract.budgets
+    def _bounds(self, child: Child, settle_at: float) -> AttemptBounds:
+        budgets, wall_clock_at = child.contract.budgets, child.wall_clock_at
         timeout_at = self._out.clock.monotonic() + child.contract.execution.attempt_timeout_ms / 1000
+        child.ends_at = min(timeout_at, settle_at)
         return AttemptBounds(
             timeout_at=timeout_at if timeout_at <= settle_at else None,
             wall_clock_at=wall_clock_at,
             idle=None if budgets.idle_timeout_ms is None else budgets.idle_timeout_ms / 1000,
-            tokens_left=None if budgets.tokens is None else budgets.tokens - spent.total,
+            ledger=child.ledger,
         )
 
-    def _request(
-        self, child: Child, dispatch: LiveDispatch, attempt_id: AttemptId, bounds: AttemptBounds
-    ) -> RunRequest:
+    def _request(self, child: Child, dispatch: Errand, attempt_id: AttemptId, bounds: AttemptBounds) -> RunRequest:
         card, surface = child.tool.card, dispatch.turn.surface
         until = dispatch.settle_at if bounds.timeout_at is None else bounds.timeout_at
         return RunRequest(

@@ -4,13 +4,14 @@ Stored as JSON with the field names of SX §2, plus fields of our own beside the
 """
 
 from datetime import timedelta
+from typing import Final
 
 import msgspec
 
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.definitions.card import Limits
 from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.identifiers import Slot, ToolId, TurnId
+from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
 
 GOAL_SUMMARY_LIMIT = 16 * 1024
 """Characters; a summary is bounded so that a contract does not grow with the conversation (TN-14)."""
@@ -52,21 +53,44 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 class Outputs(msgspec.Struct, frozen=True, kw_only=True):
     """Source: SX-9, SX-11."""
 
-    report_format: str = "markdown"
-    report_path_pattern: str = ".orchestrix/step-<idx>-result.md"
+    report_format: str
+    report_path_pattern: str
+
+
+DEFAULT_OUTPUTS: Final = Outputs(report_format="markdown", report_path_pattern=".orchestrix/step-<idx>-result.md")
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be used over all attempts; None: no limit."""
+    """What may be used over all attempts; None: no limit.
+
+    Attributes:
+        time_left_ms: from the making of the contract until the child is stopped, whatever else it says; a child that
+            was delegated to ends with the attempt of its parent.
+        idle_timeout_ms: longest silence of the runner; says whether it is alive, and gives no right to anything.
+    """
 
     wall_clock_ms: int | None
     tool_calls: int | None
     tokens: int | None
     idle_timeout_ms: int | None
+    time_left_ms: int | None = None
+
+
+class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
+    """A child that is waited for further up: who may not be asked again below it."""
+
+    child_id: ChildId
+    sub_agent_id: Slot
+    definition_id: str
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
-    """The delegation contract of one child. Immutable once the child exists (SX-12)."""
+    """The delegation contract of one child. Immutable once the child exists (SX-12).
+
+    Attributes:
+        parent_child_id: the child that delegates to it; None if the orchestrator calls it.
+        ancestors: from the orchestrator's call down to the parent child; empty if the orchestrator calls it.
+    """
 
     parent: Parent
     step: Step
@@ -79,6 +103,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     definition_digest: str
     definition_commit: str
     ownership: tuple[str, ...]
+    parent_child_id: ChildId | None = None
+    ancestors: tuple[Ancestor, ...] = ()
 
     def to_json(self) -> str:
         """Return the text that is stored in `sub_agents.context_json` and handed to the runner."""
@@ -96,6 +122,12 @@ def contract_from_json(text: str) -> Contract:
         return msgspec.json.decode(text, type=Contract)
     except msgspec.DecodeError as error:  # ValidationError is one of them
         raise ValueError(str(error)) from None
+
+
+def bounded(contract: Contract, seconds: float) -> Contract:
+    """Return `contract` with the time that is left until the child is stopped."""
+    budgets = msgspec.structs.replace(contract.budgets, time_left_ms=max(0, int(seconds * 1000)))
+    return msgspec.structs.replace(contract, budgets=budgets)
 
 
 class TurnText(msgspec.Struct, frozen=True):
@@ -139,7 +171,7 @@ def contract_for(
             max_retries=limits.max_retries,
             close_on_completion=limits.close_on_completion,
         ),
-        outputs=Outputs(),
+        outputs=DEFAULT_OUTPUTS,
         budgets=_budgets(limits),
         sub_agent_id=tool.slot,
         definition_id=definition.id,

@@ -74,7 +74,7 @@ def test_a_stored_contract_lacking_any_minimum_field_is_refused() -> None:
     for part in ("parent", "step", "permissions", "execution", "outputs"):
         with pytest.raises(ValueError, match=part):
             contract_from_json(json.dumps({key: value for key, value in whole.items() if key != part}))
-    for part in ("parent", "step", "permissions", "execution"):
+    for part in ("parent", "step", "permissions", "execution", "outputs"):
         for name in whole[part]:
             lacking = whole | {part: {key: value for key, value in whole[part].items() if key != name}}
             with pytest.raises(ValueError, match=name):
