@@ -12,6 +12,7 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent.parent
 ROOTS: Final[Mapping[str, str]] = {
     "sidecar": "sidecar",
     "proto/python/subagents_errors": "subagents_errors",
+    "proto/python/subagents_legacy": "subagents_legacy",
     "clients": "clients",
     "plugins": "plugins",
     "examples": "examples",

@@ -28,6 +28,7 @@ from subagents_client.history import (
     SubAgentAnswer,
     ToolMessage,
 )
+from subagents_client.legacy import StrippedText, strip_components
 from subagents_client.outcomes import (
     CallOutcome,
     CallStatus,
@@ -101,6 +102,7 @@ __all__ = [
     "StartState",
     "StatusRenderer",
     "StatusUpdate",
+    "StrippedText",
     "SubAgentAnswer",
     "SubAgentTool",
     "SubagentsError",
@@ -113,4 +115,5 @@ __all__ = [
     "TurnRequest",
     "TurnSource",
     "Verdict",
+    "strip_components",
 ]

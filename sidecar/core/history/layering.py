@@ -40,7 +40,7 @@ def check_bodies(turn: TurnHistory) -> None:
 def references_of(tool_messages: Sequence[ToolMessage]) -> tuple[Reference, ...]:
     """Return the compact annotation of each component: its ids and its position, nothing of its contents."""
     return tuple(
-        Reference(each.turn_id, each.sub_agent_id, each.name, each.position, _component_ids(each.tool_input_json))
+        Reference(each.turn_id, each.sub_agent_id, each.name, each.position, component_ids_of(each.tool_input_json))
         for each in tool_messages
     )
 
@@ -63,7 +63,8 @@ def newest_within(items: Sequence[Item], most: int, room: int, weight: Callable[
     return tuple(items[begin:])
 
 
-def _component_ids(tool_input_json: str) -> tuple[str, ...]:
+def component_ids_of(tool_input_json: str) -> tuple[str, ...]:
+    """Return the ids that a tool input, or a component's data, names; empty if it is not JSON."""
     try:
         found = _ids_in(msgspec.json.decode(tool_input_json), DEEPEST)
     except (msgspec.DecodeError, RecursionError):

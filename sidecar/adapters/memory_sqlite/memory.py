@@ -1,0 +1,134 @@
+"""The episode memory port over a SQLite file. What is kept is durable when a call returns."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from sidecar.adapters.memory_sqlite import rows
+from sidecar.adapters.migrations import load_migrations
+from sidecar.adapters.sqlite import Schema, SqliteEngine
+from sidecar.core.definitions.weighing import estimated_tokens
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.history.compaction import outdated
+from sidecar.core.history.layering import check_bodies
+from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
+from sidecar.core.identifiers import Slot
+from sidecar.operations.record_ports import CommitUnknown
+
+PACKAGE: Final = "sidecar.adapters.memory_sqlite"
+APPLICATION_ID: Final = 0x53436869
+SWEEP_SECONDS: Final = 3600.0
+AT_ONCE: Final = 100
+"""Episodes removed in one transaction: others write in between."""
+Report = Callable[[str, str], None]
+
+
+def schema() -> Schema:
+    """Return what a file of conversations is."""
+    return Schema("conversations", APPLICATION_ID, load_migrations(PACKAGE))
+
+
+class SqliteMemory:
+    """Conversations in one file, which this process alone has open. The file is opened by the first call.
+
+    Args:
+        path: of the file; made if it is not there.
+        keep_idle: whole episodes that nothing was added to for so long are removed, within an hour; None: kept.
+        report: told what the engine could not do; for a log.
+        now: the wall clock.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        keep_idle: timedelta | None = None,
+        report: Report = lambda doing, error: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Open nothing yet."""
+        self._path = path
+        self._keep_idle = keep_idle
+        self._report = report
+        self._now = now
+        self._opening = asyncio.Lock()
+        self._engine: SqliteEngine | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def open(self) -> SqliteEngine:
+        """Open the file, once. Raises `DatabaseProblem`."""
+        async with self._opening:
+            if self._closed:
+                raise StoreUnavailable("the episode memory is closed")
+            if self._engine is None:
+                self._engine = await SqliteEngine.open(self._path, schema(), self._report)
+                if self._keep_idle is not None:
+                    self._sweeping = asyncio.create_task(self._sweep(self._keep_idle), name="forget idle episodes")
+            return self._engine
+
+    async def append(self, turn: TurnHistory) -> EpisodeSize:
+        """Keep a turn; one that is kept already is left as it is."""
+        check_bodies(turn)
+
+        def work(connection: apsw.Connection) -> EpisodeSize:
+            rows.insert_turn(connection, turn)
+            return rows.size_in(connection, turn.episode) or EpisodeSize()
+
+        return await (await self.open()).write(work)
+
+    async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
+        """Return the summary and the newest turns, oldest first."""
+        return await (await self.open()).read(partial(rows.contents_in, key=episode, most=most_turns))
+
+    async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
+        """Return the newest answers of one sub-agent, oldest first."""
+        return await (await self.open()).read(partial(rows.own_turns_in, key=episode, slot=slot, most=most))
+
+    async def size(self, episode: EpisodeKey) -> EpisodeSize:
+        """Return how much the episode is."""
+        return await (await self.open()).read(partial(rows.size_in, key=episode)) or EpisodeSize()
+
+    async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
+        """Replace the summary if it is the next one."""
+
+        def work(connection: apsw.Connection) -> EpisodeSize:
+            present = rows.replace_summary(connection, episode, summary, estimated_tokens(summary.text))
+            if present is not None:
+                raise outdated(present)
+            return rows.size_in(connection, episode) or EpisodeSize()
+
+        return await (await self.open()).write(work)
+
+    async def forget_idle(self, idle: timedelta) -> int:
+        """Remove whole episodes that nothing was added to for so long; returns how many."""
+        engine, removed, before = await self.open(), 0, self._now() - idle
+        while gone := await engine.write(partial(rows.forget_idle, before=before, most=AT_ONCE)):
+            removed += gone
+        return removed
+
+    async def close(self) -> None:
+        """Give the file back; may be called twice."""
+        self._closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+            self._sweeping = None
+        async with self._opening:
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()
+
+    async def _sweep(self, idle: timedelta) -> None:
+        while True:
+            try:
+                await self.forget_idle(idle)
+            except (StoreUnavailable, CommitUnknown) as error:
+                self._report("forget idle episodes", type(error).__name__)
+            await asyncio.sleep(SWEEP_SECONDS)

@@ -1,0 +1,159 @@
+"""Turns what the classifier path kept into turns as they are kept now. Source: PC1-D-30, PC1-D-50, PC1 R-2, R-3.
+
+A message is a sub-agent's only if something says so: its tag, or labels that all mean the same sub-agent by the
+operator's own mapping. Everything else stays in the conversation and belongs to no sub-agent; nothing is guessed, for
+a wrong guess would show one sub-agent what another said.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from sidecar.core.dispatching.collecting import holds_component_data
+from sidecar.core.history.layering import component_ids_of
+from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble
+from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
+from sidecar.core.identifiers import DEFINITION_SIDE, CallId, EpisodeId, Principal, Slot, TurnId
+from subagents_legacy import Marker, split_markers
+
+NOBODY: Final = Slot("")
+"""Tag of components that belong to no sub-agent; no slot is empty, so nobody reads them as its own."""
+CALL: Final = "legacy"
+BETWEEN: Final = "\n\n"
+
+Labels = Mapping[str, Slot]
+"""Which sub-agent an intent label of the classifier means."""
+Numbered = tuple[int, LegacyRecord]
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What one turn's messages came to so far."""
+
+    said: list[str] = field(default_factory=list)
+    narration: list[str] = field(default_factory=list)
+    by_slot: dict[Slot, list[str]] = field(default_factory=dict)
+    components: list[tuple[Slot, str, str, str]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def turn_of(records: Sequence[Numbered], labels: Labels) -> tuple[TurnHistory, Sequence[Finding]]:
+    """Return one turn, and what there is to say about it.
+
+    Args:
+        records: all messages of one turn with their line numbers, in their order; at least one.
+        labels: what the classifier's labels mean.
+    """
+    taken = _Taken()
+    for number, record in records:
+        match record.role:
+            case "user":
+                taken.said.append(record.text_content)
+            case "assistant":
+                _take_assistant(taken, number, record, labels)
+            case "tool":
+                _take_tool(taken, number, record, labels)
+    first = records[0][1]
+    turn_id = TurnId(first.turn_id)
+    asked = BETWEEN.join(text for text in taken.said if text)
+    turn = TurnHistory(
+        episode=EpisodeKey(EpisodeId(first.episode_id), Principal(first.principal)),
+        turn_id=turn_id,
+        ended_at=max(record.at for _, record in records),
+        user_message=asked,
+        narration=_narration(taken, taken.narration, records[0][0], first.turn_id),
+        answers=tuple(
+            SubAgentAnswer(slot, _call_of(slot), asked, _narration(taken, texts, records[0][0], first.turn_id))
+            for slot, texts in taken.by_slot.items()
+        ),
+        tool_messages=tuple(
+            ToolMessage(turn_id, slot, _call_of(slot), place, name, given, made)
+            for place, (slot, name, given, made) in enumerate(taken.components)
+        ),
+    )
+    return turn, taken.findings
+
+
+def slot_of(record: LegacyRecord, labels: Labels) -> tuple[Slot, tuple[Trouble, str] | None]:
+    """Return whose message it is, `NOBODY` if that is not certain, and why it is not."""
+    meant = [labels.get(label) for label in record.intent_labels]
+    if record.sub_agent_id:
+        slot = Slot(record.sub_agent_id)
+        if not DEFINITION_SIDE.match(slot):
+            return NOBODY, (Trouble.TAG_MALFORMED, "sub_agent_id is not the id of a sub-agent")
+        others = [each for each in meant if each not in {None, slot}]
+        if others:
+            return NOBODY, (Trouble.TAG_CONTRADICTED, f"tagged {slot}, labelled {', '.join(map(str, others))}")
+        return slot, None
+    unknown = [label for label in record.intent_labels if label not in labels]
+    if unknown:
+        return NOBODY, (Trouble.UNKNOWN_LABEL, ", ".join(unknown))
+    if len(dict.fromkeys(meant)) > 1:
+        return NOBODY, (Trouble.SEVERAL_LABELS, ", ".join(record.intent_labels))
+    return (meant[0] or NOBODY) if meant else NOBODY, None
+
+
+def _take_assistant(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> None:
+    slot = _attributed(taken, number, record, labels)
+    split = split_markers(record.text_content)
+    if split.narration:
+        taken.narration.append(split.narration)
+    if slot:
+        taken.by_slot.setdefault(slot, []).append(split.narration)
+    for defect in split.defects:
+        detail = f"{defect.damage}: {defect.length} characters left out"
+        taken.findings.append(Finding(Trouble.MARKER_DAMAGED, number, detail, record.turn_id, defect.offset))
+    for marker in split.markers:
+        if _is_container(marker.data_json.encode(errors="replace")):
+            taken.components.append((slot, marker.type, _input_of(marker), marker.data_json))
+        else:
+            detail = f"{marker.type}: {len(marker.data_json)} characters left out"
+            taken.findings.append(Finding(Trouble.MARKER_DAMAGED, number, detail, record.turn_id, marker.offset))
+
+
+def _take_tool(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> None:
+    slot = _attributed(taken, number, record, labels)
+    given, made = bytes(record.tool_input), bytes(record.component_data)
+    missing = [name for name, value in (("name", record.name), ("component_data", made)) if not value]
+    if missing:
+        detail = f"lacks {' and '.join(missing)}; left out"
+        taken.findings.append(Finding(Trouble.COMPONENT_DAMAGED, number, detail, record.turn_id))
+        return
+    if slot:
+        taken.by_slot.setdefault(slot, [])
+    taken.components.append((slot, record.name, given.decode(), made.decode()))
+
+
+def _attributed(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> Slot:
+    slot, uncertain = slot_of(record, labels)
+    if uncertain is not None:
+        taken.findings.append(Finding(uncertain[0], number, uncertain[1], record.turn_id))
+    return slot
+
+
+def _narration(taken: _Taken, texts: Sequence[str], number: int, turn_id: str) -> str:
+    """Join bodies; what is component data only when they stand together is left out."""
+    joined = BETWEEN.join(text for text in texts if text)
+    if not holds_component_data(joined):
+        return joined
+    taken.findings.append(Finding(Trouble.MARKER_DAMAGED, number, "the whole body is component data", turn_id, 0))
+    return ""
+
+
+def _call_of(slot: Slot) -> CallId:
+    return CallId(f"{CALL}-{slot}" if slot else CALL)
+
+
+def _input_of(marker: Marker) -> str:
+    """Return a tool input for a component that came without: its type, and the ids that its data names."""
+    ids = list(component_ids_of(marker.data_json))
+    return msgspec.json.encode({"component_type": marker.type, "component_ids": ids}).decode()
+
+
+def _is_container(data: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(data), dict | list)
+    except (msgspec.DecodeError, RecursionError):
+        return False

@@ -1,0 +1,103 @@
+"""Lines of the classifier path's history, as an export gives them: one JSON object for each message.
+
+Fields that are not named here are ignored. `docs/history.md` shows the form.
+"""
+
+from datetime import datetime
+from enum import StrEnum, unique
+from typing import Any, Literal
+
+import msgspec
+
+from sidecar.core.identifiers import problem_with_run_side_id
+
+
+@unique
+class Trouble(StrEnum):
+    """What may be wrong with a line or a turn. Whoever reads the report looks these up in `docs/history.md`."""
+
+    UNREADABLE = "unreadable_line"
+    TURN_BROKEN = "turn_has_unreadable_line"
+    TURN_AGAIN = "turn_again"
+    OUT_OF_ORDER = "out_of_order"
+    UNKNOWN_LABEL = "unknown_label"
+    SEVERAL_LABELS = "several_labels"
+    TAG_CONTRADICTED = "tag_contradicted"
+    TAG_MALFORMED = "tag_malformed"
+    MARKER_DAMAGED = "marker_damaged"
+    COMPONENT_DAMAGED = "component_damaged"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing to look at. Holds nothing of what anybody said.
+
+    Attributes:
+        line: of the file, from 1.
+        offset: in characters of `text_content`; None if it is about the whole line.
+        detail: what exactly; a label, a kind of damage and its length, a field.
+    """
+
+    trouble: Trouble
+    line: int
+    detail: str
+    turn_id: str = ""
+    offset: int | None = None
+
+
+class LegacyRecord(msgspec.Struct, frozen=True):
+    """One message of one turn.
+
+    Attributes:
+        at: when it was written; with an offset from UTC.
+        sub_agent_id: whose message it is, if it was tagged.
+        intent_labels: of the classifier; what they mean for whom, an operator says.
+        name: of the `render_*` tool; for tool messages only.
+        tool_input, component_data: of tool messages; kept byte for byte.
+    """
+
+    turn_id: str
+    episode_id: str
+    principal: str
+    at: datetime
+    role: Literal["user", "assistant", "tool"]
+    text_content: str = ""
+    sub_agent_id: str | None = None
+    intent_labels: tuple[str, ...] = ()
+    name: str = ""
+    tool_input: msgspec.Raw = msgspec.Raw(b"{}")
+    component_data: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Return which turn it belongs to."""
+        return self.episode_id, self.principal, self.turn_id
+
+
+def read_record(line: bytes, number: int) -> LegacyRecord | Finding:
+    """Read one line, or say what is wrong with it."""
+    try:
+        record = _DECODER.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Finding(Trouble.UNREADABLE, number, _without_values(error))
+    wrong = _problem_with(record)
+    return Finding(Trouble.UNREADABLE, number, wrong) if wrong else record
+
+
+def _problem_with(record: LegacyRecord) -> str:
+    if record.at.tzinfo is None:
+        return "at: has no offset from UTC"
+    if not record.principal:
+        return "principal: is empty"
+    for field, value in (("turn_id", record.turn_id), ("episode_id", record.episode_id)):
+        problem = problem_with_run_side_id(field, value)
+        if problem is not None:
+            return f"{field}: {problem.description}"
+    return ""
+
+
+def _without_values(error: Exception) -> str:
+    """Return what a decoder says; it names fields and types, and quotes only what should have been a role."""
+    return str(error) if isinstance(error, msgspec.ValidationError) else "is not a JSON object"
+
+
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(LegacyRecord)
