@@ -41,13 +41,14 @@ def closing_event(child: StoredChild) -> ChildEvent | None:
 
 def _chain_findings(child: StoredChild, moved: dict[int, int]) -> Iterator[Finding]:
     link, sequence = child.opened.link, 0
+    links = [event.link for event in child.events] if moved else []
     for event in child.events:
         if event.sequence in moved:
             text = f"{_named(event)} is the one that was written as event {moved[event.sequence]}"
             yield of_event(FindingKind.EVENTS_REORDERED, event, text)
         elif event.sequence != sequence + 1:
             yield _gap(event, sequence)
-        elif event.previous_link != link:
+        elif event.previous_link != link and not (moved and event.previous_link in links):
             yield _not_following(event, child.opened, sequence)
         if event.sequence not in moved and not _is_whole(event, child.opened):
             yield of_event(

@@ -1,0 +1,79 @@
+"""Key files: made once, for the owner only, and refused with a sentence that says what is wrong."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_or_make_signer, read_public_keys
+from sidecar.core.executing.checkpoints import Judgement
+
+
+def test_a_key_is_made_once_and_its_public_half_beside_it(tmp_path: Path) -> None:
+    """The next start reads the same one; only the public half may be read by others."""
+    file = tmp_path / "keys" / "checkpoint.key"
+    first, second = read_or_make_signer(file), read_or_make_signer(file)
+
+    assert first.key_id == second.key_id
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert sorted(path.name for path in file.parent.iterdir()) == ["checkpoint.key", "checkpoint.key.pub"]
+    judge = read_public_keys([public_key_file(file)])
+    assert judge.judge(first.key_id, b"a", second.sign(b"a")) is Judgement.FITS
+
+
+def test_a_signature_is_judged(tmp_path: Path) -> None:
+    """Other contents, another key's signature, something that is no signature, and a key nobody gave."""
+    ours, theirs = (read_or_make_signer(tmp_path / name) for name in ("ours", "theirs"))
+    judge = read_public_keys([tmp_path / "ours.pub"])
+
+    assert judge.judge(ours.key_id, b"b", ours.sign(b"a")) is Judgement.DOES_NOT_FIT
+    assert judge.judge(ours.key_id, b"a", theirs.sign(b"a")) is Judgement.DOES_NOT_FIT
+    assert judge.judge(ours.key_id, b"a", "no signature") is Judgement.DOES_NOT_FIT
+    assert judge.judge(theirs.key_id, b"a", theirs.sign(b"a")) is Judgement.UNKNOWN_KEY
+
+
+def test_a_public_half_that_got_lost_is_written_again(tmp_path: Path) -> None:
+    """It follows from the private one."""
+    read_or_make_signer(tmp_path / "key")
+    before = (tmp_path / "key.pub").read_bytes()
+    (tmp_path / "key.pub").unlink()
+    read_or_make_signer(tmp_path / "key")
+    assert (tmp_path / "key.pub").read_bytes() == before
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    """Mode 0640, and what to do."""
+    read_or_make_signer(tmp_path / "key")
+    (tmp_path / "key").chmod(0o640)
+    with pytest.raises(KeyFileProblem, match=r"may be read by others \(mode 0640\): chmod 0600 it"):
+        read_or_make_signer(tmp_path / "key")
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing of the kind", b"x25519"])
+def test_what_is_no_key_of_ours_is_refused(tmp_path: Path, content: bytes) -> None:
+    """Empty, text, and a key for something else; as the private and as the public one."""
+    other = X25519PrivateKey.generate()
+    private, public = content, content
+    if content == b"x25519":
+        private = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        public = other.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    file = tmp_path / "key"
+    file.touch(0o600)
+    file.write_bytes(private)
+    with pytest.raises(KeyFileProblem, match="holds no unencrypted Ed25519 private key"):
+        read_or_make_signer(file)
+    file.write_bytes(public)
+    with pytest.raises(KeyFileProblem, match="holds no Ed25519 public key"):
+        read_public_keys([file])
+
+
+def test_a_file_that_is_not_there_or_cannot_be_made_is_said(tmp_path: Path) -> None:
+    """A public key that is absent; a private one below a file."""
+    with pytest.raises(KeyFileProblem, match="absent cannot be read"):
+        read_public_keys([tmp_path / "absent"])
+    (tmp_path / "file").touch()
+    with pytest.raises(KeyFileProblem, match="cannot be used"):
+        read_or_make_signer(tmp_path / "file" / "key")
