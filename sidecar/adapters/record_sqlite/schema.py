@@ -1,0 +1,16 @@
+"""The kind of database file that holds the record."""
+
+from functools import cache
+from typing import Final
+
+from sidecar.adapters.migrations import load_migrations
+from sidecar.adapters.sqlite import Schema
+
+APPLICATION_ID: Final = 0x5343_5231
+"""`SCR1`."""
+
+
+@cache
+def record_schema() -> Schema:
+    """Return it; the SQL files are read once."""
+    return Schema("the record", APPLICATION_ID, load_migrations("sidecar.adapters.record_sqlite.migrations"))
