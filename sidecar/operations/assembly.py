@@ -11,19 +11,24 @@ from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.operations.bind_turn import BindingState, BindTurn
 from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
-from sidecar.operations.dispatch_calls import DispatchCalls
-from sidecar.operations.end_turn import EndTurn, Reaper
+from sidecar.operations.dispatch_calls import DispatchCalls, Going
+from sidecar.operations.end_turn import EndTurn
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts
+from sidecar.operations.find_turn import FindTurn
 from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.go_on import GoOn
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.history_capture import HistoryCapture
+from sidecar.operations.lost_work import LostWork
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.outside import Outside
 from sidecar.operations.ports import Chance, Clock, Connectors, Definitions, Ids, Recorder, Runners, Spawner
 from sidecar.operations.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
 from sidecar.operations.read_record import ReadRecord
+from sidecar.operations.reaper import Reaper
 from sidecar.operations.record_hints import HintingStore, RecordHints
 from sidecar.operations.record_ports import Store
+from sidecar.operations.restoring import RestoreTurn
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.run_child import RunChild
 from sidecar.operations.settle_child import CloseChild
@@ -79,11 +84,12 @@ class Operations:
     grants: GrantTable
     binding: BindingState
     reaper: Reaper
+    lost_work: LostWork
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What has to run in the background as long as the process does."""
-        return (self.reaper.run,)
+        return (self.reaper.run, self.lost_work.run)
 
 
 def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: GrantTable | None = None) -> Operations:
@@ -112,13 +118,17 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, (grants, hints), turns)
     binding = BindingState(keys, facts, compaction)
-    end_turn = EndTurn(rules, outside, turns, history.captures)
+    restore = RestoreTurn(rules, outside)
+    find = FindTurn(turns, restore)
+    carry_out = CarryOut(outside, RunChild(rules, outside))
+    going = Going(find, restore, GoOn(rules, outside, restore, carry_out))
+    end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
-        dispatch_calls=DispatchCalls(rules, outside, turns, facts, CarryOut(outside, RunChild(rules, outside))),
-        resume_dispatch=ResumeDispatch(turns),
-        cancel_call=CancelCall(turns),
-        close_child=CloseChild(rules, outside, turns),
+        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out),
+        resume_dispatch=ResumeDispatch(going),
+        cancel_call=CancelCall(going),
+        close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
         call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
         history=history,
@@ -126,6 +136,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         grants=grants,
         binding=binding,
         reaper=Reaper(outside, turns, end_turn),
+        lost_work=LostWork(rules, outside, turns, keys, going),
     )
 
 

@@ -143,6 +143,7 @@ def _claims(
         location=request.location,
         date=(request.date or now.astimezone(UTC).date()).isoformat(),
         orchestrator_digest=surface.orchestrator.digest,
+        orchestrator_id=surface.orchestrator.definition.id,
         tools=tuple((tool.slot, tool.card.digest) for tool in surface.tools),
         candidates=tuple((each.slot, each.definition_id, each.verdict.value) for each in surface.candidates),
         versions=(

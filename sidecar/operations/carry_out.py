@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from sidecar.core.dispatching.frames import DispatchResult
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, not_run
-from sidecar.core.dispatching.routing_record import RoutedCall
+from sidecar.core.errors import RecordConflict
+from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import CallId
 from sidecar.operations.children import Child
 from sidecar.operations.live_dispatch import LiveDispatch
@@ -55,6 +55,7 @@ class CarryOut:
                 outcome = await self._run_child(started, dispatch)
             else:
                 outcome = started
+                await self._record(dispatch, outcome)
         finally:
             dispatch.settled(outcome)
             dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
@@ -70,39 +71,37 @@ class CarryOut:
             return not_run(planned, Outcome.NOT_STARTED, reason)
         child = make_child(dispatch, planned, self._out.clock, self._out.ids)
         records = child.take_unsaved()
-        if await put_on_record(self._out.store, records, dispatch.record_by) is not None:
-            dispatch.turn.unconfirmed.append(child)
+        refused = await put_on_record(self._out.store, records, dispatch.record_by)
+        if refused is not None:
+            dispatch.turn.uncertain = True
+            if isinstance(refused, RecordConflict):
+                dispatch.lose()
             return not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
         child.saved(records)
         dispatch.turn.children[child.child_id] = child
         return child
 
+    async def _record(self, dispatch: LiveDispatch, outcome: CallOutcome) -> None:
+        """Put the outcome of a call that never began on record; what cannot be now goes along with the turn's end."""
+        settled = CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, self._out.clock.now())
+        refused = await put_on_record(self._out.store, [settled], dispatch.record_by)
+        if isinstance(refused, RecordConflict):
+            dispatch.lose()
+        elif refused is not None:
+            dispatch.turn.late.append(settled)
+
     def _finish(self, dispatch: LiveDispatch) -> None:
         """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
-        outcomes = tuple(dispatch.outcomes[place] for place in range(len(dispatch.request.calls)))
+        if dispatch.lost.settled:
+            dispatch.finished.settle(dispatch.joined(dispatch.overhead()))  # ends the waiting for it; not told
+            return
         overhead = dispatch.overhead()
+        result = dispatch.joined(overhead)
+        outcomes = result.outcomes
         dispatch.turn.overhead += overhead
-        dispatch.turn.routed.extend(self._routed(dispatch, outcome) for outcome in outcomes)
         failed = sum(1 for outcome in outcomes if outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED))
         self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)
-        dispatch.finish(DispatchResult(outcomes, dispatch.intents, dispatch.plan.cap, overhead))
-
-    def _routed(self, dispatch: LiveDispatch, outcome: CallOutcome) -> RoutedCall:
-        child = dispatch.turn.children.get(outcome.child_id) if outcome.child_id else None
-        return RoutedCall(
-            dispatch_id=dispatch.dispatch_id,
-            call_id=outcome.call_id,
-            sub_agent_id=outcome.sub_agent_id,
-            child_id=outcome.child_id,
-            emission_index=outcome.emission_index,
-            outcome=outcome.outcome,
-            reason=outcome.reason,
-            axis=outcome.axis,
-            started_at=child.started_at if child else None,
-            settled_at=(child.settled_at if child else None) or self._out.clock.now(),
-            attempts=outcome.attempts,
-            status_events=child.status_events if child else 0,
-        )
+        dispatch.finish(result)
 
 
 async def _caught(call: Coroutine[Any, Any, None]) -> Exception | None:

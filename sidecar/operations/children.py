@@ -7,7 +7,7 @@ from datetime import datetime
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import Contract
-from sidecar.core.executing.events import ChildLog
+from sidecar.core.executing.events import ChildEvent, ChildLog
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot, ToolId
 from sidecar.operations.ledger import Ledger
@@ -57,6 +57,7 @@ class Child:
         ends_at: of the loop's clock: when the attempt that runs is over at the latest.
         wall_clock_at: of the loop's clock: when the time of all attempts is over; None: no such limit.
         ledger: what it and those below it use; `above` is that of the child that delegates to it.
+        restored: it was brought back from the record, where other sidecars may have made attempts.
     """
 
     child_id: ChildId
@@ -83,6 +84,7 @@ class Child:
     ends_at: float = 0.0
     wall_clock_at: float | None = None
     above: InitVar[Ledger | None] = None
+    restored: bool = False
 
     ledger: Ledger = field(init=False)
 
@@ -98,6 +100,13 @@ class Child:
     def take_unsaved(self) -> Sequence[Record]:
         """Return what is to be appended; `saved` forgets it once it is durable."""
         return tuple(self.unsaved)
+
+    def is_ahead_of(self, stored: Sequence[ChildEvent]) -> bool:
+        """Say whether the log here is the stored one, or goes on from it."""
+        if not stored:
+            return True
+        unsaved = [record for record in self.unsaved if isinstance(record, ChildEvent)]
+        return stored[-1].link in {*(event.previous_link for event in unsaved), self.log.link}
 
     def saved(self, records: Sequence[Record]) -> None:
         """Forget records that are durable now. Others may have come in meanwhile, and two may save at once."""

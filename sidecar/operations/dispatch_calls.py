@@ -20,6 +20,7 @@ from sidecar.core.errors import (
     DispatchIdReused,
     InternalFault,
     PriorContextMissing,
+    RecordConflict,
     SubagentsError,
     TooManyDispatches,
 )
@@ -29,16 +30,19 @@ from sidecar.core.identifiers import CallId
 from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.children import Child
 from sidecar.operations.episode_facts import EpisodeFacts
+from sidecar.operations.find_turn import FindTurn
+from sidecar.operations.go_on import GoOn
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.open_child import make_child
 from sidecar.operations.opening_records import opened_record
 from sidecar.operations.outside import Outside
 from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.restoring import RestoreTurn
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.tracing import DispatchTrace
-from sidecar.operations.turns import Turn, Turns
+from sidecar.operations.turns import Turn
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -48,16 +52,34 @@ class Begun(msgspec.Struct, frozen=True):
     attached: bool
 
 
+class Going(msgspec.Struct, frozen=True):
+    """How a turn is found, brought up to what is on record, and gone on with."""
+
+    find: FindTurn
+    restore: RestoreTurn
+    go_on: GoOn
+
+
+async def attached(dispatch: LiveDispatch, going: Going) -> Begun:
+    """Return a dispatch that was begun before, with somebody to see to it that it comes to its result."""
+    with dispatch.about_to_listen():
+        refused = await dispatch.opened.wait()
+    if refused is not None:
+        raise refused
+    going.go_on(dispatch)
+    return Begun(dispatch, attached=True)
+
+
 class DispatchCalls:
     """The operation. Safe to repeat with the same `dispatch_id` and contents."""
 
     def __init__(
-        self, rules: DispatchRules, outside: Outside, turns: Turns, facts: EpisodeFacts, carry_out: CarryOut
+        self, rules: DispatchRules, outside: Outside, going: Going, facts: EpisodeFacts, carry_out: CarryOut
     ) -> None:
         """Join the parts."""
         self._rules = rules
         self._out = outside
-        self._turns = turns
+        self._going = going
         self._facts = facts
         self._carry_out = carry_out
         self.running = 0
@@ -75,10 +97,23 @@ class DispatchCalls:
         Returns when the children that start at once are on record.
 
         Raises:
+            RecordConflict (somebody else uses the turn at the same time),
             SurfaceTokenInvalid, SurfaceTokenExpired, BindingDigestMismatch, DispatchIdReused, TurnEnded,
             TooManyDispatches, PriorContextMissing, DeadlineTooShort, AdmissionRefused, StoreUnavailable.
         """
-        turn = self._turns.of_token(request.surface_token)
+        turn = await self._going.find(request.surface_token)
+        begun = await self._begin(request, turn, time_left, trace)
+        if isinstance(begun, RecordConflict):
+            # It was opened, or the turn was used, where this process did not see it: the record says how.
+            await self._going.restore(turn)
+            begun = await self._begin(request, turn, time_left, trace)
+        if isinstance(begun, RecordConflict):
+            raise begun
+        return begun
+
+    async def _begin(
+        self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
+    ) -> Begun | RecordConflict:
         known = turn.dispatches.get(request.dispatch_id)
         if known is not None:
             return await self._attach(known, request)
@@ -88,21 +123,19 @@ class DispatchCalls:
         with dispatch.about_to_listen():
             self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
             refused = await dispatch.opened.wait()
+        if isinstance(refused, RecordConflict):
+            return refused
         if refused is not None:
             raise refused
         return Begun(dispatch, attached=False)
 
     async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> Begun:
-        if dispatch.request != request:
+        if msgspec.structs.replace(request, surface_token=dispatch.request.surface_token) != dispatch.request:
             raise DispatchIdReused(
                 "dispatch_id names a dispatch with other contents; make a new id for each model response",
                 metadata={"dispatch_id": request.dispatch_id},
             )
-        with dispatch.about_to_listen():
-            refused = await dispatch.opened.wait()
-        if refused is not None:
-            raise refused
-        return Begun(dispatch, attached=True)
+        return await attached(dispatch, self._going)
 
     def _seconds_for(self, request: DispatchRequest, time_left: timedelta | None) -> float:
         """Return how long the calls may take: what is left after keeping time to deliver the outcomes."""
@@ -190,12 +223,11 @@ class DispatchCalls:
         records = [opened_record(dispatch, out.clock), *opening, *settled]
         refused = await put_on_record(out.store, records, dispatch.record_by)
         if refused is not None:
-            turn.unconfirmed.extend(children.values())
+            turn.uncertain = True
             raise refused
         for child in children.values():
             child.saved(child.take_unsaved())
             turn.children[child.child_id] = child
-        turn.intents.append(dispatch.intents)
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
         return children

@@ -43,6 +43,10 @@ class Errand(Protocol):
         """Return the arguments of a call, as emitted."""
         ...
 
+    def lose(self) -> None:
+        """Give it up: the record says that another sidecar has gone on with it."""
+        ...
+
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """A sub-agent reports progress."""
         ...

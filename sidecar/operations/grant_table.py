@@ -5,7 +5,7 @@ import msgspec
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.errors import GrantInvalid, GrantSpent
 from sidecar.core.executing.grants import GrantClaims, seal_grant, unseal_grant
-from sidecar.core.identifiers import AttemptId
+from sidecar.core.identifiers import AttemptId, ChildId
 from sidecar.operations.children import Child
 
 
@@ -40,6 +40,11 @@ class GrantTable:
     def revoke(self, attempt_id: AttemptId) -> None:
         """Kill a grant. Unknown ones are ignored."""
         self._live.pop(attempt_id, None)
+
+    def revoke_all_of(self, child_id: ChildId) -> None:
+        """Kill the grants of a child that others have gone on with."""
+        for attempt_id in [each for each, live in self._live.items() if live.child.child_id == child_id]:
+            self.revoke(attempt_id)
 
     def claim(self, token: str) -> LiveGrant:
         """Return the live attempt that a token belongs to.

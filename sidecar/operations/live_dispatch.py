@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.frames import (
     CallSnapshot,
     CallState,
@@ -19,17 +18,20 @@ from sidecar.core.dispatching.frames import (
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
-from sidecar.core.status_events.relay import Reporter, StatusRelay
+from sidecar.core.errors import RecordConflict
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, InstanceId, Slot
+from sidecar.core.status_events.relay import Reporter
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
+from sidecar.operations.inherited import inherited_context
+from sidecar.operations.listeners import Listeners
 from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.progress import Progress
 from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turns import Turn
-from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
 
 
@@ -38,6 +40,12 @@ class LiveDispatch:
 
     Attributes:
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+        owner, epoch, owner_alive: whose it is on record, as last read there; empty while it has always been ours.
+        runs_here: its calls are carried out by this process.
+        settle_by: wall clock; of a dispatch that was brought back from the record.
+        followed: something sees to it that it comes to its result although it does not run here.
+        finished_at: wall clock; None while it runs.
+        lost: settled when another sidecar has gone on with it; nothing of it is told here any more.
         first_step, places: what the plan was made with: emission index of the first call, free places under the cap.
         inherited: what every sub-agent of the dispatch is given of the turn.
         stopped: calls that were stopped, why, and when by the loop's clock; for replays.
@@ -58,11 +66,16 @@ class LiveDispatch:
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
         self._trace = trace
         self._clock, self._recorder, rules = outside
-        self.inherited = _inherited(request, turn.claims)
+        self.inherited = inherited_context(turn.claims, request)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
         self._settle_timer: asyncio.TimerHandle | None = None
         self.first_step = self.places = 0
+        self.owner, self.epoch, self.owner_alive, self.runs_here = InstanceId(""), 0, True, True
+        self.settle_by: datetime | None = None
+        self.followed = False
+        self.finished_at: datetime | None = None
+        self.lost: Ending[RecordConflict] = Ending()
         self.opened: Ending[Exception | None] = Ending()
         self.finished: Ending[DispatchResult] = Ending()
         self.outcomes: dict[int, CallOutcome] = dict(plan.settled)
@@ -70,10 +83,8 @@ class LiveDispatch:
         self._busy_since: float | None = None
         self._active = 0
         self._log = EventLog(rules.events_kept)
-        self._relay = StatusRelay(rules.vocabulary)
-        self._relay_timer: asyncio.TimerHandle | None = None
-        self._wakers: dict[int, asyncio.Event] = {}
-        self._next_waker = 0
+        self._progress = Progress(rules.vocabulary, (self._clock, self._recorder), self._add)
+        self._listeners = Listeners()
         self._leave_timer: asyncio.TimerHandle | None = None
         self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
         self.stopped: list[tuple[CallId, CallFailure, float]] = []
@@ -117,6 +128,34 @@ class LiveDispatch:
         """Return the arguments of a call, as emitted."""
         return self.request.calls[self._places[call_id]].arguments_json
 
+    # --- elsewhere
+
+    def begin_events_after(self, sequence: int) -> None:
+        """Count events on from `sequence`."""
+        self._log.begin_after(sequence)
+
+    def take_in(self, outcomes: Mapping[CallId, CallOutcome], children: Mapping[CallId, ChildId]) -> None:
+        """Take in what is on record of the calls, without telling it as something that happened here."""
+        self._children.update(children)
+        for call_id, outcome in outcomes.items():
+            place = self._places.get(call_id)
+            if place is not None:
+                self.outcomes[place] = outcome
+                self._states[call_id] = CallState.SETTLED
+                self._stops.pop(call_id, None)
+
+    def joined(self, overhead: timedelta) -> DispatchResult:
+        """Return the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
+        outcomes = tuple(self.outcomes[place] for place in range(len(self.request.calls)))
+        return DispatchResult(outcomes, self.intents, self.plan.cap, overhead)
+
+    def lose(self) -> None:
+        """Give it up: another sidecar has gone on with it."""
+        self.lost.settle(RecordConflict("another sidecar has gone on with the dispatch; resume it"))
+        self.drop_timers()
+        self.stop_all(CallFailure.RECORD_UNAVAILABLE)
+        self._listeners.wake()
+
     # --- stopping
 
     def settle_within(self, seconds: float, margin: float) -> None:
@@ -128,7 +167,8 @@ class LiveDispatch:
 
     def drop_timers(self) -> None:
         """Forget the timers of a dispatch that is over: they would keep it alive until they are due."""
-        for timer in (self._settle_timer, self._relay_timer, self._leave_timer):
+        self._progress.drop_timer()
+        for timer in (self._settle_timer, self._leave_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -172,21 +212,16 @@ class LiveDispatch:
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """A sub-agent reports progress. Source: PC2-FR-13."""
         reporter = Reporter(self._places[child.call_id], child.call_id, child.slot)
-        decision, update = self._relay.offer(reporter, event_type, attributes, self._clock.monotonic())
-        self._recorder.status_seen(child.slot, decision)
-        if update is not None:
-            self._add(update)
-        elif self._relay_timer is None:
-            self._arm_relay()
+        self._progress.report(reporter, event_type, attributes)
 
     def finish(self, result: DispatchResult) -> None:
         """Every call has its outcome: pass on what is gathered, then the result."""
         self.drop_timers()
-        for update in self._relay.flush(float("inf")):
-            self._add(update)
+        self._progress.tell_rest()
+        self.finished_at = self._clock.now()
         self.finished.settle(result)
         self.trace_ended()
-        self._wake()
+        self._listeners.wake()
 
     def trace_ended(self) -> None:
         """End the span, if there is one."""
@@ -216,9 +251,7 @@ class LiveDispatch:
         if self._leave_timer is not None:
             self._leave_timer.cancel()
             self._leave_timer = None
-        self._next_waker += 1
-        self._wakers[self._next_waker] = asyncio.Event()
-        return self._next_waker, self._wakers[self._next_waker]
+        return self._listeners.add()
 
     @contextmanager
     def about_to_listen(self) -> Iterator[None]:
@@ -230,12 +263,17 @@ class LiveDispatch:
             self.leave(number)
             raise
         finally:
-            self._wakers.pop(number, None)
+            self._listeners.remove(number)
+
+    @property
+    def heard(self) -> bool:
+        """Say whether anybody listens."""
+        return bool(self._listeners)
 
     def leave(self, number: int) -> None:
         """Remove a listener; if nobody listens to a running dispatch now, do what its request asks for."""
-        self._wakers.pop(number, None)
-        if self._wakers or self.finished.settled:
+        self._listeners.remove(number)
+        if self._listeners or self.finished.settled or not self.runs_here:
             return
         policy, going_on = self.request.on_disconnect, self.request.continue_for
         if policy is OnDisconnect.CANCEL:
@@ -254,31 +292,4 @@ class LiveDispatch:
 
     def _add(self, what: CallStateChanged | StatusUpdate) -> None:
         self._log.add(self._clock.now(), what)
-        self._wake()
-
-    def _wake(self) -> None:
-        for waker in self._wakers.values():
-            waker.set()
-
-    def _arm_relay(self) -> None:
-        due = self._relay.next_due()
-        if due is not None:
-            self._relay_timer = asyncio.get_running_loop().call_at(due, self._flush_relay)
-
-    def _flush_relay(self) -> None:
-        self._relay_timer = None
-        for update in self._relay.flush(self._clock.monotonic()):
-            self._add(update)
-        self._arm_relay()
-
-
-def _inherited(request: DispatchRequest, claims: SurfaceClaims) -> InheritedContext:
-    return InheritedContext(
-        principal=claims.principal,
-        episode_id=claims.episode_id,
-        turn_id=claims.turn_id,
-        locale=claims.locale,
-        location=claims.location,
-        prior_context=request.prior_context,
-        task_prompt=request.task_prompt,
-    )
+        self._listeners.wake()

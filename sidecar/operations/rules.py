@@ -39,6 +39,8 @@ class HistoryRules:
         answer_bytes: room for what one answer brings; older turns are left out.
         queue: most ended turns that wait to be kept.
         timeout: longest wait for the memory.
+        look_back, look_back_turns: how far back, and how many turns, are looked at for what is not kept yet.
+        size_fresh_for: the size of an episode that was learned longer ago is read again at bind.
     """
 
     compaction: CompactionRules = field(default_factory=CompactionRules)
@@ -78,7 +80,7 @@ class DispatchRules:
         join_timeout: longest a dispatch may take, whatever its client allows.
         delivery_margin: time kept free before the client's deadline, so that the outcomes still arrive.
         resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled.
-        lost_work_every: between two looks for what dead sidecars left.
+        look_every: between two looks at the record, for what other sidecars do or have left.
         turn_lifetime: a turn that nobody ended by then is reaped.
         record_timeout: longest a verdict or the end of a turn waits for the store.
         facts_timeout: longest the bind waits for what is known of the episode.
@@ -95,7 +97,7 @@ class DispatchRules:
     join_timeout: timedelta = timedelta(seconds=100)
     delivery_margin: timedelta = timedelta(milliseconds=250)
     resume_grace: timedelta = timedelta(seconds=10)
-    lost_work_every: timedelta = timedelta(seconds=1)
+    look_every: timedelta = timedelta(seconds=1)
     turn_lifetime: timedelta = timedelta(minutes=15)
     record_timeout: timedelta = timedelta(seconds=2)
     facts_timeout: timedelta = timedelta(milliseconds=20)

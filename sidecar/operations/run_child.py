@@ -6,11 +6,20 @@ from datetime import timedelta
 from sidecar.core.definitions.placeholders import filled
 from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.dispatching.collecting import ResultCollector
-from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.retrying import Breaker, BreakerState, RetryBudget, attempts_allowed, backoff_ceiling
+from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import ATTEMPT_REPEATED, BUDGET_STOPPED
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import AttemptId
+from sidecar.operations.attempt_outcomes import (
+    added,
+    corrected,
+    failure_of,
+    lost_with_its_sidecar,
+    outcome_of,
+    unrecorded,
+)
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.errand import Errand
@@ -23,7 +32,6 @@ from sidecar.operations.run_attempt import (
     AttemptBounds,
     AttemptEnd,
     Broken,
-    Finished,
     OutOfBudget,
     Quarantine,
 )
@@ -47,7 +55,8 @@ class RunChild:
         """Run `child`, which is open on record, to its outcome; the outcome is durable when this returns."""
         stop = dispatch.stop_of(child.call_id)
         clock = self._out.clock
-        child.started_at, began = clock.now(), clock.monotonic()
+        began = clock.monotonic()
+        child.started_at = child.started_at or clock.now()
         if self._rules.record_frames:
             child.frames = ChildFrames(began)
             stop.on_settled(child.frames.stopped)
@@ -56,19 +65,19 @@ class RunChild:
         try:
             runner = self._out.runners.runner_for(child.tool.card)
             wall_clock = child.contract.budgets.wall_clock_ms
-            child.wall_clock_at = None if wall_clock is None else began + wall_clock / 1000
+            used = (clock.now() - child.started_at).total_seconds() if child.restored else 0.0
+            child.wall_clock_at = None if wall_clock is None else began + wall_clock / 1000 - used
             allowed = attempts_allowed(child.contract.execution)
-            while True:
+            end = lost_with_its_sidecar(child, allowed)
+            while end is None:
                 collector = ResultCollector(child.tool.card.definition, self._limits)
-                end = await self._attempt(child, dispatch, runner, collector)
-                spent = _added(spent, collector.usage)
-                if not await self._again(child, end, allowed, stop):
-                    break
-                self._out.recorder.attempt_repeated(child.slot)
+                ended = await self._attempt(child, dispatch, runner, collector)
+                spent = added(spent, collector.usage)
+                end = None if await self._again(child, ended, allowed, stop) else ended
         except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
             self._out.recorder.anomaly("child_defect", type(error).__name__)
             end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}", blames_target=False)
-        spent = _added(spent, child.ledger.usage_below)
+        spent = added(spent, child.ledger.usage_below)
         usage = spent if spent.total else None
         return await self._settle(child, dispatch, end, timedelta(seconds=clock.monotonic() - began), usage)
 
@@ -92,6 +101,10 @@ class RunChild:
             self._budget.called(self._out.clock.monotonic())
         attempt_id = AttemptId(self._out.ids.new("attempt"))
         child.unsaved.append(child.log.attempt(self._out.clock.now(), child.attempts, attempt_id))
+        # The first attempt is known from `started`. Others count once they are on record: whoever takes the child over
+        # must not make one too many.
+        if child.attempts > 1 and not await self._saved(child, dispatch):
+            return Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded", blames_target=False)
         bounds = self._bounds(child, dispatch.settle_at)
         span = self._out.tracing.attempt(child, dispatch.trace, dispatch.turn.claims.episode_id)
         child.trace = span.context if span is not None else dispatch.trace
@@ -112,7 +125,7 @@ class RunChild:
             self._out.grants.revoke(attempt_id)
             await child.ledger.end_delegations(CallFailure.CALL_CANCELLED)
             if span is not None:
-                span.ended(_failure_of(end), collector.usage)
+                span.ended(failure_of(end), collector.usage)
         self._tell(breaker, end)
         return end
 
@@ -140,13 +153,14 @@ class RunChild:
             summary = f"attempt {child.attempts} failed: {end.reason}; another one is made"
             repeated = child.log.noted(self._out.clock.now(), ATTEMPT_REPEATED, summary, reason=end.reason)
             child.unsaved.append(repeated)
+            self._out.recorder.attempt_repeated(child.slot)
         return again
 
     async def _settle(
         self, child: Child, dispatch: Errand, end: AttemptEnd, took: timedelta, usage: Usage | None
     ) -> CallOutcome:
         """Write the end down, then tell. Source: SX-21, SX-23, SX-51, PC2-FR-10."""
-        outcome = _outcome_of(child, end, took, usage)
+        outcome = outcome_of(child, end, took, usage)
         now = self._out.clock.now()
         if isinstance(end, OutOfBudget) or child.data.budget_hit:
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
@@ -167,19 +181,22 @@ class RunChild:
         if child.contract.parent_child_id is None:  # a delegation is not one of the orchestrator's calls
             child.unsaved.append(CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now))
         child.unsaved.extend(recorded_attempts(child, dispatch.turn))
-        if not await self._saved(child, dispatch.record_by):
-            outcome = _unrecorded(outcome)
+        if not await self._saved(child, dispatch):
+            self._out.recorder.anomaly("outcome_unrecorded", child.child_id)
+            outcome = unrecorded(outcome)
+            child.unsaved = [corrected(record, outcome) for record in child.unsaved]
         child.outcome, child.settled_at = outcome, now
         self._out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), took.total_seconds())
         return outcome
 
-    async def _saved(self, child: Child, until: float) -> bool:
+    async def _saved(self, child: Child, dispatch: Errand) -> bool:
         records = child.take_unsaved()
-        if await put_on_record(self._out.store, records, until) is not None:
-            self._out.recorder.anomaly("outcome_unrecorded", child.child_id)
-            return False
-        child.saved(records)
-        return True
+        refused = await put_on_record(self._out.store, records, dispatch.record_by)
+        if refused is None:
+            child.saved(records)
+        elif isinstance(refused, RecordConflict):
+            dispatch.lose()
+        return refused is None
 
     def _bounds(self, child: Child, settle_at: float) -> AttemptBounds:
         budgets, wall_clock_at = child.contract.budgets, child.wall_clock_at
@@ -231,68 +248,3 @@ def _keep_refusal(child: Child, why: str) -> None:
     """Keep that another attempt was not made, for replays."""
     if child.frames is not None:
         child.frames.refused(why)
-
-
-def _failure_of(end: AttemptEnd | None) -> str:
-    """Return what a span says of an attempt that did not bring a whole answer; None: the sidecar gave it up."""
-    match end:
-        case Finished():
-            return ""
-        case OutOfBudget():
-            return CallFailure.BUDGET_EXHAUSTED.name
-        case Broken(reason):
-            return reason.name
-        case None:
-            return CallFailure.INTERNAL.name
-
-
-def _outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | None) -> CallOutcome:
-    """Return the outcome that an end means. Source: PC2-FR-10, TN-26, DESIGN section 5."""
-    outcome, reason, answer = Outcome.SUCCEEDED, None, Answer()
-    match end:
-        case Broken(why):
-            outcome, reason = Outcome.FAILED, why
-        case OutOfBudget(answer):
-            outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
-        case Finished(answer):
-            without_data = answer.data_unavailable or child.data.forces_degraded
-            answer = Answer(answer.narration, answer.components, without_data)
-            if child.data.budget_hit:
-                outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
-            elif without_data:
-                outcome, reason = Outcome.DEGRADED, CallFailure.DATA_UNAVAILABLE
-    return CallOutcome(
-        call_id=child.call_id,
-        tool_name=child.tool.name,
-        sub_agent_id=child.slot,
-        child_id=child.child_id,
-        emission_index=child.step_idx,
-        outcome=outcome,
-        reason=reason,
-        answer=answer,
-        attempts=child.attempts,
-        duration=took,
-        usage=usage,
-    )
-
-
-def _unrecorded(outcome: CallOutcome) -> CallOutcome:
-    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given."""
-    return CallOutcome(
-        call_id=outcome.call_id,
-        tool_name=outcome.tool_name,
-        sub_agent_id=outcome.sub_agent_id,
-        child_id=outcome.child_id,
-        emission_index=outcome.emission_index,
-        outcome=Outcome.FAILED,
-        reason=CallFailure.RECORD_UNAVAILABLE,
-        attempts=outcome.attempts,
-        duration=outcome.duration,
-        usage=outcome.usage,
-    )
-
-
-def _added(spent: Usage, more: Usage | None) -> Usage:
-    if more is None:
-        return spent
-    return Usage(spent.input_tokens + more.input_tokens, spent.output_tokens + more.output_tokens)

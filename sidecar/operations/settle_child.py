@@ -3,22 +3,27 @@
 `close_events` prepares; who calls makes the events durable. Preparing twice is prevented by the child's own state.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.errors import ChildClosed, UnknownChild
-from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, PARENT, SIDECAR
-from sidecar.core.executing.records import Record
+from sidecar.core.errors import ChildClosed, RecordConflict, RunsElsewhere, UnknownChild
+from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, PARENT
+from sidecar.core.executing.records import DispatchTaken
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import outlive
+from sidecar.operations.find_turn import FindTurn
+from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.outside import Outside
+from sidecar.operations.record_ports import Store
 from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import CloseChildRequest, Integration, Verdict
+from sidecar.operations.restoring import RestoreTurn
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn_ends import ChildSummary
-from sidecar.operations.turns import Turn, Turns
+from sidecar.operations.turns import Turn
 from subagents_errors import CallFailure
 
 ANSWERED = (Outcome.SUCCEEDED, Outcome.DEGRADED)
@@ -53,11 +58,32 @@ def close_unintegrated(child: Child, now: datetime, reason: str, actor: str) -> 
     _close(child, now, reason, actor)
 
 
-def close_unstarted(child: Child, now: datetime) -> None:
-    """Close a child that was never started because the store did not confirm its opening; it may know it even so."""
-    cause = CallFailure.RECORD_UNAVAILABLE
-    child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}"))
-    _close(child, now, "never_started", SIDECAR)
+def fail_unfinished(child: Child, now: datetime, cause: CallFailure) -> None:
+    """Fail a child that was brought back from the record and that nobody has gone on with."""
+    if child.log.state in {ExecutionState.CREATED, ExecutionState.RUNNING}:
+        child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}"))
+
+
+def is_contradicted(child: Child, verdict: Verdict) -> bool:
+    """Say whether a child was closed otherwise than `verdict` says."""
+    if child.log.state is not ExecutionState.CLOSED:
+        return False
+    return (verdict is Verdict.ACCEPTED and not child.integrated) or (verdict is Verdict.REJECTED and child.integrated)
+
+
+def refuse_contradiction(child: Child, verdict: Verdict) -> None:
+    """Raise `ChildClosed` if the child was closed otherwise than `verdict` says."""
+    if is_contradicted(child, verdict):
+        raise ChildClosed(
+            "the child was closed with another verdict already; end the turn without one for it",
+            metadata={"child_id": child.child_id, "close_reason": child.close_reason},
+        )
+
+
+def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[DispatchTaken]:
+    """Yield what makes a dispatch this process's own, if it belongs to another one."""
+    if dispatch is not None and dispatch.owner not in {"", store.instance}:
+        yield DispatchTaken(dispatch.turn.turn_id, dispatch.dispatch_id, dispatch.epoch + 1, now)
 
 
 def summary_of(child: Child) -> ChildSummary:
@@ -87,36 +113,50 @@ def _close(child: Child, now: datetime, reason: str, actor: str) -> None:
 class CloseChild:
     """The operation: a verdict on one child before the turn ends. Safe to repeat with the same verdict."""
 
-    def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns) -> None:
+    def __init__(self, rules: DispatchRules, outside: Outside, find: FindTurn, restore: RestoreTurn) -> None:
         """Join the parts."""
         self._rules = rules
         self._out = outside
-        self._turns = turns
+        self._find = find
+        self._restore = restore
 
     async def __call__(self, request: CloseChildRequest) -> ChildSummary:
         """Close the child.
 
         Raises:
-            UnknownChild, ChildClosed (still running, or closed with another verdict), StoreUnavailable.
+            UnknownChild, ChildClosed (still running, or closed with another verdict), RunsElsewhere, RecordConflict,
+            StoreUnavailable.
         """
-        turn = self._turns.of_token(request.surface_token)
+        turn = await self._find(request.surface_token)
+        if request.integration.child_id not in turn.children:
+            await self._restore(turn)
         child = child_named(turn, request.integration.child_id)
+        dispatch = turn.dispatches.get(child.dispatch_id)
+        if dispatch and not dispatch.runs_here and not dispatch.finished.settled and dispatch.owner_alive:
+            raise RunsElsewhere("another sidecar runs the child's dispatch; close it there, or end the turn here")
         if child.log.state is not ExecutionState.CLOSED:
             turn.refuse_if_over()
             integrate(child, request.integration, self._out.clock.now())
             child.verdict = request.integration
-        elif child.verdict != request.integration:
+        elif is_contradicted(child, request.integration.verdict) or child.verdict not in {None, request.integration}:
             raise ChildClosed(
                 "the child was closed with another verdict, or at the end of the turn",
                 metadata={"child_id": child.child_id, "close_reason": child.close_reason},
             )
-        await outlive(self._out.spawner, self._save(child), f"close {child.child_id}")
+        await outlive(self._out.spawner, self._save(turn, child), f"close {child.child_id}")
         return summary_of(child)
 
-    async def _save(self, child: Child) -> None:
-        records: tuple[Record, ...] = tuple(child.take_unsaved())
-        until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
-        refused = await put_on_record(self._out.store, records, until)
+    async def _save(self, turn: Turn, child: Child) -> None:
+        unsaved, out, now = child.take_unsaved(), self._out, self._out.clock.now()
+        if not unsaved:
+            return
+        dispatch = turn.dispatches.get(child.dispatch_id)
+        until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await put_on_record(out.store, [*taking(dispatch, out.store, now), *unsaved], until)
+        if isinstance(refused, RecordConflict):
+            await self._restore(turn)
         if refused is not None:
             raise refused
-        child.saved(records)
+        child.saved(unsaved)
+        if dispatch is not None and dispatch.owner:
+            dispatch.owner, dispatch.epoch = out.store.instance, dispatch.epoch + (dispatch.owner != out.store.instance)

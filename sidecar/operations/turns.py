@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
-from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unseal
 from sidecar.core.definitions.card import Card
 from sidecar.core.definitions.prompt import DynamicContext, suffix_of
-from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.routing_record import RoutedCall
 from sidecar.core.errors import AdmissionRefused, SubagentsError, SurfaceTokenExpired, TurnEnded
+from sidecar.core.executing.abandoned import cohort_of
 from sidecar.core.executing.records import Record
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import ChildId, Digest, DispatchId, TurnId
@@ -50,12 +48,16 @@ class Turn:
         compaction_due: what bind said; the same each time it is repeated here.
         next_step: emission index of the next call.
         reap_at: of the loop's clock.
-        unconfirmed: children that were never started because the store did not confirm them; it may have them even so.
+        uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
         closing: set while and after the turn is being ended.
         closing_request: what it is ended with; None by the reaper.
         prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
             appends the same.
         closed: how it ended, once that is on record.
+        closed_as: fingerprint of the request that ended it, if another process recorded that; empty by the reaper.
+        late: outcomes that could not be recorded when they came; they go along with the end.
+        bound_here: by this process, which therefore knows all of it.
+        restored: settled once what is on record of a turn bound elsewhere is known here.
         prompt_suffix: of every prompt of the turn.
     """
 
@@ -69,15 +71,17 @@ class Turn:
     lanes: TurnLanes = field(default_factory=TurnLanes)
     dispatches: dict[DispatchId, "LiveDispatch"] = field(default_factory=dict)
     children: dict[ChildId, Child] = field(default_factory=dict)
-    unconfirmed: list[Child] = field(default_factory=list)
-    routed: list[RoutedCall] = field(default_factory=list)
-    intents: list[IntentReport] = field(default_factory=list)
+    uncertain: bool = False
     overhead: timedelta = timedelta(0)
     closing: Ending[TurnClosed | SubagentsError] | None = None
     closing_request: object = None
     prepared: TurnClosed | None = None
     closing_records: list[Record] = field(default_factory=list)
     closed: TurnClosed | None = None
+    closed_as: str | None = None
+    late: list[Record] = field(default_factory=list)
+    bound_here: bool = True
+    restored: Ending[SubagentsError | None] | None = None
 
     prompt_suffix: str = field(init=False)
     _claims_json: str = ""
@@ -98,12 +102,17 @@ class Turn:
         """Which turn."""
         return self.claims.turn_id
 
+    def children_of(self, dispatch_id: DispatchId) -> list[Child]:
+        """Return the children that the orchestrator's calls of a dispatch have, in emission order."""
+        called = (each for each in self.children.values() if each.contract.parent_child_id is None)
+        return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
+
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.lanes = TurnLanes()
         for kept in (self.dispatches, self.children):
             kept.clear()
-        for listed in (self.unconfirmed, self.routed, self.intents, self.closing_records):
+        for listed in (self.late, self.closing_records):
             listed.clear()
 
     def refuse_if_over(self) -> None:
@@ -180,21 +189,14 @@ class Turns:
         left = claims.expires_at - self._clock.now()
         if left <= timedelta(0):
             raise SurfaceTokenExpired("the surface token has expired; bind the turn again")
-        turn = Turn(claims, token, self._surface_of(claims), self._clock.monotonic() + left.total_seconds())
+        reap_at = self._clock.monotonic() + left.total_seconds()
+        turn = Turn(claims, token, self._surface_of(claims), reap_at, bound_here=False)
         self.add(turn)
         return turn
 
     def _surface_of(self, claims: SurfaceClaims) -> Surface:
         tools = tuple(surface_tool(slot, self._card(digest)) for slot, digest in claims.tools)
-        versions = claims.versions
-        cohort = Cohort(
-            agent_definition_version=versions[0],
-            prompt_block_registry_version=versions[1],
-            xml_prompt_component_registry_version=versions[2],
-            active_feature_flags=claims.flags,
-            experiment_arm_assignment=claims.arm,
-            active_sub_agents=tuple(tool.slot for tool in tools),
-        )
+        cohort = cohort_of(claims)
         candidates = tuple(
             Candidate(slot, definition_id, CandidateVerdict(verdict))
             for slot, definition_id, verdict in claims.candidates

@@ -74,7 +74,7 @@ class DispatchServicer:
         frames.check()
 
     async def _cancel_call(self, message: pb.CancelCallRequest, call: Call) -> pb.CancelCallResponse:
-        return pb.CancelCallResponse(cancelled=self._operations.cancel_call(requests.cancel(message)))
+        return pb.CancelCallResponse(cancelled=await self._operations.cancel_call(requests.cancel(message)))
 
     async def _close_child(self, message: pb.CloseChildRequest, call: Call) -> pb.CloseChildResponse:
         closed = await self._operations.close_child(requests.close_child(message))

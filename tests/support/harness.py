@@ -9,6 +9,7 @@
 At its end the harness itself asserts that nothing was reported as a defect and no task has raised.
 """
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -111,6 +112,7 @@ class KeepingRecorder:
     def __init__(self) -> None:
         """Begin with nothing."""
         self.told: list[tuple[str, tuple[Any, ...]]] = []
+        self._awaited: dict[str, asyncio.Event] = {}
 
     def of(self, name: str) -> list[tuple[Any, ...]]:
         """Return what was reported under one name."""
@@ -118,7 +120,17 @@ class KeepingRecorder:
 
     def __getattr__(self, name: str) -> Any:
         """Take any report."""
-        return lambda *arguments: self.told.append((name, arguments))
+        return lambda *arguments: self._take(name, arguments)
+
+    async def until(self, name: str) -> None:
+        """Wait for the first report under a name."""
+        if not self.of(name):
+            await self._awaited.setdefault(name, asyncio.Event()).wait()
+
+    def _take(self, name: str, arguments: tuple[Any, ...]) -> None:
+        self.told.append((name, arguments))
+        if name in self._awaited:
+            self._awaited[name].set()
 
 
 @dataclass(frozen=True, slots=True)

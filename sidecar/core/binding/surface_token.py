@@ -43,6 +43,7 @@ class SurfaceClaims(msgspec.Struct, frozen=True, kw_only=True):
     location: str | None
     date: str
     orchestrator_digest: Digest
+    orchestrator_id: str = ""
     tools: tuple[tuple[Slot, Digest], ...]
     candidates: tuple[tuple[Slot, DefinitionId | None, str], ...]
     versions: tuple[str, str, str]

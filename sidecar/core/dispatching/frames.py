@@ -115,6 +115,10 @@ class EventLog:
         self._kept: deque[DispatchEvent] = deque(maxlen=kept)
         self.newest = 0
 
+    def begin_after(self, sequence: int) -> None:
+        """Count on from `sequence`; what came before happened elsewhere, and is a gap for whoever asks for it."""
+        self.newest = sequence
+
     def add(self, at: datetime, what: CallStateChanged | StatusUpdate) -> None:
         """Append with the next sequence."""
         self.newest += 1

@@ -121,6 +121,11 @@ class ChildLog:
         """Sequence of the newest event; 0 before the first."""
         return self._sequence
 
+    @property
+    def link(self) -> str:
+        """Link of the newest event."""
+        return self._link
+
     def go_on_after(self, events: Iterable[ChildEvent]) -> None:
         """Take what is on record as what happened; only before the first event is made here."""
         if self._sequence:

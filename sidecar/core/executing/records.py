@@ -137,6 +137,7 @@ class TurnEnded(msgspec.Struct, frozen=True):
     Attributes:
         fingerprint: of the request that ended it; empty if nobody asked.
         narration: what the user saw; empty if the parent was lost.
+        user_message: what the user said, as the end of the turn told; for history.
     """
 
     turn_id: TurnId
@@ -146,6 +147,7 @@ class TurnEnded(msgspec.Struct, frozen=True):
     narration: str
     close_reason: str
     ended_at: datetime
+    user_message: str = ""
 
     @property
     def record_id(self) -> str:

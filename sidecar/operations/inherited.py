@@ -1,0 +1,18 @@
+"""What every sub-agent of a dispatch is given of its turn. Source: PC2-FR-5a, PC2-FR-5b."""
+
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.operations.requests import DispatchRequest
+from sidecar.policy.protocols import InheritedContext
+
+
+def inherited_context(claims: SurfaceClaims, request: DispatchRequest) -> InheritedContext:
+    """Return who the user is, which episode and turn it is, and what the orchestrator says of earlier turns."""
+    return InheritedContext(
+        principal=claims.principal,
+        episode_id=claims.episode_id,
+        turn_id=claims.turn_id,
+        locale=claims.locale,
+        location=claims.location,
+        prior_context=request.prior_context,
+        task_prompt=request.task_prompt,
+    )

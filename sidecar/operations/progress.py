@@ -1,0 +1,59 @@
+"""Progress reports of a dispatch's sub-agents: put to the policy, gathered where it says so, told in time."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from sidecar.core.dispatching.frames import StatusUpdate
+from sidecar.core.status_events.policy import Vocabulary
+from sidecar.core.status_events.relay import Reporter, StatusRelay
+from sidecar.operations.ports import Clock, Recorder
+
+
+class Progress:
+    """The reports of one dispatch.
+
+    Args:
+        vocabulary: what the operator decided.
+        outside: time, and who counts.
+        tell: called with what is to be told, as soon as it is.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, outside: tuple[Clock, Recorder], tell: Callable[[StatusUpdate], None]
+    ) -> None:
+        """Begin with nothing gathered."""
+        self._clock, self._recorder = outside
+        self._tell = tell
+        self._relay = StatusRelay(vocabulary)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def report(self, reporter: Reporter, event_type: str, attributes: Mapping[str, str]) -> None:
+        """Take one report. Source: PC2-FR-13."""
+        decision, update = self._relay.offer(reporter, event_type, attributes, self._clock.monotonic())
+        self._recorder.status_seen(reporter.slot, decision)
+        if update is not None:
+            self._tell(update)
+        elif self._timer is None:
+            self._arm()
+
+    def tell_rest(self) -> None:
+        """Tell what is gathered: nothing comes after."""
+        self.drop_timer()
+        for update in self._relay.flush(float("inf")):
+            self._tell(update)
+
+    def drop_timer(self) -> None:
+        """Forget the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self) -> None:
+        due = self._relay.next_due()
+        if due is not None:
+            self._timer = asyncio.get_running_loop().call_at(due, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        for update in self._relay.flush(self._clock.monotonic()):
+            self._tell(update)
+        self._arm()

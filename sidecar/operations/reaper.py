@@ -1,0 +1,35 @@
+"""Ends turns whose parent is lost."""
+
+import asyncio
+
+from sidecar.operations.end_turn import EndTurn
+from sidecar.operations.outside import Outside
+from sidecar.operations.turns import Turns
+
+
+class Reaper:
+    """Closes turns whose parent is lost, and forgets ended ones when their token has expired."""
+
+    def __init__(self, outside: Outside, turns: Turns, end_turn: EndTurn, interval: float = 1.0) -> None:
+        """Look every `interval` seconds."""
+        self._out = outside
+        self._turns = turns
+        self._end_turn = end_turn
+        self._interval = interval
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await asyncio.sleep(self._interval)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once."""
+        now = self._out.clock.monotonic()
+        for turn in self._turns:
+            if now < turn.reap_at:
+                continue
+            if turn.closed is None:
+                await self._end_turn.reap(turn)
+            else:
+                self._turns.forget(turn)

@@ -1,0 +1,33 @@
+"""One call of a turn, as its routing decision lists it."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.routing_record import RoutedCall
+from sidecar.operations.live_dispatch import LiveDispatch
+
+
+def routed_calls(dispatch: LiveDispatch, now: datetime) -> Iterator[RoutedCall]:
+    """Yield what is said of the calls of a dispatch that has finished; `now` where nobody knows when one settled."""
+    result = dispatch.result
+    for outcome in result.outcomes if result else ():
+        yield _routed(dispatch, outcome, now)
+
+
+def _routed(dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> RoutedCall:
+    child = dispatch.turn.children.get(outcome.child_id) if outcome.child_id else None
+    return RoutedCall(
+        dispatch_id=dispatch.dispatch_id,
+        call_id=outcome.call_id,
+        sub_agent_id=outcome.sub_agent_id,
+        child_id=outcome.child_id,
+        emission_index=outcome.emission_index,
+        outcome=outcome.outcome,
+        reason=outcome.reason,
+        axis=outcome.axis,
+        started_at=child.started_at if child else None,
+        settled_at=(child.settled_at if child else None) or dispatch.finished_at or now,
+        attempts=outcome.attempts,
+        status_events=child.status_events if child else 0,
+    )

@@ -1,0 +1,214 @@
+"""Two sidecars on one record: resuming, taking over and ending a turn at the one that did not bind it.
+
+The sidecar that "dies" here goes on running: it only counts as dead on the record. So every case also shows that what
+it still does is refused, which is what protects against one that was only away for a while.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sidecar.adapters.record_memory import MemoryStore, RecordInMemory
+from sidecar.core.definitions.card import Card
+from sidecar.core.executing.events import CLOSED, ChildEvent
+from sidecar.core.executing.records import CallSettled, ChildOpened
+from sidecar.core.identifiers import InstanceId
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.errors.v1.error_reason_pb2 import ErrorReason
+from subagents_errors import CallFailure
+from tests.support.builders import a_card, with_limits
+from tests.support.fake_runner import answers, hangs, waits_for
+from tests.support.harness import SidecarForTests, running_sidecar_for_tests
+from tests.support.requests import failure_of
+from tests.support.requirement import requirement
+
+SOON = timedelta(milliseconds=5)
+PATIENT = timedelta(seconds=30)
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two sidecars, what both write to, and who of them counts as alive."""
+
+    first: SidecarForTests
+    second: SidecarForTests
+    record: RecordInMemory
+    alive: set[str] = field(default_factory=lambda: {"first", "second"})
+
+    def kill_first(self) -> None:
+        """Let the first one count as dead from now on."""
+        self.alive.discard("first")
+
+    def kept(self, kind: type[Any]) -> list[Any]:
+        """Return the records of one kind."""
+        return [each for each in self.record.records.values() if isinstance(each, kind)]
+
+    def events_of(self, child_id: str) -> list[str]:
+        """Return the names of a child's events."""
+        return [each.name.removeprefix("agent.") for each in self.kept(ChildEvent) if each.child_id == child_id]
+
+
+@asynccontextmanager
+async def two_sidecars(*cards: Card, **rules: Any) -> AsyncIterator[Pair]:
+    """Serve both while the context is open."""
+    record, alive = RecordInMemory(), {"first", "second"}
+    stores = [MemoryStore(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
+    chosen = {"cards": cards, "rules": {"look_every": SOON, "resume_grace": PATIENT, **rules}}
+    async with (
+        running_sidecar_for_tests(store=stores[0], **chosen) as first,
+        running_sidecar_for_tests(store=stores[1], **chosen) as second,
+    ):
+        yield Pair(first, second, record, alive)
+
+
+async def running_at_first(
+    pair: Pair, bound: pb.BindTurnResponse, *calls: str, **fields: Any
+) -> tuple[asyncio.Task[Any], str]:
+    """Begin a dispatch `d-1` at the first sidecar whose `shop` hangs; returns its listener and the child's id."""
+    pair.first.runner.use("shop", hangs())
+    listening = asyncio.create_task(failure_of(pair.first.dispatch(bound, *calls, dispatch_id="d-1", **fields)))
+    await pair.first.runner.until_started("shop")
+    return listening, pair.first.runner.request_of("shop").child_id
+
+
+@requirement("PC2-FR-8a", "SX-50")
+async def test_a_settled_dispatch_is_resumed_at_the_other_sidecar() -> None:
+    """The same outcomes in the same order; what happened meanwhile is a declared gap."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind()
+        told = await pair.first.dispatch(bound, "ask_shop", "ask_rewards", "ask_nobody", dispatch_id="d-1")
+
+        again = await pair.second.resume(bound, "d-1", after=1)
+
+        assert list(again.result.outcomes) == list(told.result.outcomes)
+        gaps = [event.gap for frame in again.frames for event in frame.events if event.HasField("gap")]
+        assert [(gap.from_sequence, gap.to_sequence >= 2) for gap in gaps] == [(2, True)]
+
+
+@pytest.mark.parametrize("bound_again", [False, True], ids=["token", "bound again"])
+async def test_the_same_request_attaches_at_the_other_sidecar_and_another_one_is_refused(bound_again: bool) -> None:
+    """Also if the turn was bound again there, which gives it another token."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind(turn_id="turn-1")
+        told = await pair.first.dispatch(bound, "ask_shop", dispatch_id="d-1")
+        token = await pair.second.bind(turn_id="turn-1") if bound_again else bound
+
+        attached = await pair.second.dispatch(token, "ask_shop", dispatch_id="d-1")
+        refused = await failure_of(pair.second.dispatch(token, "ask_rewards", dispatch_id="d-1"))
+
+        assert attached.frames[0].snapshot.state == pb.START_STATE_ATTACHED
+        assert list(attached.result.outcomes) == list(told.result.outcomes)
+        assert refused.reason == "DISPATCH_ID_REUSED"
+        assert pair.second.runner.started == []
+
+
+@requirement("SX-28")
+async def test_a_child_that_may_be_repeated_is_taken_over_with_another_attempt() -> None:
+    """The client resumes at the second; the first one, which only seemed dead, is told that it lost the dispatch."""
+    async with two_sidecars(with_limits(a_card("shop"), max_retries=1), a_card("rewards")) as pair:
+        bound = await pair.first.bind()
+        listening, child = await running_at_first(pair, bound, "ask_shop", "ask_nobody")
+        grant = pair.first.runner.request_of("shop").grant
+        pair.second.runner.use("shop", answers("from the second"))
+        pair.kill_first()
+
+        resumed = await pair.second.resume(bound, "d-1")
+
+        assert resumed.outcomes == ["SUCCEEDED", "REFUSED"]
+        assert resumed.of("call-1").child_id == child
+        assert pair.second.runner.request_of("shop").attempt == 2
+        assert pair.events_of(child).count("taken_over") == 1
+        pair.first.operations.turns.of_token(bound.surface_token).dispatches["d-1"].stop_all(CallFailure.CALL_CANCELLED)
+        assert (await listening).reason == "RECORD_CONFLICT"
+        assert (await failure_of(pair.first.call_tool(grant, "notes", "{}"))).reason == "GRANT_SPENT"
+        settled = [each.outcome.call_id for each in pair.kept(CallSettled)]
+        assert sorted(settled) == ["call-1", "call-2"]
+        assert [each.final_status for each in (await pair.second.end(bound)).children] == ["completed"]
+
+
+async def test_a_child_without_an_attempt_left_fails_with_its_sidecar() -> None:
+    """It may have done its work: it is not done twice."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind()
+        listening, child = await running_at_first(pair, bound, "ask_shop")
+        pair.kill_first()
+
+        resumed = await pair.second.resume(bound, "d-1")
+
+        assert (resumed.outcomes, pair.second.runner.started) == (["FAILED"], [])
+        assert resumed.of("call-1").status.reason == ErrorReason.ERROR_REASON_SIDECAR_LOST
+        await pair.second.end(bound)
+        assert pair.events_of(child)[-2:] == ["subagent_failed", "subagent_closed"]
+        listening.cancel()
+
+
+async def test_a_dispatch_that_runs_at_a_living_sidecar_is_followed() -> None:
+    """The second one waits for what the first writes down, and takes nothing from it."""
+    async with two_sidecars() as pair:
+        may_end = asyncio.Event()
+        pair.first.runner.use("shop", waits_for(may_end, answers("in the end")))
+        bound = await pair.first.bind()
+        told = asyncio.create_task(pair.first.dispatch(bound, "ask_shop", dispatch_id="d-1"))
+        await pair.first.runner.until_started("shop")
+
+        following = asyncio.create_task(pair.second.resume(bound, "d-1"))
+        cancel = pb.CancelCallRequest(surface_token=bound.surface_token, dispatch_id="d-1", call_id="call-1")
+        elsewhere = await failure_of(pair.second.stub.CancelCall(cancel, metadata=pair.second.metadata))
+        may_end.set()
+
+        assert elsewhere.reason == "RUNS_ELSEWHERE"
+        assert list((await following).result.outcomes) == list((await told).result.outcomes)
+
+
+@requirement("SX-25", "SX-26")
+async def test_the_end_of_a_turn_at_the_other_sidecar_stops_what_runs_at_the_first() -> None:
+    """The parent has the last word wherever it says it; the first one's listener learns that it lost the dispatch."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind()
+        listening, child = await running_at_first(pair, bound, "ask_shop")
+
+        ended = await pair.second.end(bound, narration="Nothing found.")
+
+        assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "failed")]
+        assert pair.events_of(child)[-1] == "subagent_closed"
+        pair.first.operations.turns.of_token(bound.surface_token).dispatches["d-1"].stop_all(CallFailure.CALL_CANCELLED)
+        assert (await listening).reason == "RECORD_CONFLICT"
+        at_first = await pair.first.end(bound, narration="Nothing found.")
+        assert at_first.routing_decision == ended.routing_decision
+        assert (await failure_of(pair.first.end(bound, narration="Other words."))).reason == "TURN_ID_REUSED"
+
+
+async def test_a_second_dispatch_of_a_turn_goes_on_counting_at_the_other_sidecar() -> None:
+    """Steps are unique over the turn, and the limit of dispatches holds over both."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind(turn_id="turn-1")
+        await pair.first.dispatch(bound, "ask_shop", dispatch_id="d-1")
+        bound_again = await pair.second.bind(turn_id="turn-1")
+        await pair.second.dispatch(bound_again, "ask_shop", dispatch_id="d-2")
+        await pair.first.dispatch(bound, "ask_shop", dispatch_id="d-3")
+
+        assert [each.step_idx for each in pair.kept(ChildOpened)] == [0, 1, 2]
+        ended = await pair.second.end(bound_again)
+        assert [each.final_status for each in ended.children] == ["completed"] * 3
+        assert len(ended.routing_decision.calls) == 3
+
+
+@requirement("SX-25")
+async def test_what_nobody_resumes_is_settled_and_closed_for_its_parent() -> None:
+    """The second one settles it, and closes it when the time of the turn is over; the routing decision is the reaper's."""
+    async with two_sidecars(resume_grace=timedelta(0), turn_lifetime=timedelta(milliseconds=300)) as pair:
+        bound = await pair.first.bind()
+        listening, child = await running_at_first(pair, bound, "ask_shop")
+        listening.cancel()
+        pair.kill_first()
+
+        await pair.second.recorder.until("turn_routed")
+
+        assert pair.events_of(child)[-2:] == ["subagent_failed", "subagent_closed"]
+        closed = [each for each in pair.kept(ChildEvent) if each.name == CLOSED]
+        assert [each.details()["close_reason"] for each in closed] == ["parent_lost"]
