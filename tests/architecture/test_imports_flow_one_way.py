@@ -32,7 +32,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
 FOR_ALL: Final = ("sidecar.observability.names", "sidecar.rpc.errors")
 """A module of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads
 backwards. Neither is open to the inner three."""
-FOR_ADAPTERS: Final = ("sidecar.adapters.migrations", "sidecar.adapters.sqlite")
+FOR_ADAPTERS: Final = ("sidecar.adapters.migrations", "sidecar.adapters.postgresql", "sidecar.adapters.sqlite")
 """What several adapters stand on; they hold no port of their own."""
 THIRD_PARTY: Final[Mapping[str, frozenset[str]]] = {
     "core": frozenset({"pydantic", "msgspec", "jsonschema_rs", "subagents_errors", "subagents_legacy"}),
@@ -134,6 +134,7 @@ def test_an_import_against_the_flow_is_caught(path: str, line: str, tmp_path: Pa
         ("sidecar/core/x.py", "import re\nfrom sidecar.core.errors import Refused\nimport msgspec"),
         ("sidecar/policy/x.py", "import pluggy\nfrom sidecar.core import identifiers"),
         ("sidecar/adapters/one/x.py", "from sidecar.adapters.one import pool\nimport httpx"),
+        ("sidecar/adapters/record_one/x.py", "from sidecar.adapters.postgresql import Connections"),
         ("sidecar/rpc/x.py", "from sidecar.observability import names\nfrom sidecar.settings import Settings"),
         ("sidecar/__main__.py", "from sidecar.composition import running_sidecar"),
         ("plugins/flags_x/flags_x/backend.py", "from sidecar.policy.protocols import FlagBackend"),

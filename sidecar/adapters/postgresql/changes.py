@@ -1,0 +1,101 @@
+"""Notices that something was committed, here or by another sidecar.
+
+A notification is only a hint: poolers and dead networks swallow it. What counts is a version that the database keeps;
+it is read at every hint, and once a second in any case, which shows a dead connection, too.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import asyncpg
+
+from sidecar.adapters.postgresql.connections import Connection, Limits, connected
+from sidecar.adapters.postgresql.failures import AGAIN
+from sidecar.core.errors import StoreUnavailable
+
+EVERY: Final = 1.0
+"""Seconds between two looks at the version without a hint."""
+SPACING: Final = 0.02
+"""Seconds between two notifications of ours: PostgreSQL sends them one after the other, for all who commit."""
+
+
+class Changes:
+    """One connection that listens, and tells subscribers.
+
+    Args:
+        channel: name of the notifications; lower-case letters and underscores.
+        version: SQL of one number that every commit raises.
+    """
+
+    def __init__(self, dsn: str, channel: str, version: str, limits: Limits) -> None:
+        """Begin with nobody to tell."""
+        self._dsn = dsn
+        self._channel = channel
+        self._version_sql = version
+        self._limits = limits
+        self._woken = asyncio.Event()
+        self._to_announce = False
+        self._subscribers: list[Callable[[], None]] = []
+        self._seen: Any = None
+        self._connection: Connection | None = None
+
+    @contextmanager
+    def subscribed(self, changed: Callable[[], None]) -> Iterator[None]:
+        """Have `changed` called, soon after something was committed; it must neither raise nor wait."""
+        self._subscribers.append(changed)
+        try:
+            yield
+        finally:
+            self._subscribers.remove(changed)
+
+    def announce(self) -> None:
+        """Notify the others; several calls in a row become one notification."""
+        self._to_announce = True
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Listen for ever; ends with `StoreUnavailable` when the connection breaks: run it again, after a while."""
+        connection = self._connection = await connected(self._dsn, self._limits)
+        try:
+            await self._bounded(connection.add_listener(self._channel, self._hinted))
+            while True:
+                self._woken.clear()
+                if self._to_announce:
+                    self._to_announce = False
+                    await self._bounded(connection.execute("select pg_notify($1, '')", self._channel))
+                await self._look(connection)
+                await asyncio.sleep(SPACING)
+                await self._until_woken()
+        except (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
+            raise StoreUnavailable("the connection that listens for changes broke", retry_after=AGAIN) from None
+        finally:
+            self._connection = None
+            connection.terminate()
+
+    def close(self) -> None:
+        """Give the connection up."""
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def _look(self, connection: Connection) -> None:
+        version = await self._bounded(connection.fetchval(self._version_sql))
+        if version != self._seen:
+            self._seen = version
+            for changed in list(self._subscribers):
+                changed()
+
+    async def _until_woken(self) -> None:
+        try:
+            async with asyncio.timeout(EVERY):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    async def _bounded(self, work: Any) -> Any:
+        async with asyncio.timeout(self._limits.statement):
+            return await work
+
+    def _hinted(self, *_: object) -> None:
+        self._woken.set()

@@ -1,0 +1,187 @@
+"""A few connections to one database. Every wait has an end on this side: a network may die without a word.
+
+A connection on which anything went wrong but the statement itself is given up at once, never waited for; the next use
+makes another one. While that fails, uses are refused at once, for longer and longer, one second at most.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import asyncpg
+
+from sidecar.adapters.postgresql.failures import AGAIN, ConnectionLost, is_lost, unavailable
+from sidecar.core.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection  # generic for type checkers only
+Result = TypeVar("Result")
+
+FIRST_WAIT: Final = 0.05
+LONGEST_WAIT: Final = 1.0
+"""Seconds between attempts to connect."""
+APPLICATION: Final = "dispatch-sidecar"
+
+TUNED: Final = """
+select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
+  set_config('idle_in_transaction_session_timeout', $3, false), set_config('jit', 'off', false),
+  set_config('synchronous_commit',
+    case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
+    false)
+"""
+"""Not at start-up of the connection, where poolers refuse settings they do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long anything may take, in seconds.
+
+    Attributes:
+        connect: until a connection is there.
+        statement: until an answer is there; the server gives up after as long, too.
+        lock: waiting for a row that somebody else has locked.
+        pooled: statements are not prepared by name: behind a pooler the next one may reach another connection.
+    """
+
+    connect: float = 2.0
+    statement: float = 5.0
+    lock: float = 2.0
+    pooled: bool = False
+
+
+async def connected(dsn: str, limits: Limits) -> Connection:
+    """Open a connection with all its settings.
+
+    Raises:
+        StoreUnavailable: it cannot be had in time, or leads to a standby.
+    """
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(limits.connect):
+            connection = await asyncpg.connect(
+                dsn,
+                timeout=limits.connect,
+                statement_cache_size=0 if limits.pooled else 100,
+                server_settings={"application_name": APPLICATION, "TimeZone": "UTC"},
+            )
+            times = [str(round(seconds * 1000)) for seconds in (limits.lock, limits.statement, limits.statement)]
+            await connection.execute(TUNED, *times)
+            if await connection.fetchval("select pg_is_in_recovery()"):
+                raise StoreUnavailable("PostgreSQL is a standby: name the primary", retry_after=AGAIN)
+            return connection
+    except BaseException as error:
+        if connection is not None:
+            connection.terminate()
+        if isinstance(error, asyncpg.PostgresError):
+            raise unavailable(error, "be connected to") from None
+        if isinstance(error, TimeoutError | OSError | asyncpg.InterfaceError):
+            raise StoreUnavailable("PostgreSQL cannot be reached", retry_after=AGAIN) from None
+        raise
+
+
+class Connections:
+    """At most `most` connections; made when needed.
+
+    Attributes:
+        limits: of every connection and statement.
+    """
+
+    def __init__(self, dsn: str, most: int, limits: Limits) -> None:
+        """Begin with none."""
+        self.limits = limits
+        self._dsn = dsn
+        self._free = asyncio.Semaphore(most)
+        self._idle: list[Connection] = []
+        self._used: dict[int, Connection] = {}
+        self._closed = False
+        self._wait = FIRST_WAIT
+        self._not_before = 0.0
+
+    async def run(self, work: Callable[[Connection], Awaitable[Result]], within: float | None = None) -> Result:
+        """Do something with a connection of its own.
+
+        Args:
+            work: one statement or more; whatever it begins, it ends.
+            within: seconds for `work`; if not given, as long as a statement may take.
+
+        Raises:
+            StoreUnavailable: there is no connection; `work` has not begun.
+            ConnectionLost: the connection broke, or the time ran out; nobody can say what became of the statement.
+            asyncpg.PostgresError: the server refused the statement.
+        """
+        connection = await self._take()
+        healthy = False
+        try:
+            async with asyncio.timeout(within or self.limits.statement):
+                result = await work(connection)
+            healthy = True
+        except asyncpg.PostgresError as error:
+            if is_lost(error):
+                raise ConnectionLost("the server has ended the connection") from None
+            healthy = True
+            raise
+        except (TimeoutError, OSError, asyncpg.InterfaceError) as error:
+            raise ConnectionLost(f"no answer: {type(error).__name__}") from None
+        else:
+            return result
+        finally:
+            self._give_back(connection, healthy=healthy)
+
+    def is_closed(self) -> bool:
+        """Say whether it was closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """Give up every connection, at once; uses that run end with `ConnectionLost`."""
+        self._closed = True
+        for connection in [*self._idle, *self._used.values()]:
+            connection.terminate()
+        self._idle.clear()
+
+    async def _take(self) -> Connection:
+        try:
+            async with asyncio.timeout(self.limits.connect):
+                await self._free.acquire()
+        except TimeoutError:
+            raise StoreUnavailable("every connection to PostgreSQL is busy", retry_after=AGAIN) from None
+        try:
+            connection = self._an_idle_one() or await self._another()
+        except BaseException:
+            self._free.release()
+            raise
+        self._used[id(connection)] = connection
+        return connection
+
+    def _an_idle_one(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return None
+
+    async def _another(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        if self.is_closed() or loop.time() < self._not_before:
+            raise StoreUnavailable("PostgreSQL cannot be reached", retry_after=AGAIN)
+        try:
+            connection = await connected(self._dsn, self.limits)
+        except StoreUnavailable:
+            self._not_before = loop.time() + self._wait
+            self._wait = min(2 * self._wait, LONGEST_WAIT)
+            raise
+        if self.is_closed():
+            connection.terminate()
+            raise StoreUnavailable("the sidecar stops", retry_after=AGAIN)
+        self._wait = FIRST_WAIT
+        return connection
+
+    def _give_back(self, connection: Connection, *, healthy: bool) -> None:
+        self._used.pop(id(connection), None)
+        if healthy and not self._closed and not connection.is_closed() and not connection.is_in_transaction():
+            self._idle.append(connection)
+        else:
+            connection.terminate()
+        self._free.release()

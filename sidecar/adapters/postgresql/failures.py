@@ -1,0 +1,58 @@
+"""What errors of PostgreSQL mean for whoever asked. Their text stays here: it may hold names and contents."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Final
+
+import asyncpg
+
+from sidecar.core.errors import StoreUnavailable
+
+AGAIN: Final = timedelta(seconds=1)
+
+MEANING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "53100": "its disk is full: make room, the sidecar goes on by itself",
+        "53300": "it takes no more connections",
+        "57014": "it took too long",
+        "55P03": "somebody else holds a lock",
+        "25006": "it is a standby, or read-only: name the primary",
+        "28000": "it does not let this user in",
+        "28P01": "it does not let this user in",
+        "3D000": "there is no such database",
+        "42501": "this user lacks a right: see docs/postgresql.md",
+        "42P01": "its schema is not that of this sidecar",
+        "42883": "its schema is not that of this sidecar",
+    }
+)
+"""By SQLSTATE."""
+MEANING_OF_CLASS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "08": "the connection broke",
+        "40": "others write the same rows",
+        "53": "it has no resources left",
+        "57": "it is being stopped, or started",
+        "58": "its machine fails",
+        "XX": "it is damaged",
+    }
+)
+LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03", "57P05", "25P03"})
+"""The server has given the connection up."""
+
+
+class ConnectionLost(Exception):
+    """The answer did not come: what was sent may have been carried out, or not, or may still be."""
+
+
+def is_lost(error: asyncpg.PostgresError) -> bool:
+    """Say whether an error of the server leaves open what became of the statement."""
+    code = error.sqlstate or ""
+    return code in LOST or code.startswith("08")
+
+
+def unavailable(error: asyncpg.PostgresError, doing: str) -> StoreUnavailable:
+    """Return what to say to the caller of a statement that was refused."""
+    code = error.sqlstate or ""
+    meaning = MEANING.get(code) or MEANING_OF_CLASS.get(code[:2]) or f"it refuses the statement (SQLSTATE {code})"
+    return StoreUnavailable(f"PostgreSQL cannot {doing}: {meaning}", retry_after=AGAIN)

@@ -1,0 +1,122 @@
+"""Opens a database: what stands between us and it, and at which version its schema is."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from sidecar.adapters.migrations import DatabaseProblem, Migration, pending
+from sidecar.adapters.postgresql.connections import Connection, Limits, connected
+from sidecar.adapters.postgresql.failures import AGAIN, unavailable
+from sidecar.core.errors import StoreUnavailable
+
+LEAST_VERSION: Final = 13
+LOCK: Final = 0x53494445
+"""Of the advisory lock under which a schema is changed."""
+SECONDS_TO_MIGRATE: Final = 300.0
+SECONDS_TO_BE_HEARD: Final = 1.0
+Result = TypeVar("Result")
+
+
+def shown(dsn: str) -> str:
+    """Return a database's address without what is secret in it."""
+    try:
+        parts = urlsplit(dsn)
+        name, port = parts.path.lstrip("/"), parts.port
+    except ValueError:
+        return "the PostgreSQL database"
+    where = f"{parts.hostname}:{port}" if parts.hostname and port else parts.hostname
+    return f"PostgreSQL database {name or '(default)'}" + (f" at {where}" if where else "")
+
+
+async def behind_transaction_pooler(dsn: str, limits: Limits) -> bool:
+    """Say whether a notification to ourselves gets lost: then every transaction may run on another connection.
+
+    Raises:
+        StoreUnavailable: there is no connection.
+    """
+    connection = await connected(dsn, Limits(limits.connect, limits.statement, limits.lock, pooled=True))
+    heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
+    try:
+        await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
+        await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
+        async with asyncio.timeout(SECONDS_TO_BE_HEARD):
+            await heard.wait()
+    except TimeoutError:
+        return True
+    else:
+        return False
+    finally:
+        connection.terminate()
+
+
+async def pending_migrations(dsn: str, migrations: Sequence[Migration], limits: Limits) -> tuple[Migration, ...]:
+    """Return the steps that the database lacks, and change nothing.
+
+    Raises:
+        DatabaseProblem: it is of another version.
+        StoreUnavailable: it cannot be reached.
+    """
+    connection = await connected(dsn, limits)
+    try:
+        return pending(migrations, await _answered(_applied(connection), limits.statement), shown(dsn))
+    finally:
+        connection.terminate()
+
+
+async def upgrade(dsn: str, migrations: Sequence[Migration], limits: Limits) -> tuple[Migration, ...]:
+    """Apply the steps that the database lacks, in one transaction and one sidecar at a time; return them.
+
+    Raises:
+        DatabaseProblem: it is of another version, or too old a server.
+        StoreUnavailable: it cannot be reached, or does not let us.
+    """
+    connection = await connected(dsn, limits)
+    try:
+        if connection.get_server_version().major < LEAST_VERSION:
+            raise DatabaseProblem(f"{shown(dsn)} runs on a server older than PostgreSQL {LEAST_VERSION}")
+        return await _answered(_upgrade(connection, migrations, shown(dsn)), SECONDS_TO_MIGRATE)
+    finally:
+        connection.terminate()
+
+
+async def _upgrade(connection: Connection, migrations: Sequence[Migration], where: str) -> tuple[Migration, ...]:
+    if not pending(migrations, await _applied(connection), where):
+        return ()  # so that a user who may not change the schema can start
+    async with connection.transaction():
+        await connection.execute("set local statement_timeout = 0; set local lock_timeout = 0")
+        await connection.execute(f"select pg_advisory_xact_lock({LOCK})")
+        await connection.execute(
+            "create table if not exists schema_migrations (number integer primary key, name text not null,"
+            " checksum text not null, applied_at timestamptz not null default now())"
+        )
+        lacking = pending(migrations, await _applied(connection), where)
+        for migration in lacking:
+            await connection.execute(migration.sql)
+            await connection.execute(
+                "insert into schema_migrations (number, name, checksum) values ($1, $2, $3)",
+                migration.number,
+                migration.name,
+                migration.checksum,
+            )
+    return lacking
+
+
+async def _applied(connection: Connection) -> Mapping[int, str]:
+    if await connection.fetchval("select to_regclass('schema_migrations')") is None:
+        return {}
+    rows: list[Any] = await connection.fetch("select number, checksum from schema_migrations")
+    return {row["number"]: row["checksum"] for row in rows}
+
+
+async def _answered(work: Awaitable[Result], within: float) -> Result:
+    try:
+        async with asyncio.timeout(within):
+            return await work
+    except asyncpg.PostgresError as error:
+        raise unavailable(error, "be prepared") from None
+    except (TimeoutError, OSError, asyncpg.InterfaceError):
+        raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN) from None

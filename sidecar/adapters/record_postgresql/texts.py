@@ -1,0 +1,30 @@
+r"""A text of PostgreSQL has no place for U+0000; ours may hold one.
+
+It is kept as two characters of the private use area, of which the first never stands alone. All at the level of JSON
+text, where U+0000 is always written `\u0000`.
+"""
+
+import re
+from typing import Final
+
+ESCAPE: Final = "\ue000"
+ITSELF: Final = ESCAPE + "\ue001"
+NUL: Final = ESCAPE + "\ue002"
+WRITTEN: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+"""An odd number of backslashes before `u0000`; an even number is a backslash and the characters `u0000`."""
+
+
+def stored(json_text: str) -> str:
+    """Return JSON text as the database can keep it."""
+    if ESCAPE in json_text:
+        json_text = json_text.replace(ESCAPE, ITSELF)
+    if "\\u0000" in json_text:
+        json_text = WRITTEN.sub(rf"\g<1>{NUL}", json_text)
+    return json_text
+
+
+def restored(json_text: str) -> str:
+    """Return what `stored` was given."""
+    if ESCAPE not in json_text:
+        return json_text
+    return json_text.replace(NUL, "\\u0000").replace(ITSELF, ESCAPE)
