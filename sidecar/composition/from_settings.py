@@ -42,6 +42,8 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         join_timeout=said.join_timeout,
         delivery_margin=said.delivery_margin,
         turn_lifetime=said.turn_lifetime,
+        resume_grace=said.resume_grace,
+        look_every=said.look_every,
         record_timeout=said.record_timeout,
         facts_timeout=said.facts_timeout,
         strict_prior_context=said.strict_prior_context,

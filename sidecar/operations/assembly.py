@@ -13,12 +13,13 @@ from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
-from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts
+from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
 from sidecar.operations.find_turn import FindTurn
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.go_on import GoOn
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.history_capture import HistoryCapture
+from sidecar.operations.history_catch_up import HistoryCatchUp
 from sidecar.operations.lost_work import LostWork
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.outside import Outside
@@ -55,6 +56,7 @@ class Ports:
     connectors: Connectors
     memory: EpisodeMemory
     tracing: Tracing = NO_TRACING
+    lease_held: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class HistoryOperations:
     write_summary: WriteSummary
     read_own_turns: ReadOwnTurns
     captures: HistoryCapture
+    catch_up: HistoryCatchUp
     record: ReadRecord
 
 
@@ -89,7 +92,7 @@ class Operations:
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What has to run in the background as long as the process does."""
-        return (self.reaper.run, self.lost_work.run)
+        return (self.reaper.run, self.lost_work.run, self.history.catch_up.run)
 
 
 def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: GrantTable | None = None) -> Operations:
@@ -101,7 +104,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         ports: everything from outside.
         grants: given where an in-process runner has to share it; else a new one.
     """
-    grants = grants or GrantTable(keys)
+    grants = grants or GrantTable(keys, ports.lease_held)
     hints = RecordHints()
     outside = Outside(
         clock=ports.clock,
@@ -145,15 +148,17 @@ def _history(
 ) -> tuple[CompactionFacts, HistoryOperations]:
     grants, hints = of_process
     memory = MemoryBorder(ports.memory, ports.recorder, rules.history.timeout)
-    compaction = CompactionFacts(
-        memory, rules.history.compaction, rules.facts_timeout, rules.episodes_cached, ports.recorder
-    )
-    captures = HistoryCapture(memory, compaction, (ports.spawner, ports.recorder), rules.history.queue)
-    parts = HistoryParts(rules.history, memory, captures, ports.recorder)
+    bounds = SizeBounds(rules.facts_timeout, rules.episodes_cached, rules.history.size_fresh_for)
+    compaction = CompactionFacts(memory, rules.history.compaction, bounds, ports.clock, ports.recorder)
+    beside = (ports.spawner, ports.recorder)
+    captures = HistoryCapture(memory, compaction, beside, rules.history.queue, durable=ports.store.waits)
+    catch_up = HistoryCatchUp(ports.store, memory, captures, ports.clock, rules.history)
+    parts = HistoryParts(rules.history, memory, captures, ports.recorder, catch_up)
     return compaction, HistoryOperations(
         read_episode=ReadEpisode(parts),
         write_summary=WriteSummary(parts, compaction, ports.clock),
         read_own_turns=ReadOwnTurns(parts, grants, turns),
         captures=captures,
+        catch_up=catch_up,
         record=ReadRecord(ports.store, hints, rules.record),
     )

@@ -1,5 +1,7 @@
 """Which grants are alive. A grant dies with its attempt, whatever its signature says (DESIGN section 12)."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from sidecar.core.binding.surface_token import SigningKeys
@@ -19,9 +21,15 @@ class LiveGrant(msgspec.Struct, frozen=True):
 class GrantTable:
     """Mints grants and knows which are alive."""
 
-    def __init__(self, keys: SigningKeys) -> None:
-        """Begin with none."""
+    def __init__(self, keys: SigningKeys, lease_held: Callable[[], bool] = lambda: True) -> None:
+        """Begin with none.
+
+        Args:
+            keys: sign the tokens.
+            lease_held: says whether this process may still act on what it owns on record.
+        """
         self._keys = keys
+        self._lease_held = lease_held
         self._live: dict[AttemptId, LiveGrant] = {}
 
     def mint(self, child: Child, attempt_id: AttemptId) -> str:
@@ -55,7 +63,7 @@ class GrantTable:
         """
         claims = unseal_grant(token, self._keys)
         live = self._live.get(claims.attempt_id)
-        if live is None:
+        if live is None or not self._lease_held():
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
         if live.claims != claims:
             raise GrantInvalid("the grant is not the one that was minted for this attempt")

@@ -81,6 +81,14 @@ class DispatchSettings(Section):
         gt=NOTHING,
         description="Time kept free before a client's deadline, so that the outcomes still reach it.",
     )
+    resume_grace: Duration = Field(
+        10 * SECOND,
+        ge=NOTHING,
+        description="How long a dispatch whose sidecar died is left to its parent to resume, before it is settled.",
+    )
+    look_every: Duration = Field(
+        SECOND, gt=NOTHING, description="How often to look on record for what other sidecars do, or have left."
+    )
     turn_lifetime: Duration = Field(
         900 * SECOND, gt=NOTHING, description="A turn that nobody ended is closed after this; its token expires then."
     )

@@ -2,7 +2,8 @@
 
 Only requests that the contract calls safe to repeat come here, and only after failures that leave nothing half done:
 the transport broke (UNAVAILABLE without an explanation of the sidecar), the sidecar says that something it needs is
-away, or it is overloaded and says when to come back. Nothing else is ever repeated.
+away, that another sidecar has gone on with the turn, or it is overloaded and says when to come back. Nothing else is
+ever repeated.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,14 +14,14 @@ import grpc
 
 from subagents_client.errors import error_and_origin
 from subagents_client.pacing import Chance, Deadline, Limits, Surroundings
-from subagents_errors import DependencyAway, Overloaded, SubagentsError
+from subagents_errors import DependencyAway, Overloaded, RecordConflict, SubagentsError
 
 Answer = TypeVar("Answer")
 
 
 def may_repeat(error: SubagentsError) -> bool:
     """Whether a request that is safe to repeat may be repeated after this failure."""
-    return isinstance(error, DependencyAway) or (isinstance(error, Overloaded) and error.retry_after is not None)
+    return isinstance(error, DependencyAway | RecordConflict) or (isinstance(error, Overloaded) and error.retry_after is not None)
 
 
 def pause_before(attempt: int, error: SubagentsError, limits: Limits, chance: Chance) -> float:

@@ -15,6 +15,7 @@ from subagents_errors import (
     DeadlineTooShort,
     DependencyAway,
     OutOfTime,
+    RecordConflict,
     StoreUnavailable,
     UnknownDispatch,
 )
@@ -133,10 +134,15 @@ async def test_a_silent_sidecar_is_settled_before_the_callers_deadline() -> None
 
 
 @pytest.mark.parametrize(
-    "refusal", [StoreUnavailable("not started"), AdmissionRefused("full", retry_after=timedelta(0))]
+    "refusal",
+    [
+        StoreUnavailable("not started"),
+        AdmissionRefused("full", retry_after=timedelta(0)),
+        RecordConflict("used elsewhere"),
+    ],
 )
 async def test_a_refusal_that_started_nothing_is_tried_again_with_the_same_id(
-    refusal: StoreUnavailable | AdmissionRefused,
+    refusal: StoreUnavailable | AdmissionRefused | RecordConflict,
 ) -> None:
     """The sidecar says itself that it did not begin: the same dispatch is sent again."""
     sidecar = FakeSidecar()
