@@ -26,12 +26,21 @@ Undo = Callable[[], object]
 
 @dataclass(slots=True)
 class DispatchKept:
-    """One dispatch; `settled` by call and revision."""
+    """One dispatch; `settled` by call and revision, `owners` by epoch."""
 
     opened: DispatchOpened
-    owner: InstanceId
-    epoch: int = 0
+    owners: list[InstanceId]
     settled: dict[tuple[str, int], CallSettled] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> InstanceId:
+        """Who may go on with it."""
+        return self.owners[-1]
+
+    @property
+    def epoch(self) -> int:
+        """How often it was taken."""
+        return len(self.owners) - 1
 
     def outcomes(self) -> Iterator[CallSettled]:
         """Return what stands of each call."""
@@ -83,6 +92,7 @@ class RecordInMemory:
     def append(self, records: Sequence[Record], instance: InstanceId) -> None:
         """Append a group, whole or not at all. Raises `RecordConflict`."""
         undo: list[Undo] = []
+        new = [record for record in records if record.record_id not in self.records]
         try:
             for record in records:
                 self._append(record, instance, undo)
@@ -90,7 +100,7 @@ class RecordInMemory:
             for back in reversed(undo):
                 back()
             raise
-        for record in records:
+        for record in new:
             self._index(record)
         while len(self.turns) > self.kept:
             self.forget(next(iter(self.turns)))
@@ -123,12 +133,15 @@ class RecordInMemory:
         if there is not None:
             if there != record:
                 raise conflict(record, "is on record with other contents")
+            if isinstance(record, DispatchTaken):
+                owners = self.turns[record.turn_id].dispatches[record.dispatch_id].owners
+                _refuse_if(owners[record.epoch] != instance, record, "is of another sidecar, which was first")
             return
         turn = self._turn(_turn_id(record), undo)
         match record:
             case DispatchOpened():
                 _refuse_if(turn.ended is not None, record, "came after the end of its turn")
-                turn.dispatches[record.dispatch_id] = DispatchKept(record, instance)
+                turn.dispatches[record.dispatch_id] = DispatchKept(record, [instance])
                 undo.append(partial(turn.dispatches.pop, record.dispatch_id))
             case DispatchTaken():
                 self._take(record, turn, instance, undo)
@@ -170,13 +183,8 @@ class RecordInMemory:
         dispatch = turn.dispatches.get(record.dispatch_id)
         if dispatch is None or record.epoch != dispatch.epoch + 1:
             raise conflict(record, "is not the next owner of a dispatch that is on record")
-        before = (dispatch.owner, dispatch.epoch)
-
-        def give_back() -> None:
-            dispatch.owner, dispatch.epoch = before
-
-        dispatch.owner, dispatch.epoch = instance, record.epoch
-        undo.append(give_back)
+        dispatch.owners.append(instance)
+        undo.append(dispatch.owners.pop)
 
     def _append_event(self, event: ChildEvent, turn: TurnKept, instance: InstanceId, undo: list[Undo]) -> None:
         child = turn.children.get(event.child_id)

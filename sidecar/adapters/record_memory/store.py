@@ -6,7 +6,6 @@ from datetime import datetime
 from sidecar.adapters.record_memory.contents import ChildKept, DispatchKept, RecordInMemory, TurnKept
 from sidecar.core.dispatching.routing_record import RoutingRecord, distinct
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.chain import NOTHING
 from sidecar.core.executing.events import FAILED_STATUS, ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, DispatchOpened, Record
 from sidecar.core.executing.stored import (
@@ -135,8 +134,9 @@ class MemoryDatabase:
     async def closed_states(self) -> Sequence[ClosedState]:
         """Return where the running roots stand."""
         states = [
-            ClosedState(instance, links[-1].number if links else 0, links[-1].root if links else NOTHING)
+            ClosedState(instance, links[-1].number, links[-1].root)
             for instance, links in self.contents.roots.items()
+            if links  # else all it closed was refused
         ]
         return sorted(states, key=lambda each: each.instance)
 
