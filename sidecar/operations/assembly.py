@@ -14,6 +14,7 @@ from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
+from sidecar.operations.export_replay import ExportReplay
 from sidecar.operations.find_turn import FindTurn
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.go_on import GoOn
@@ -69,6 +70,7 @@ class HistoryOperations:
     captures: HistoryCapture
     catch_up: HistoryCatchUp
     record: ReadRecord
+    export_replay: ExportReplay
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,4 +163,5 @@ def _history(
         captures=captures,
         catch_up=catch_up,
         record=ReadRecord(ports.store, hints, rules.record),
+        export_replay=ExportReplay(ports.store),
     )

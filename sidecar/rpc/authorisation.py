@@ -45,6 +45,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.history.v1.HistoryService/GetTurn": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/WatchEvents": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/ListEpisodes": _CONSUMER_AGENT,
+        "/subagents.history.v1.HistoryService/ExportReplay": _CONSUMER_AGENT,
         "/subagents.tools.v1.ToolGatewayService/CallTool": _RUNNER_HOST,
         "/subagents.tools.v1.ToolGatewayService/ReadOwnTurns": _RUNNER_HOST,
         "/subagents.envelope.v1.EnricherService/Enrich": _NOBODY,

@@ -17,6 +17,8 @@ from subagents.history.v1 import history_pb2 as pb
 
 SERVICE: Final = "subagents.history.v1.HistoryService"
 WRITE_TIMEOUT: Final = ServingRules().write_timeout
+PIECE: Final = 256 * 1024
+"""Characters of an exported turn in one message."""
 
 
 class HistoryServicer:
@@ -47,6 +49,7 @@ class HistoryServicer:
                 reserved=True,  # a turn may stay open for long, and a drain must not wait for those who look on
             ),
             Method(f"/{SERVICE}/ListEpisodes", one, pb.ListEpisodesRequest.FromString, self._list_episodes),
+            Method(f"/{SERVICE}/ExportReplay", many, pb.ExportReplayRequest.FromString, self._export_replay),
         )
 
     async def _read_episode(self, message: pb.ReadEpisodeRequest, call: Call) -> pb.ReadEpisodeResponse:
@@ -71,7 +74,12 @@ class HistoryServicer:
             async for batch in batches:
                 await self._send(call, record.batch_message(batch))
 
-    async def _send(self, call: Call, message: pb.WatchEventsResponse) -> None:
+    async def _export_replay(self, message: pb.ExportReplayRequest, call: Call) -> None:
+        text = await self._operations.export_replay(record.export_replay(message))
+        for at in range(0, len(text), PIECE):
+            await self._send(call, pb.ExportReplayResponse(document_json=text[at : at + PIECE]))
+
+    async def _send(self, call: Call, message: pb.WatchEventsResponse | pb.ExportReplayResponse) -> None:
         try:
             async with asyncio.timeout(self._write_timeout.total_seconds()):
                 await call.write(message)

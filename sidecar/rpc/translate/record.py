@@ -65,6 +65,14 @@ def get_turn(message: pb.GetTurnRequest) -> tuple[TurnId, list[ChildId]]:
     return turn_id, child_ids
 
 
+def export_replay(message: pb.ExportReplayRequest) -> TurnId:
+    """Return which turn. Raises `InvalidRequest`."""
+    fields = Fields("ExportReplayRequest")
+    turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
+    fields.check()
+    return turn_id
+
+
 def watch_events(message: pb.WatchEventsRequest) -> tuple[TurnId, Mapping[ChildId, int]]:
     """Return which turn, and what was seen of it. Raises `InvalidRequest`."""
     fields = Fields("WatchEventsRequest")

@@ -233,3 +233,15 @@ class ListEpisodesResponse(_message.Message):
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     episodes: _containers.RepeatedCompositeFieldContainer[_record_pb2.EpisodeRow]
     def __init__(self, episodes: _Optional[_Iterable[_Union[_record_pb2.EpisodeRow, _Mapping]]] = ...) -> None: ...
+
+class ExportReplayRequest(_message.Message):
+    __slots__ = ("turn_id",)
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    turn_id: str
+    def __init__(self, turn_id: _Optional[str] = ...) -> None: ...
+
+class ExportReplayResponse(_message.Message):
+    __slots__ = ("document_json",)
+    DOCUMENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    document_json: str
+    def __init__(self, document_json: _Optional[str] = ...) -> None: ...

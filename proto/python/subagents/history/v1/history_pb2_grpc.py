@@ -69,6 +69,11 @@ class HistoryServiceStub:
                 request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesRequest.SerializeToString,
                 response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesResponse.FromString,
                 _registered_method=True)
+        self.ExportReplay = channel.unary_stream(
+                '/subagents.history.v1.HistoryService/ExportReplay',
+                request_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayRequest.SerializeToString,
+                response_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayResponse.FromString,
+                _registered_method=True)
 
 
 class HistoryServiceServicer:
@@ -144,6 +149,18 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportReplay(self, request, context):
+        """Returns everything that a replay of a turn needs: what it was bound to, its requests and contracts, what came from
+        outside while its sub-agents ran, and what the parent was told, to compare with. `sidecar replay` reads it.
+
+        Whether it is enough says the replay: what was recorded is removed earlier than the rest of the record. Allowed while
+        the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
+        Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HistoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -176,6 +193,11 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     servicer.ListEpisodes,
                     request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesRequest.FromString,
                     response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesResponse.SerializeToString,
+            ),
+            'ExportReplay': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportReplay,
+                    request_deserializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayRequest.FromString,
+                    response_serializer=subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -345,6 +367,33 @@ class HistoryService:
             '/subagents.history.v1.HistoryService/ListEpisodes',
             subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesRequest.SerializeToString,
             subagents_dot_history_dot_v1_dot_history__pb2.ListEpisodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportReplay(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/subagents.history.v1.HistoryService/ExportReplay',
+            subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayRequest.SerializeToString,
+            subagents_dot_history_dot_v1_dot_history__pb2.ExportReplayResponse.FromString,
             options,
             channel_credentials,
             insecure,

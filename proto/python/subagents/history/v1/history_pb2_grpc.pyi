@@ -62,6 +62,14 @@ class HistoryServiceStub:
     Changes nothing; safe to repeat.
     Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
+    ExportReplay: _aio.UnaryStreamMultiCallable[_history_pb2.ExportReplayRequest, _history_pb2.ExportReplayResponse]
+    """Returns everything that a replay of a turn needs: what it was bound to, its requests and contracts, what came from
+    outside while its sub-agents ran, and what the parent was told, to compare with. `sidecar replay` reads it.
+
+    Whether it is enough says the replay: what was recorded is removed earlier than the rest of the record. Allowed while
+    the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
+    Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads what is kept of an episode and what is on record of turns, and writes the rolling summary. Called by the
@@ -146,6 +154,20 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ExportReplay(
+        self,
+        request: _history_pb2.ExportReplayRequest,
+        context: _aio.ServicerContext[_history_pb2.ExportReplayRequest, _abc.AsyncIterator[_history_pb2.ExportReplayResponse]],
+    ) -> _abc.AsyncIterator[_history_pb2.ExportReplayResponse]:
+        """Returns everything that a replay of a turn needs: what it was bound to, its requests and contracts, what came from
+        outside while its sub-agents ran, and what the parent was told, to compare with. `sidecar replay` reads it.
+
+        Whether it is enough says the replay: what was recorded is removed earlier than the rest of the record. Allowed while
+        the turn is open; what has not settled by then is not in it. Changes nothing; safe to repeat.
+        Errors: `UNKNOWN_TURN`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _aio.Server) -> None: ...
