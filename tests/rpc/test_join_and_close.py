@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from sidecar.core.identifiers import TurnId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits
 from tests.support.fake_runner import answers, hangs, raises
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
-from tests.support.records import event_named, event_names
+from tests.support.records import event_named, event_names, events_of
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
@@ -180,3 +181,72 @@ async def test_min_success_lets_a_turn_pass_with_some_and_cancels_nobody() -> No
 
             assert reply.outcomes == ["FAILED", "SUCCEEDED", "SUCCEEDED"]
             assert (await sidecar.end(bound)).gate_passed == passed
+
+
+@requirement("SX-35", "SX-36")
+@pytest.mark.parametrize(
+    ("rewards", "verdict", "passed"),
+    [(answers(), ACCEPTED, True), (answers(), REJECTED, False), (raises(ValueError("x")), ACCEPTED, False)],
+    ids=["all integrated", "one rejected", "one failed"],
+)
+async def test_the_run_succeeds_only_with_every_child_closed_and_integrated(
+    rewards: Any, verdict: Any, passed: bool
+) -> None:
+    """One child that is closed after `failed`, for whatever cause, is the run's failure path."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("rewards", rewards)
+        bound = await sidecar.bind()
+        reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards")
+        verdicts = [pb.Integration(child_id=reply.of("call-2").child_id, verdict=verdict)]
+
+        ended = await sidecar.end(bound, integrations=verdicts)
+
+        names = [event_names(sidecar, outcome.child_id)[-1] for outcome in reply.result.outcomes]
+        assert (names, ended.gate_passed) == (["closed", "closed"], passed)
+        assert (ended.children[1].final_status == "completed") == passed
+
+
+@requirement("SX-37")
+async def test_the_run_is_complete_only_after_the_join() -> None:
+    """While the work is through and the parent has said nothing there is no end of the run on record; then there is."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound = await sidecar.bind(turn_id="turn-a")
+        await sidecar.dispatch(bound, "ask_shop")
+        before = await sidecar.store.turn(TurnId("turn-a"))
+
+        await sidecar.end(bound)
+        after = await sidecar.store.turn(TurnId("turn-a"))
+
+        assert before is not None and after is not None
+        assert (before.ended, before.routing) == (None, None)
+        assert after.ended is not None and after.routing is not None
+        assert max(event.time for child in after.children for event in child.events) <= after.ended.ended_at
+
+
+@requirement("SX-44")
+@pytest.mark.parametrize(("verdict", "name"), [(ACCEPTED, "integration_accepted"), (REJECTED, "integration_failed")])
+async def test_the_verdict_is_an_event_between_waiting_and_closed(verdict: Any, name: str) -> None:
+    """With the parent as its actor; the close after it is the parent's too."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound = await sidecar.bind()
+        child = (await sidecar.dispatch(bound, "ask_shop")).of("call-1").child_id
+        await close(sidecar, bound, child, verdict=verdict)
+
+        assert event_names(sidecar, child)[-3:] == ["waiting_for_merge", name, "closed"]
+        assert [event.actor for event in events_of(sidecar, child)][-3:] == ["sidecar", "parent", "parent"]
+
+
+@requirement("SX-31")
+@pytest.mark.parametrize(("first", "then"), [(ACCEPTED, REJECTED), (REJECTED, ACCEPTED)])
+async def test_the_end_of_a_turn_cannot_contradict_an_earlier_verdict(first: Any, then: Any) -> None:
+    """It is refused and changes nothing; without a verdict for that child, or with the same one, the turn ends."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound = await sidecar.bind()
+        child = (await sidecar.dispatch(bound, "ask_shop")).of("call-1").child_id
+        await close(sidecar, bound, child, verdict=first)
+
+        refused = await failure_of(sidecar.end(bound, integrations=[pb.Integration(child_id=child, verdict=then)]))
+        ended = await sidecar.end(bound, integrations=[pb.Integration(child_id=child, verdict=first)])
+
+        assert refused.reason == "CHILD_CLOSED"
+        assert (ended.children[0].final_status == "completed") == (first == ACCEPTED)
