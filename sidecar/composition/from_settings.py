@@ -68,6 +68,9 @@ def _history(said: HistorySettings) -> HistoryRules:
         answer_bytes=said.answer_bytes,
         queue=said.queue,
         timeout=said.timeout,
+        look_back=said.look_back,
+        look_back_turns=said.look_back_turns,
+        size_fresh_for=said.size_fresh_for,
     )
 
 

@@ -79,10 +79,12 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
 
 
 async def _keep_history(sidecar: Sidecar) -> None:
-    """Let what turns have left reach the episode memory; what does not in time is counted as lost."""
+    """Let what turns have left reach the episode memory; what does not in time is left to the next start, or lost."""
+    captures = sidecar.operations.history.captures
     with suppress(TimeoutError):
         async with asyncio.timeout(2 * sidecar.settings.history.timeout.total_seconds()):
-            await sidecar.operations.history.captures.idle()
+            await captures.idle()
+    captures.give_up()
 
 
 async def _unless(hurry: asyncio.Event, seconds: float) -> None:

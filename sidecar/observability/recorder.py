@@ -22,7 +22,10 @@ SUB_AGENTS: Final = tuple(float(number) for number in range(11))
 TURNS: Final = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 100.0)
 TOKENS: Final = (250.0, 500.0, 1e3, 2e3, 4e3, 8e3, 16e3, 32e3, 64e3, 128e3)
 FAN_OUTS: Final = ("none", "one", "several")
-ALERTING: Final = ("breaker_opened", "attempt_quarantined", "outcome_unrecorded")
+ALERTING: Final = (
+    *("breaker_opened", "attempt_quarantined", "outcome_unrecorded"),
+    *("foreign_history", "history_lost", "history_deferred"),
+)
 """Anomalies that alert rules look at; they are there at 0 from the start, so that the first one counts."""
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 

@@ -13,6 +13,7 @@ from sidecar.core.history.layering import newest_within
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.history_capture import HistoryCapture
+from sidecar.operations.history_catch_up import HistoryCatchUp
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.ports import Recorder
 from sidecar.operations.rules import HistoryRules
@@ -62,11 +63,13 @@ class HistoryParts:
     memory: MemoryBorder
     captures: HistoryCapture
     recorder: Recorder
+    catch_up: HistoryCatchUp
 
     async def up_to_date(self, episode: EpisodeKey) -> None:
         """Wait, but not for long, for what is on its way to the memory. Raises `MemoryUnavailable`."""
         try:
             async with asyncio.timeout(self.rules.timeout.total_seconds()):
+                await self.catch_up.looked()
                 await self.captures.settled(episode)
         except TimeoutError:
             raise MemoryUnavailable("the last turn of the episode is not kept yet; ask again") from None

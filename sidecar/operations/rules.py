@@ -49,6 +49,9 @@ class HistoryRules:
     answer_bytes: int = 2 * 1024 * 1024
     queue: int = 1000
     timeout: timedelta = timedelta(seconds=2)
+    look_back: timedelta = timedelta(hours=24)
+    look_back_turns: int = 2000
+    size_fresh_for: timedelta = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)

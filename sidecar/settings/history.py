@@ -28,9 +28,23 @@ class HistorySettings(Section):
     answer_bytes: int = Field(
         2 * MIB, ge=1024, description="Room for the turns of one answer; older ones are left out. Less than a message."
     )
-    queue: int = Field(1000, ge=1, description="Most ended turns that wait to be kept; more are lost, and counted.")
+    queue: int = Field(
+        1000, ge=1, description="Most ended turns that wait to be kept; more are kept later, from the record."
+    )
     timeout: Duration = Field(
         timedelta(seconds=2), gt=NOTHING, description="Longest wait for the episode memory, by reads and in the queue."
+    )
+    look_back: Duration = Field(
+        timedelta(hours=24),
+        gt=NOTHING,
+        le=timedelta(hours=24),
+        description="How far back, at the start, ended turns on record are looked at for what is not kept yet.",
+    )
+    look_back_turns: int = Field(2000, ge=0, description="Most turns that are looked at then; the newest.")
+    size_fresh_for: Duration = Field(
+        timedelta(seconds=10),
+        gt=NOTHING,
+        description="How long a bind believes the size of an episode that it has seen; another replica may add to it.",
     )
 
     @model_validator(mode="after")

@@ -62,7 +62,6 @@ UNPROVEN: Final = reasons(
         (
             f"later: {RECORD}",
             (
-                "PC1-FR: 9a 10d",
                 "PC1-D: 60",
                 "PC2-D: 46",
                 "SX: 4 15..17 39 40 49",

@@ -114,20 +114,35 @@ async def test_a_turn_ends_without_waiting_for_its_history() -> None:
         assert [turn.turn_id for turn in (await reading).turns] == ["t-1"]
 
 
-async def test_what_cannot_be_kept_is_counted_and_fails_no_turn() -> None:
-    """The memory fails, and the queue is full: both turns end as they should."""
+async def test_turns_that_a_memory_refused_are_kept_when_it_is_back() -> None:
+    """It fails while two turns end: both end as they should, and are read afterwards in their order."""
     memory = MemoryThatCanBeAway()
-    async with running_sidecar_for_tests(memory=memory, rules={"history": HistoryRules(queue=1)}) as sidecar:
-        memory.gate.clear()
-        for _ in range(3):
-            await a_turn(sidecar, "ask_shop", narration="Hello!")
+    async with running_sidecar_for_tests(memory=memory) as sidecar:
         memory.away = True
-        memory.gate.set()
+        for turn_id in ("t-1", "t-2"):
+            await a_turn(sidecar, "ask_shop", turn_id=turn_id, narration="Hello!")
+        memory.away = False
         await sidecar.operations.history.captures.idle()
 
-        lost = [detail for kind, detail in sidecar.recorder.of("anomaly") if kind == "history_lost"]
-        assert lost[0] == "the queue of ended turns is full"
-        assert [each.split(": ")[1] for each in lost[1:]] == ["MEMORY_UNAVAILABLE"] * 2
+        assert [turn.turn_id for turn in (await episode_of(sidecar)).turns] == ["t-1", "t-2"]
+        assert "history_lost" not in {kind for kind, _ in sidecar.recorder.of("anomaly")}
+
+
+async def test_turns_that_found_the_queue_full_are_looked_for_on_record() -> None:
+    """Room for one while the memory hangs: of four turns all are there in the end, and their delay was counted."""
+    memory = MemoryThatCanBeAway()
+    async with running_sidecar_for_tests(memory=memory, rules={"history": HistoryRules(queue=1)}) as sidecar:
+        memory.keeping.clear()
+        for turn_id in ("t-1", "t-2", "t-3", "t-4"):
+            await a_turn(sidecar, "ask_shop", turn_id=turn_id, narration=f"This was {turn_id}.")
+        missed = [kind for kind, _ in sidecar.recorder.of("anomaly") if kind.startswith("history")]
+        memory.keeping.set()
+        found: list[str] = []
+        while len(found) < 4:
+            found = [turn.narration for turn in (await episode_of(sidecar)).turns]
+
+        assert sorted(found) == [f"This was t-{number}." for number in (1, 2, 3, 4)]
+        assert set(missed) == {"history_deferred"}
 
 
 async def test_an_end_that_is_repeated_is_kept_once() -> None:
