@@ -13,6 +13,7 @@ import typer
 from sidecar.cli.codeowners import CodeownersWish, codeowners
 from sidecar.cli.health import health
 from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
+from sidecar.cli.record_commands import add_record_commands
 from sidecar.cli.validate import ValidateWish, validate
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.policy.entry_points import PluginSelection
@@ -52,6 +53,7 @@ def make_app(commands: Commands) -> typer.Typer:
     app.callback()(_about)
     _add_serving(app, commands)
     _add_looking(app, commands)
+    add_record_commands(app, lambda config: _settings(commands, config))
     return app
 
 

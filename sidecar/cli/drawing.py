@@ -1,0 +1,111 @@
+"""Lines for a terminal, and the same lines in plain ASCII for everything else."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+PLAIN_WIDTH: Final = 100
+NARROWEST: Final = 60
+WIDEST: Final = 160
+MINUTE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a line. `style` as rich understands it; it never carries anything that the text does not say."""
+
+    text: str
+    style: str = ""
+
+
+Line = Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What bars are drawn with: before and after a child ran, while it ran, while it waited for its parent."""
+
+    idle: str
+    running: str
+    waiting: str
+    branch: str
+
+
+FANCY: Final = Marks(idle="·", running="█", waiting="░", branch="└ ")
+ASCII: Final = Marks(idle=".", running="#", waiting="-", branch="> ")
+
+
+class Screen:
+    """Where lines go.
+
+    Args:
+        out: a terminal or anything else.
+        environment: `NO_COLOR` means plain text on a terminal, too.
+    """
+
+    def __init__(self, out: TextIO, environment: Mapping[str, str]) -> None:
+        self._out = out
+        self._console = None
+        if out.isatty() and not environment.get("NO_COLOR"):
+            self._console = Console(file=out, highlight=False, soft_wrap=True)
+
+    @property
+    def marks(self) -> Marks:
+        """What bars are drawn with."""
+        return ASCII if self._console is None else FANCY
+
+    @property
+    def width(self) -> int:
+        """Characters of a line, as far as bars are concerned."""
+        return PLAIN_WIDTH if self._console is None else min(max(self._console.width, NARROWEST), WIDEST)
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """Print lines, and have them seen at once."""
+        for line in lines:
+            if self._console is None:
+                self._out.write("".join(part.text for part in line).rstrip() + "\n")
+            else:
+                self._console.print(Text.assemble(*((part.text, part.style) for part in line)))
+        self._out.flush()
+
+    def write(self, text: str) -> None:
+        """Print one text as it is, for programs."""
+        self._out.write(text + "\n")
+        self._out.flush()
+
+
+def clean(text: str) -> str:
+    """Return text without what could steer a terminal or forge a line: such characters are spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def moment(at: datetime) -> str:
+    """Return a time to the second; UTC, as everything here is."""
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def length(duration: timedelta) -> str:
+    """Return a duration for people."""
+    seconds = duration.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < MINUTE:
+        return f"{seconds:.1f} s"
+    return f"{seconds // MINUTE:.0f} min {seconds % MINUTE:.0f} s"
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[Part]]) -> list[Line]:
+    """Return a table, every column as wide as its widest cell."""
+    widths = [max(len(name), *(len(row[place].text) for row in rows)) for place, name in enumerate(header)]
+    heads = [Part(name.ljust(width) + "  ", "bold") for name, width in zip(header, widths, strict=True)]
+    body = [
+        [Part(cell.text.ljust(width) + "  ", cell.style) for cell, width in zip(row, widths, strict=True)]
+        for row in rows
+    ]
+    return [heads, *body]

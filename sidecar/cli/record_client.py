@@ -1,0 +1,218 @@
+"""Asks a running sidecar for what is on record, over its dispatch socket."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum, unique
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import grpc
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo
+from grpc_status import rpc_status
+
+from subagents.history.v1 import history_pb2 as pb
+from subagents.history.v1 import history_pb2_grpc
+
+BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
+PATIENCE: Final = timedelta(seconds=10)
+MOST_FAILURES: Final = 5
+"""In a row, before a watch is given up."""
+FIRST_PAUSE: Final = 0.25
+PAGE: Final = 200
+HOW_TO_FIND: Final = (
+    "start one with `sidecar serve --config sidecar.toml`, or say where it is with --config, or with --target and "
+    "--boot-secret-file"
+)
+
+
+@unique
+class SeeingExit(IntEnum):
+    """What the commands that show turns end with; the last three are numbers of sysexits.h."""
+
+    OK = 0
+    NOT_FOUND = 1
+    USAGE = 2
+    UNAVAILABLE = 69
+    INTERNAL = 70
+    NOT_ALLOWED = 77
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which sidecar. `target` as gRPC names it; the secret is what it wrote to its `boot_secret_file`."""
+
+    target: str
+    boot_secret_file: Path | None
+
+
+class CannotSee(Exception):
+    """There is nothing to show; the message says why and what to do.
+
+    Attributes:
+        reason: of `ErrorInfo`; empty if the sidecar did not say.
+    """
+
+    def __init__(self, message: str, code: SeeingExit, reason: str = "") -> None:
+        """Keep what was found."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class RecordClient(AbstractContextManager["RecordClient"]):
+    """One connection to one sidecar.
+
+    Args:
+        where: which one.
+        pause: waits some seconds between two tries.
+
+    Raises:
+        CannotSee: by every method, and here if the secret cannot be read.
+    """
+
+    def __init__(self, where: Where, pause: Callable[[float], None] = time.sleep) -> None:
+        self._where = where
+        self._pause = pause
+        self._metadata = _metadata(where)
+        self._channel = grpc.insecure_channel(where.target)
+        # The committed stubs are typed for asyncio only, and work for both.
+        self._stub: Any = history_pb2_grpc.HistoryServiceStub(self._channel)  # type: ignore[arg-type]
+
+    def __enter__(self) -> Self:
+        """Connect when first needed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def turns(self, request: pb.ListTurnsRequest, most: int) -> list[Any]:
+        """Return up to `most` turns, newest first, over as many pages as it takes."""
+        found: list[Any] = []
+        while len(found) < most:
+            request.page_size = min(PAGE, most - len(found))
+            page = self._ask(self._stub.ListTurns, request)
+            found += page.turns
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+        return found
+
+    def turn(self, turn_id: str, child_ids: Sequence[str] = ()) -> pb.GetTurnResponse:
+        """Return one turn; of a turn that nobody knows say which turns there are."""
+        try:
+            answer: pb.GetTurnResponse = self._ask(
+                self._stub.GetTurn, pb.GetTurnRequest(turn_id=turn_id, child_ids=child_ids)
+            )
+        except CannotSee as problem:
+            raise self._with_advice(problem, turn_id) from None
+        return answer
+
+    def episodes(self, most: int) -> list[Any]:
+        """Return the episodes used last."""
+        request = pb.ListEpisodesRequest(max_episodes=most)
+        return list(self._ask(self._stub.ListEpisodes, request).episodes)
+
+    def episode(self, request: pb.ReadEpisodeRequest) -> pb.ReadEpisodeResponse:
+        """Return a conversation."""
+        answer: pb.ReadEpisodeResponse = self._ask(self._stub.ReadEpisode, request)
+        return answer
+
+    def watch(self, turn_id: str) -> Iterator[pb.WatchEventsResponse]:
+        """Yield what happens in a turn until it has ended; goes on where it was when the connection breaks."""
+        seen: dict[str, int] = {}
+        failures = 0
+        while True:
+            after = [pb.SeenUpTo(child_id=child_id, sequence=number) for child_id, number in seen.items()]
+            request = pb.WatchEventsRequest(turn_id=turn_id, after=after)
+            try:
+                for message in self._stub.WatchEvents(request, metadata=self._metadata):
+                    failures = 0
+                    seen.update({event.child_id: event.sequence for event in message.events})
+                    yield message
+                    if message.ended:
+                        return
+            except grpc.RpcError as error:
+                problem = _problem(error, self._where)
+                failures += 1
+                if problem.code is not SeeingExit.UNAVAILABLE or failures >= MOST_FAILURES:
+                    raise self._with_advice(problem, turn_id) from None
+                self._pause(FIRST_PAUSE * 2**failures)
+
+    def _ask(self, method: Any, request: Message) -> Any:
+        try:
+            return method(request, timeout=PATIENCE.total_seconds(), metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise _problem(error, self._where) from None
+
+    def _with_advice(self, problem: CannotSee, turn_id: str) -> CannotSee:
+        if problem.reason != "UNKNOWN_TURN":
+            return problem
+        newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)]
+        advice = f"the newest turns: {', '.join(newest)}" if newest else "no turn is on record yet"
+        return CannotSee(
+            f"nothing is on record of turn {turn_id}; {advice}; `sidecar turns` lists more. A turn is on record from "
+            "its first dispatch on, or from its end",
+            problem.code,
+            problem.reason,
+        )
+
+
+def _metadata(where: Where) -> Sequence[tuple[str, str]]:
+    if where.boot_secret_file is None:
+        return ()
+    try:
+        secret = where.boot_secret_file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        raise CannotSee(
+            f"there is no boot secret at {where.boot_secret_file}; the sidecar writes it when it starts: {HOW_TO_FIND}",
+            SeeingExit.UNAVAILABLE,
+        ) from None
+    except OSError as problem:
+        raise CannotSee(
+            f"the boot secret cannot be read: {problem}; run this as the sidecar's user", SeeingExit.NOT_ALLOWED
+        ) from None
+    return ((BOOT_SECRET_KEY, secret),)
+
+
+def _problem(error: Any, where: Where) -> CannotSee:
+    """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
+    code: grpc.StatusCode = error.code()
+    said, reason = error.details() or "", _reason(error)
+    if code is grpc.StatusCode.UNAVAILABLE and not reason:
+        return CannotSee(f"no sidecar answers at {where.target}: {HOW_TO_FIND}", SeeingExit.UNAVAILABLE)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return CannotSee(f"what answers at {where.target} is no sidecar, or an older one", SeeingExit.INTERNAL)
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return CannotSee(
+            f"the sidecar at {where.target} did not take the boot secret: {said}; its file is server.boot_secret_file "
+            "of the sidecar's settings (--config, or --boot-secret-file)",
+            SeeingExit.NOT_ALLOWED,
+            reason,
+        )
+    exit_code = {
+        grpc.StatusCode.NOT_FOUND: SeeingExit.NOT_FOUND,
+        grpc.StatusCode.INVALID_ARGUMENT: SeeingExit.USAGE,
+        grpc.StatusCode.UNAVAILABLE: SeeingExit.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED: SeeingExit.UNAVAILABLE,
+        grpc.StatusCode.RESOURCE_EXHAUSTED: SeeingExit.UNAVAILABLE,
+        grpc.StatusCode.PERMISSION_DENIED: SeeingExit.NOT_ALLOWED,
+    }.get(code, SeeingExit.INTERNAL)
+    return CannotSee(f"the sidecar at {where.target} says: {said} ({reason or code.name})", exit_code, reason)
+
+
+def _reason(error: Any) -> str:
+    status = rpc_status.from_call(error)
+    info = ErrorInfo()
+    details: Sequence[Any] = status.details if status else ()
+    for detail in details:
+        if detail.Unpack(info):
+            return info.reason
+    return ""

@@ -1,0 +1,142 @@
+"""The commands that show turns. What they need beside this is imported when one of them runs."""
+
+import os
+import sys
+from collections.abc import Callable
+from enum import StrEnum, unique
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from sidecar.settings import Settings
+
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The sidecar's settings file; says where it listens.")
+]
+Target = Annotated[
+    str, typer.Option("--target", help="Where it listens instead, e.g. unix:/run/sidecar/dispatch.sock.")
+]
+SecretFile = Annotated[
+    Path | None, typer.Option("--boot-secret-file", help="Where it wrote its boot secret; goes with --target.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Most turns.")]
+EXIT_CODES = (
+    "Exit codes: 0 shown, 1 nothing of that name, 2 not understood, 69 the sidecar or its store is away, "
+    "77 the boot secret is wrong, 78 wrong settings."
+)
+
+SettingsOf = Callable[[Path | None], Settings]
+
+
+@unique
+class State(StrEnum):
+    """States to choose from."""
+
+    OPEN = "open"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+def add_record_commands(app: typer.Typer, settings_of: SettingsOf) -> None:
+    """Add `turns`, `turn` and `episodes`.
+
+    Args:
+        app: the command line.
+        settings_of: reads the settings, or ends the command.
+    """
+    _add_turns(app, settings_of)
+    _add_turn(app, settings_of)
+    _add_episodes(app, settings_of)
+
+
+def _add_turns(app: typer.Typer, settings_of: SettingsOf) -> None:
+    @app.command(epilog=EXIT_CODES)
+    def turns(
+        episode: Annotated[str, typer.Option(help="Only of this conversation.")] = "",
+        slot: Annotated[str, typer.Option(help="Only those that called this sub-agent.")] = "",
+        state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
+        limit: Limit = 20,
+        as_json: AsJson = False,
+        config: Config = None,
+        target: Target = "",
+        boot_secret_file: SecretFile = None,
+    ) -> None:
+        """List the turns on record, newest first. Then look at one with `sidecar turn <id>`."""
+        made = _module()
+        wish = made.TurnsWish(episode, slot, "" if state is None else state.value, limit, as_json)
+        raise typer.Exit(made.show_turns(_seeing(settings_of, config, target, boot_secret_file), wish))
+
+
+def _add_turn(app: typer.Typer, settings_of: SettingsOf) -> None:
+    @app.command(epilog=EXIT_CODES)
+    def turn(
+        turn_id: Annotated[str, typer.Argument(help="Which turn; `sidecar turns` lists them.")],
+        expand: Annotated[bool, typer.Option("--expand", "-x", help="Contracts and all details, too.")] = False,
+        follow: Annotated[bool, typer.Option("--follow", "-f", help="Live, until the turn has ended.")] = False,
+        child: Annotated[list[str] | None, typer.Option(help="Only this child; may be given again.")] = None,
+        as_json: AsJson = False,
+        config: Config = None,
+        target: Target = "",
+        boot_secret_file: SecretFile = None,
+    ) -> None:
+        """Show one turn: a bar for each child on one axis of time, and a line for each event.
+
+        In a bar, # is work, - is waiting for the parent to take the result. Delegated children are indented.
+        With --follow and --json: one JSON object a line, for each event.
+        """
+        made = _module()
+        wish = made.TurnWish(turn_id, tuple(child or ()), expand, follow, as_json)
+        raise typer.Exit(made.show_turn(_seeing(settings_of, config, target, boot_secret_file), wish))
+
+
+def _add_episodes(app: typer.Typer, settings_of: SettingsOf) -> None:
+    episodes = typer.Typer(help="Conversations: which there are, and what was said.", epilog=EXIT_CODES)
+    app.add_typer(episodes, name="episodes")
+
+    @episodes.callback(invoke_without_command=True)
+    def list_episodes(
+        context: typer.Context,
+        limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Most episodes.")] = 20,
+        as_json: AsJson = False,
+        config: Config = None,
+        target: Target = "",
+        boot_secret_file: SecretFile = None,
+    ) -> None:
+        """List the conversations on record, those used last first. Then read one with `sidecar episodes show`."""
+        if context.invoked_subcommand is None:
+            seeing = _seeing(settings_of, config, target, boot_secret_file)
+            raise typer.Exit(_module().show_episodes(seeing, limit, as_json=as_json))
+
+    @episodes.command(epilog=EXIT_CODES)
+    def show(
+        episode: Annotated[str, typer.Argument(help="Which conversation.")],
+        principal: Annotated[str, typer.Option(help="Whose it is; the list says so.")],
+        full: Annotated[bool, typer.Option("--full", help="Tool messages, and turns under the summary, too.")] = False,
+        as_json: AsJson = False,
+        config: Config = None,
+        target: Target = "",
+        boot_secret_file: SecretFile = None,
+    ) -> None:
+        """Read one conversation: what the user said, what was answered, and what sub-agents were asked."""
+        made = _module()
+        wish = made.EpisodeWish(episode, principal, full, as_json)
+        raise typer.Exit(made.show_episode(_seeing(settings_of, config, target, boot_secret_file), wish))
+
+
+def _module() -> ModuleType:
+    from sidecar.cli import seeing  # noqa: PLC0415  only these commands need gRPC
+
+    return seeing
+
+
+def _seeing(settings_of: SettingsOf, config: Path | None, target: str, secret_file: Path | None) -> Any:
+    from sidecar.cli.record_client import Where  # noqa: PLC0415  the same holds
+
+    where = Where(target, secret_file)
+    if not target:
+        server = settings_of(config).server
+        where = Where(f"unix:{server.dispatch_socket}", secret_file or server.boot_secret_file)
+    return _module().Seeing(where, sys.stdout, sys.stderr, os.environ)
