@@ -32,7 +32,7 @@ def listener_plans(settings: Settings, operations: Operations, boot_secret: str)
             server.agents_socket,
             Entrance(CallerKind.RUNNER_HOST),
             (TOOLS_SERVICE,),
-            ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns).methods(),
+            ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns, operations.delegate).methods(),
             limits.agent_streams,
             server.reflection,
         ),

@@ -11,6 +11,7 @@ from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.operations.bind_turn import BindingState, BindTurn
 from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
+from sidecar.operations.delegate import Delegate
 from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
@@ -84,6 +85,7 @@ class Operations:
     close_child: CloseChild
     end_turn: EndTurn
     call_tool: CallTool
+    delegate: Delegate
     history: HistoryOperations
     turns: Turns
     grants: GrantTable
@@ -125,7 +127,8 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     binding = BindingState(keys, facts, compaction)
     restore = RestoreTurn(rules, outside)
     find = FindTurn(turns, restore)
-    carry_out = CarryOut(outside, RunChild(rules, outside))
+    run_child = RunChild(rules, outside)
+    carry_out = CarryOut(outside, run_child)
     going = Going(find, restore, GoOn(rules, outside, restore, carry_out))
     end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
     return Operations(
@@ -136,6 +139,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
         call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
+        delegate=Delegate(outside, turns, run_child),
         history=history,
         turns=turns,
         grants=grants,

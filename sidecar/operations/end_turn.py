@@ -176,7 +176,7 @@ class EndTurn:
         for child in children:
             if child.log.state is not ExecutionState.CLOSED:
                 _settle(child, verdicts, now, lost=ended is None)
-        routing = self._routing(turn, children, now, ended)
+        routing = self._routing(turn, now, ended)
         records: list[Record] = [record for child in children for record in child.take_unsaved()]
         turn.closing_records = [*taken, *turn.late, *records, _turn_ended(turn, now, ended), routing]
         return TurnClosed(tuple(summary_of(child) for child in children), routing)
@@ -198,7 +198,7 @@ class EndTurn:
             fail_unfinished(child, now, CallFailure.TURN_OVER)
         return records
 
-    def _routing(self, turn: Turn, children: list[Child], now: datetime, ended: EndTurnRequest | None) -> RoutingRecord:
+    def _routing(self, turn: Turn, now: datetime, ended: EndTurnRequest | None) -> RoutingRecord:
         """Return the turn's routing decision. Source: PC2-FR-15, TN-35."""
         claims, surface = turn.claims, turn.surface
         undispatched = ended.declared_intent_count if ended else 0
@@ -221,7 +221,7 @@ class EndTurn:
             close_reason=ENDED if ended else PARENT_LOST,
             overhead=turn.overhead,
             principal_asserted_by=ASSERTED_BY,
-            gate_passed=_gate_passed(turn, children),
+            gate_passed=_gate_passed(turn),
         )
 
 
@@ -262,11 +262,11 @@ def _turn_ended(turn: Turn, now: datetime, request: EndTurnRequest | None) -> Tu
     )
 
 
-def _gate_passed(turn: Turn, children: list[Child]) -> bool:
+def _gate_passed(turn: Turn) -> bool:
     """Say whether every dispatch has as many completed children as its join policy asks for. Source: SX-35, TN-23."""
     for dispatch in turn.dispatches.values():
-        of_dispatch = [child for child in children if child.dispatch_id == dispatch.dispatch_id]
-        completed = sum(1 for child in of_dispatch if final_status_of(child) == COMPLETED_STATUS)
+        called = turn.children_of(dispatch.dispatch_id)
+        completed = sum(1 for child in called if final_status_of(child) == COMPLETED_STATUS)
         needed = dispatch.request.join.min_success
         if completed < (len(dispatch.plan.run) if needed is None else needed):
             return False

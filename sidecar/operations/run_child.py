@@ -21,6 +21,7 @@ from sidecar.operations.attempt_outcomes import (
     unrecorded,
 )
 from sidecar.operations.children import Child
+from sidecar.operations.delegates import delegates_of
 from sidecar.operations.endings import Ending
 from sidecar.operations.errand import Errand
 from sidecar.operations.outside import Outside
@@ -225,6 +226,7 @@ class RunChild:
             grant=self._out.grants.mint(child, attempt_id),
             timeout=timedelta(seconds=max(0.0, until - self._out.clock.monotonic())),
             trace_headers=child.trace.headers,
+            delegates=delegates_of(child.contract, surface),
         )
 
     def _breaker(self, target: str) -> Breaker:

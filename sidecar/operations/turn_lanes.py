@@ -1,6 +1,6 @@
 """Lets the calls of a turn wait for their lane, and wakes them in order."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sidecar.core.dispatching.lanes import Lanes, Waiting
 from sidecar.operations.endings import Ending
@@ -34,6 +34,10 @@ class TurnLanes:
         """Wait until it is the call's turn (None), or until it is stopped (why)."""
         stop.on_settled(self._turns[key].settle)
         return await self._turns[key].wait()
+
+    def start_beside(self, call: Waiting, lenders: Collection[str]) -> bool:
+        """Let a delegation run now, or say that it cannot; see `Lanes.start_beside`."""
+        return self._lanes.start_beside(call, lenders)
 
     def leave(self, key: str) -> None:
         """The call has ended or given up; whoever waited for its lane has his turn now."""

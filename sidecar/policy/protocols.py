@@ -39,6 +39,14 @@ class InheritedContext(msgspec.Struct, frozen=True):
     task_prompt: str = ""
 
 
+class DelegateTool(msgspec.Struct, frozen=True):
+    """Another sub-agent of the turn that may be asked, as a tool."""
+
+    name: str
+    description: str
+    arguments_schema_json: str
+
+
 class RunRequest(msgspec.Struct, frozen=True):
     """One attempt of one child.
 
@@ -50,6 +58,7 @@ class RunRequest(msgspec.Struct, frozen=True):
         grant: bearer token for the tool gateway; valid for this attempt only.
         timeout: time left for this attempt when `run` was called.
         trace_headers: W3C trace context to pass on.
+        delegates: whom it may delegate to, in the surface's order; empty unless its contract allows that.
     """
 
     child_id: ChildId
@@ -64,6 +73,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     grant: str
     timeout: timedelta
     trace_headers: Mapping[str, str] = {}
+    delegates: tuple[DelegateTool, ...] = ()
 
 
 class StatusReported(msgspec.Struct, frozen=True):
@@ -244,6 +254,7 @@ class FlagBackend(Protocol):
 __all__: Sequence[str] = (
     "ComponentMade",
     "Connector",
+    "DelegateTool",
     "EnricherAnswer",
     "EnricherCall",
     "EnricherRefused",

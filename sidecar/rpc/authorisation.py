@@ -48,6 +48,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.history.v1.HistoryService/ExportReplay": _CONSUMER_AGENT,
         "/subagents.tools.v1.ToolGatewayService/CallTool": _RUNNER_HOST,
         "/subagents.tools.v1.ToolGatewayService/ReadOwnTurns": _RUNNER_HOST,
+        "/subagents.tools.v1.ToolGatewayService/Delegate": _RUNNER_HOST,
         "/subagents.envelope.v1.EnricherService/Enrich": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Run": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Describe": _NOBODY,

@@ -1,13 +1,16 @@
-"""`ToolGatewayService`: the way of sub-agents in other processes to `CallTool` and `ReadOwnTurns`."""
+"""`ToolGatewayService`: the way of sub-agents in other processes to data, to their own turns, and to each other."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from sidecar.operations.call_tool import CallTool
+from sidecar.operations.delegate import Delegate
 from sidecar.operations.read_history import ReadOwnTurns
 from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.translate.enums import OUTCOME
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.history import MOST_TURNS, own_turns_message
+from subagents.dispatch.v1.outcome_pb2 import Component
 from subagents.tools.v1 import tools_pb2 as pb
 
 SERVICE: Final = "subagents.tools.v1.ToolGatewayService"
@@ -16,10 +19,11 @@ SERVICE: Final = "subagents.tools.v1.ToolGatewayService"
 class ToolGatewayServicer:
     """The service of runner hosts."""
 
-    def __init__(self, call_tool: CallTool, read_own_turns: ReadOwnTurns) -> None:
+    def __init__(self, call_tool: CallTool, read_own_turns: ReadOwnTurns, delegate: Delegate) -> None:
         """Join the parts."""
         self._call = call_tool
         self._read = read_own_turns
+        self._delegate = delegate
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
@@ -27,6 +31,7 @@ class ToolGatewayServicer:
         return (
             Method(f"/{SERVICE}/CallTool", one, pb.CallToolRequest.FromString, self._call_tool),
             Method(f"/{SERVICE}/ReadOwnTurns", one, pb.ReadOwnTurnsRequest.FromString, self._read_own_turns),
+            Method(f"/{SERVICE}/Delegate", one, pb.DelegateRequest.FromString, self._delegated),
         )
 
     async def _call_tool(self, message: pb.CallToolRequest, call: Call) -> pb.CallToolResponse:
@@ -43,3 +48,23 @@ class ToolGatewayServicer:
         max_turns = fields.count("max_turns", message.max_turns, MOST_TURNS)
         fields.check()
         return own_turns_message(await self._read(call.grant, max_turns))
+
+    async def _delegated(self, message: pb.DelegateRequest, call: Call) -> pb.DelegateResponse:
+        fields = Fields("DelegateRequest")
+        tool_name = fields.required("tool_name", message.tool_name, 256, "a tool of the turn, such as ask_rewards")
+        fields.check()
+        outcome = await self._delegate(call.grant, tool_name, message.arguments_json, call.time_left)
+        return pb.DelegateResponse(
+            outcome=OUTCOME[outcome.outcome],
+            narration=outcome.answer.narration,
+            components=[
+                Component(
+                    name=each.name,
+                    tool_input_json=each.tool_input_json,
+                    component_data_json=each.component_data_json,
+                )
+                for each in outcome.answer.components
+            ],
+            data_unavailable=outcome.answer.data_unavailable,
+            message=outcome.message,
+        )

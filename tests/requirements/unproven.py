@@ -63,8 +63,7 @@ UNPROVEN: Final = reasons(
             f"later: {RECORD}",
             (
                 "PC1-D: 60",
-                "PC2-D: 46",
-                "SX: 4 15..17 39 40 49",
+                "SX: 39 40",
             ),
         ),
         (

@@ -32,6 +32,7 @@ class ScriptedRunner:
         requests: what it was asked, in order; also by attempts that were cancelled.
         cancelled: slots whose attempt was told to stop, in order.
         call_tool: the tool gateway over its RPC: grant, tool id, arguments. Set by the harness.
+        delegate: the same for delegation: grant, tool name, arguments.
     """
 
     target = "scripted"
@@ -44,6 +45,7 @@ class ScriptedRunner:
         self.requests: list[RunRequest] = []
         self.cancelled: list[str] = []
         self.call_tool: Callable[[str, str, str], Awaitable[ToolResult]]
+        self.delegate: Callable[..., Awaitable[Any]]
 
     @property
     def started(self) -> list[str]:

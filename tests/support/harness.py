@@ -250,6 +250,16 @@ class SidecarForTests:
         released = answer.WhichOneof("result") == "payload_json"
         return ToolResult(answer.payload_json if released else None, answer.partial)
 
+    async def delegate(
+        self, grant: str, tool_name: str, arguments_json: str = '{"request": "help"}'
+    ) -> tools_pb2.DelegateResponse:
+        """Delegate as a runner host would."""
+        return await tools_pb2_grpc.ToolGatewayServiceStub(self.tools_channel).Delegate(
+            tools_pb2.DelegateRequest(tool_name=tool_name, arguments_json=arguments_json),
+            timeout=10,
+            metadata=((GRANT_KEY, grant),),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
@@ -341,6 +351,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
         folder=folder,
     )
     runner.call_tool = sidecar.call_tool
+    runner.delegate = sidecar.delegate
     return sidecar
 
 
@@ -370,7 +381,9 @@ def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
         socket=sidecar.folder / "agents.sock",
         entrance=Entrance(CallerKind.RUNNER_HOST),
         services=(tool_gateway_servicer.SERVICE,),
-        methods=ToolGatewayServicer(sidecar.operations.call_tool, sidecar.operations.history.read_own_turns).methods(),
+        methods=ToolGatewayServicer(
+            sidecar.operations.call_tool, sidecar.operations.history.read_own_turns, sidecar.operations.delegate
+        ).methods(),
         streams=1024,
         reflection=setup.reflection,
     )

@@ -40,6 +40,12 @@ def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunReque
         grant=request.grant,
         timeout=Duration(seconds=int(seconds), nanos=int(seconds % 1 * 1_000_000_000)),
         card_digest=_card_digest(request),
+        delegates=[
+            runner_pb2.DelegateTool(
+                name=each.name, description=each.description, arguments_schema_json=each.arguments_schema_json
+            )
+            for each in request.delegates
+        ],
     )
 
 

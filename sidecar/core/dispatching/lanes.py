@@ -6,7 +6,7 @@ always share its slot, so they run one after the other (TN-17).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -33,10 +33,11 @@ class Lanes:
         """Begin empty."""
         self._waiting: list[Waiting] = []
         self._running: dict[str, Waiting] = {}
+        self._beside: dict[str, Waiting] = {}
 
     @property
     def occupied(self) -> int:
-        """Calls that wait or run: what the cap counts."""
+        """Calls that wait or run: what the cap counts. A delegation has the place of the call that waits for it."""
         return len(self._waiting) + len(self._running)
 
     def enter(self, calls: Sequence[Waiting]) -> None:
@@ -45,14 +46,34 @@ class Lanes:
 
     def leave(self, key: str) -> None:
         """Forget a call that has ended, or that gave up waiting. Unknown keys are ignored."""
-        if self._running.pop(key, None) is None:
+        if self._running.pop(key, None) is None and self._beside.pop(key, None) is None:
             self._waiting = [call for call in self._waiting if call.key != key]
+
+    def start_beside(self, call: Waiting, lenders: Collection[str]) -> bool:
+        """Let a delegation run now, or never: whoever delegates holds lanes itself, and two could wait for each other.
+
+        Args:
+            call: its key is unique in the turn; `leave` forgets it.
+            lenders: keys of the calls that wait for it; what they own they lend.
+
+        Returns False if anybody else holds, or waits for, what it would own: nobody is overtaken.
+        """
+        lent = {boundary for each in self._holding() if each.key in lenders for boundary in each.boundaries}
+        held = {boundary for each in self._holding() if each.key not in lenders for boundary in each.boundaries}
+        awaited = {boundary for each in self._waiting for boundary in each.boundaries}
+        if not (held | (awaited - lent)).isdisjoint(call.boundaries):
+            return False
+        self._beside[call.key] = call
+        return True
+
+    def _holding(self) -> Sequence[Waiting]:
+        return (*self._running.values(), *self._beside.values())
 
     def start_ready(self) -> tuple[str, ...]:
         """Move every call that may run now to the running ones and return their keys, in order of arrival."""
         if not self._waiting:
             return ()
-        taken = {boundary for call in self._running.values() for boundary in call.boundaries}
+        taken = {boundary for call in self._holding() for boundary in call.boundaries}
         in_group = Counter(call.group for call in self._running.values())
         started, passed_over = [], []
         for call in self._waiting:

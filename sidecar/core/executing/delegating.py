@@ -9,7 +9,7 @@ from enum import StrEnum, unique
 
 import msgspec
 
-from sidecar.core.binding.surface import SurfaceTool
+from sidecar.core.binding.surface import Surface, SurfaceTool
 from sidecar.core.definitions.card import Limits
 from sidecar.core.executing.contract import (
     DEFAULT_OUTPUTS,
@@ -88,6 +88,13 @@ def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
     above = [(each.sub_agent_id, each.definition_id) for each in contract.ancestors]
     waiting = [(contract.sub_agent_id, contract.definition_id), *above]
     return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)
+
+
+def whom_to_ask(contract: Contract, surface: Surface) -> tuple[SurfaceTool, ...]:
+    """Return whom the child may ask, as far as its contract decides it, in the surface's order."""
+    if refusal_of_any(contract) is not None:
+        return ()
+    return tuple(tool for tool in surface.tools if not is_cycle(contract, tool))
 
 
 def path_of(child_id: ChildId, contract: Contract) -> tuple[Ancestor, ...]:

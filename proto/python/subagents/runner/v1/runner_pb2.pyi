@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunRequest(_message.Message):
-    __slots__ = ("child_id", "attempt_id", "attempt", "sub_agent_id", "definition_id", "digest", "commit", "arguments_json", "context", "prompt_suffix", "contract_json", "gateway_target", "grant", "card", "timeout", "card_digest")
+    __slots__ = ("child_id", "attempt_id", "attempt", "sub_agent_id", "definition_id", "digest", "commit", "arguments_json", "context", "prompt_suffix", "contract_json", "gateway_target", "grant", "card", "timeout", "card_digest", "delegates")
     CHILD_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class RunRequest(_message.Message):
     CARD_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     CARD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DELEGATES_FIELD_NUMBER: _ClassVar[int]
     child_id: str
     attempt_id: str
     attempt: int
@@ -43,7 +44,18 @@ class RunRequest(_message.Message):
     card: CardContent
     timeout: _duration_pb2.Duration
     card_digest: str
-    def __init__(self, child_id: _Optional[str] = ..., attempt_id: _Optional[str] = ..., attempt: _Optional[int] = ..., sub_agent_id: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., commit: _Optional[str] = ..., arguments_json: _Optional[str] = ..., context: _Optional[_Union[InheritedContext, _Mapping]] = ..., prompt_suffix: _Optional[str] = ..., contract_json: _Optional[str] = ..., gateway_target: _Optional[str] = ..., grant: _Optional[str] = ..., card: _Optional[_Union[CardContent, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., card_digest: _Optional[str] = ...) -> None: ...
+    delegates: _containers.RepeatedCompositeFieldContainer[DelegateTool]
+    def __init__(self, child_id: _Optional[str] = ..., attempt_id: _Optional[str] = ..., attempt: _Optional[int] = ..., sub_agent_id: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., commit: _Optional[str] = ..., arguments_json: _Optional[str] = ..., context: _Optional[_Union[InheritedContext, _Mapping]] = ..., prompt_suffix: _Optional[str] = ..., contract_json: _Optional[str] = ..., gateway_target: _Optional[str] = ..., grant: _Optional[str] = ..., card: _Optional[_Union[CardContent, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., card_digest: _Optional[str] = ..., delegates: _Optional[_Iterable[_Union[DelegateTool, _Mapping]]] = ...) -> None: ...
+
+class DelegateTool(_message.Message):
+    __slots__ = ("name", "description", "arguments_schema_json")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    arguments_schema_json: str
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., arguments_schema_json: _Optional[str] = ...) -> None: ...
 
 class InheritedContext(_message.Message):
     __slots__ = ("principal", "user_id", "episode_id", "turn_id", "locale", "location", "prior_context", "task_prompt")

@@ -23,29 +23,34 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from subagents.dispatch.v1 import outcome_pb2 as subagents_dot_dispatch_dot_v1_dot_outcome__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/tools/v1/tools.proto\x12\x12subagents.tools.v1\x1a\x1fgoogle/protobuf/timestamp.proto\":\n\x0f\x43\x61llToolRequest\x12\x0f\n\x07tool_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\"\x86\x01\n\x10\x43\x61llToolResponse\x12\x16\n\x0cpayload_json\x18\x01 \x01(\tH\x00\x12?\n\x10\x64\x61ta_unavailable\x18\x02 \x01(\x0b\x32#.subagents.tools.v1.DataUnavailableH\x00\x12\x0f\n\x07partial\x18\x03 \x01(\x08\x42\x08\n\x06result\"\x11\n\x0f\x44\x61taUnavailable\"(\n\x13ReadOwnTurnsRequest\x12\x11\n\tmax_turns\x18\x01 \x01(\x05\"B\n\x14ReadOwnTurnsResponse\x12*\n\x05turns\x18\x01 \x03(\x0b\x32\x1b.subagents.tools.v1.OwnTurn\"\xa0\x01\n\x07OwnTurn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12,\n\x08\x65nded_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61sked\x18\x03 \x01(\t\x12\x11\n\tnarration\x18\x04 \x01(\t\x12\x34\n\ncomponents\x18\x05 \x03(\x0b\x32 .subagents.tools.v1.OwnComponent\"E\n\x0cOwnComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08position\x18\x02 \x01(\x05\x12\x15\n\rcomponent_ids\x18\x03 \x03(\t2\xce\x01\n\x12ToolGatewayService\x12U\n\x08\x43\x61llTool\x12#.subagents.tools.v1.CallToolRequest\x1a$.subagents.tools.v1.CallToolResponse\x12\x61\n\x0cReadOwnTurns\x12\'.subagents.tools.v1.ReadOwnTurnsRequest\x1a(.subagents.tools.v1.ReadOwnTurnsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/tools/v1/tools.proto\x12\x12subagents.tools.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#subagents/dispatch/v1/outcome.proto\":\n\x0f\x43\x61llToolRequest\x12\x0f\n\x07tool_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\"\x86\x01\n\x10\x43\x61llToolResponse\x12\x16\n\x0cpayload_json\x18\x01 \x01(\tH\x00\x12?\n\x10\x64\x61ta_unavailable\x18\x02 \x01(\x0b\x32#.subagents.tools.v1.DataUnavailableH\x00\x12\x0f\n\x07partial\x18\x03 \x01(\x08\x42\x08\n\x06result\"\x11\n\x0f\x44\x61taUnavailable\"(\n\x13ReadOwnTurnsRequest\x12\x11\n\tmax_turns\x18\x01 \x01(\x05\"B\n\x14ReadOwnTurnsResponse\x12*\n\x05turns\x18\x01 \x03(\x0b\x32\x1b.subagents.tools.v1.OwnTurn\"\xa0\x01\n\x07OwnTurn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12,\n\x08\x65nded_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61sked\x18\x03 \x01(\t\x12\x11\n\tnarration\x18\x04 \x01(\t\x12\x34\n\ncomponents\x18\x05 \x03(\x0b\x32 .subagents.tools.v1.OwnComponent\"E\n\x0cOwnComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08position\x18\x02 \x01(\x05\x12\x15\n\rcomponent_ids\x18\x03 \x03(\t\"<\n\x0f\x44\x65legateRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\"\xb7\x01\n\x10\x44\x65legateResponse\x12/\n\x07outcome\x18\x01 \x01(\x0e\x32\x1e.subagents.dispatch.v1.Outcome\x12\x11\n\tnarration\x18\x02 \x01(\t\x12\x34\n\ncomponents\x18\x03 \x03(\x0b\x32 .subagents.dispatch.v1.Component\x12\x18\n\x10\x64\x61ta_unavailable\x18\x04 \x01(\x08\x12\x0f\n\x07message\x18\x05 \x01(\t2\xa5\x02\n\x12ToolGatewayService\x12U\n\x08\x43\x61llTool\x12#.subagents.tools.v1.CallToolRequest\x1a$.subagents.tools.v1.CallToolResponse\x12\x61\n\x0cReadOwnTurns\x12\'.subagents.tools.v1.ReadOwnTurnsRequest\x1a(.subagents.tools.v1.ReadOwnTurnsResponse\x12U\n\x08\x44\x65legate\x12#.subagents.tools.v1.DelegateRequest\x1a$.subagents.tools.v1.DelegateResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.tools.v1.tools_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CALLTOOLREQUEST']._serialized_start=87
-  _globals['_CALLTOOLREQUEST']._serialized_end=145
-  _globals['_CALLTOOLRESPONSE']._serialized_start=148
-  _globals['_CALLTOOLRESPONSE']._serialized_end=282
-  _globals['_DATAUNAVAILABLE']._serialized_start=284
-  _globals['_DATAUNAVAILABLE']._serialized_end=301
-  _globals['_READOWNTURNSREQUEST']._serialized_start=303
-  _globals['_READOWNTURNSREQUEST']._serialized_end=343
-  _globals['_READOWNTURNSRESPONSE']._serialized_start=345
-  _globals['_READOWNTURNSRESPONSE']._serialized_end=411
-  _globals['_OWNTURN']._serialized_start=414
-  _globals['_OWNTURN']._serialized_end=574
-  _globals['_OWNCOMPONENT']._serialized_start=576
-  _globals['_OWNCOMPONENT']._serialized_end=645
-  _globals['_TOOLGATEWAYSERVICE']._serialized_start=648
-  _globals['_TOOLGATEWAYSERVICE']._serialized_end=854
+  _globals['_CALLTOOLREQUEST']._serialized_start=124
+  _globals['_CALLTOOLREQUEST']._serialized_end=182
+  _globals['_CALLTOOLRESPONSE']._serialized_start=185
+  _globals['_CALLTOOLRESPONSE']._serialized_end=319
+  _globals['_DATAUNAVAILABLE']._serialized_start=321
+  _globals['_DATAUNAVAILABLE']._serialized_end=338
+  _globals['_READOWNTURNSREQUEST']._serialized_start=340
+  _globals['_READOWNTURNSREQUEST']._serialized_end=380
+  _globals['_READOWNTURNSRESPONSE']._serialized_start=382
+  _globals['_READOWNTURNSRESPONSE']._serialized_end=448
+  _globals['_OWNTURN']._serialized_start=451
+  _globals['_OWNTURN']._serialized_end=611
+  _globals['_OWNCOMPONENT']._serialized_start=613
+  _globals['_OWNCOMPONENT']._serialized_end=682
+  _globals['_DELEGATEREQUEST']._serialized_start=684
+  _globals['_DELEGATEREQUEST']._serialized_end=744
+  _globals['_DELEGATERESPONSE']._serialized_start=747
+  _globals['_DELEGATERESPONSE']._serialized_end=930
+  _globals['_TOOLGATEWAYSERVICE']._serialized_start=933
+  _globals['_TOOLGATEWAYSERVICE']._serialized_end=1226
 # @@protoc_insertion_point(module_scope)

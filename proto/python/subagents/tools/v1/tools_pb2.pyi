@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.dispatch.v1 import outcome_pb2 as _outcome_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -66,3 +67,25 @@ class OwnComponent(_message.Message):
     position: int
     component_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, name: _Optional[str] = ..., position: _Optional[int] = ..., component_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DelegateRequest(_message.Message):
+    __slots__ = ("tool_name", "arguments_json")
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    tool_name: str
+    arguments_json: str
+    def __init__(self, tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
+
+class DelegateResponse(_message.Message):
+    __slots__ = ("outcome", "narration", "components", "data_unavailable", "message")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    NARRATION_FIELD_NUMBER: _ClassVar[int]
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
+    DATA_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    outcome: _outcome_pb2.Outcome
+    narration: str
+    components: _containers.RepeatedCompositeFieldContainer[_outcome_pb2.Component]
+    data_unavailable: bool
+    message: str
+    def __init__(self, outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., narration: _Optional[str] = ..., components: _Optional[_Iterable[_Union[_outcome_pb2.Component, _Mapping]]] = ..., data_unavailable: _Optional[bool] = ..., message: _Optional[str] = ...) -> None: ...

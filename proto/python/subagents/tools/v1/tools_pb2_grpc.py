@@ -48,6 +48,11 @@ class ToolGatewayServiceStub:
                 request_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsRequest.SerializeToString,
                 response_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsResponse.FromString,
                 _registered_method=True)
+        self.Delegate = channel.unary_unary(
+                '/subagents.tools.v1.ToolGatewayService/Delegate',
+                request_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.DelegateRequest.SerializeToString,
+                response_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.DelegateResponse.FromString,
+                _registered_method=True)
 
 
 class ToolGatewayServiceServicer:
@@ -79,6 +84,19 @@ class ToolGatewayServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Delegate(self, request, context):
+        """Has another sub-agent of the turn do a part of the work, and returns what it came to.
+
+        Off unless the contract says `can_spawn_children`. Whom may be asked stands in `RunRequest.delegates`. The other one
+        gets a contract of its own, which gives it no more than is left of this one; what it uses counts here, too. It is
+        stopped when this RPC is cancelled or the attempt ends, and is always closed by the sidecar. A sub-agent that fails
+        does not fail the RPC. Not safe to repeat: each call starts another one.
+        Errors: `GRANT_INVALID`, `GRANT_SPENT`, `DELEGATION_REFUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ToolGatewayServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -91,6 +109,11 @@ def add_ToolGatewayServiceServicer_to_server(servicer, server):
                     servicer.ReadOwnTurns,
                     request_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsRequest.FromString,
                     response_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsResponse.SerializeToString,
+            ),
+            'Delegate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Delegate,
+                    request_deserializer=subagents_dot_tools_dot_v1_dot_tools__pb2.DelegateRequest.FromString,
+                    response_serializer=subagents_dot_tools_dot_v1_dot_tools__pb2.DelegateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -151,6 +174,33 @@ class ToolGatewayService:
             '/subagents.tools.v1.ToolGatewayService/ReadOwnTurns',
             subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsRequest.SerializeToString,
             subagents_dot_tools_dot_v1_dot_tools__pb2.ReadOwnTurnsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Delegate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.tools.v1.ToolGatewayService/Delegate',
+            subagents_dot_tools_dot_v1_dot_tools__pb2.DelegateRequest.SerializeToString,
+            subagents_dot_tools_dot_v1_dot_tools__pb2.DelegateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,6 +34,15 @@ class ToolGatewayServiceStub:
     Whose turns, and of which session, the grant decides: nothing else can be asked for. Changes nothing; safe to repeat.
     Errors: `GRANT_INVALID`, `GRANT_SPENT`, `MEMORY_UNAVAILABLE`, `INVALID_REQUEST`.
     """
+    Delegate: _aio.UnaryUnaryMultiCallable[_tools_pb2.DelegateRequest, _tools_pb2.DelegateResponse]
+    """Has another sub-agent of the turn do a part of the work, and returns what it came to.
+
+    Off unless the contract says `can_spawn_children`. Whom may be asked stands in `RunRequest.delegates`. The other one
+    gets a contract of its own, which gives it no more than is left of this one; what it uses counts here, too. It is
+    stopped when this RPC is cancelled or the attempt ends, and is always closed by the sidecar. A sub-agent that fails
+    does not fail the RPC. Not safe to repeat: each call starts another one.
+    Errors: `GRANT_INVALID`, `GRANT_SPENT`, `DELEGATION_REFUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
 
 class ToolGatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     """The only way from a sub-agent to data. Called by runner hosts on behalf of a running attempt.
@@ -66,6 +75,21 @@ class ToolGatewayServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Whose turns, and of which session, the grant decides: nothing else can be asked for. Changes nothing; safe to repeat.
         Errors: `GRANT_INVALID`, `GRANT_SPENT`, `MEMORY_UNAVAILABLE`, `INVALID_REQUEST`.
+        """
+
+    @_abc_1.abstractmethod
+    def Delegate(
+        self,
+        request: _tools_pb2.DelegateRequest,
+        context: _aio.ServicerContext[_tools_pb2.DelegateRequest, _abc.Awaitable[_tools_pb2.DelegateResponse]],
+    ) -> _abc.Awaitable[_tools_pb2.DelegateResponse]:
+        """Has another sub-agent of the turn do a part of the work, and returns what it came to.
+
+        Off unless the contract says `can_spawn_children`. Whom may be asked stands in `RunRequest.delegates`. The other one
+        gets a contract of its own, which gives it no more than is left of this one; what it uses counts here, too. It is
+        stopped when this RPC is cancelled or the attempt ends, and is always closed by the sidecar. A sub-agent that fails
+        does not fail the RPC. Not safe to repeat: each call starts another one.
+        Errors: `GRANT_INVALID`, `GRANT_SPENT`, `DELEGATION_REFUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
 def add_ToolGatewayServiceServicer_to_server(servicer: ToolGatewayServiceServicer, server: _aio.Server) -> None: ...
