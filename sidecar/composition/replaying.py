@@ -2,48 +2,41 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, cast
 
+from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.system import OwnedTasks
 from sidecar.adapters.virtual_time import Deadlock, InOrder, Runaway, Trace, VirtualLoop, simulate
+from sidecar.cli.replay import Replaying
+from sidecar.cli.replay_source import exported
+from sidecar.composition.from_settings import dispatch_rules
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims
 from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.resolving import nowhere_committed
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import Digest
 from sidecar.core.replaying.comparing import compared
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, commits_of, recorded_of
 from sidecar.core.status_events.policy import Vocabulary
+from sidecar.observability.redaction import Redactor
 from sidecar.operations.assembly import Ports, assemble
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.play_frames import RecordedChance, RecordedGrants, RecordedRunner, Recording
 from sidecar.operations.ports import Recorder
-from sidecar.operations.replay_turn import Replayed, replay_turn, rules_of_replay
+from sidecar.operations.replay_turn import Replayed, ReplayReport, replay_turn, rules_of_replay
 from sidecar.operations.rules import DispatchRules
 from sidecar.policy.protocols import Connector
+from sidecar.settings import Settings
 
 CardOf = Callable[[Digest], Card | None]
 MOST_STEPS: Final = 5_000_000
 KEYS: Final = SigningKeys({"replay": bytes(32)}, "replay")
 """Not a secret: nothing that is signed with it leaves the replay."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayReport:
-    """What came of a replay.
-
-    Attributes:
-        differences: in words; empty if the turn comes to the same.
-        notes: what could not be compared, in words.
-    """
-
-    replayed: Replayed
-    differences: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | None = None) -> ReplayReport:
@@ -187,3 +180,34 @@ class _Nobody:
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
+
+
+def replaying(settings: Settings | None, folder: Path | None) -> Replaying:
+    """Return what `sidecar replay` does its work with.
+
+    Args:
+        settings: of the sidecar; None: only exported turns are replayed, under the usual rules.
+        folder: of the definitions; None: that of the settings.
+    """
+    configured = None if settings is None else settings.definitions.path
+
+    def fetch(turn_id: str) -> bytes:
+        if settings is None:
+            raise CannotReplay("without --config there is no sidecar to ask; name an exported turn with --from")
+        server = settings.server
+        return exported(f"unix:{server.dispatch_socket}", server.boot_secret_file, turn_id)
+
+    def replay(document: ReplayDocument) -> ReplayReport:
+        rules = None if settings is None else dispatch_rules(settings, Redactor())
+        return replayed(document, _cards_below(folder or configured), rules)
+
+    return Replaying(fetch, replay)
+
+
+def _cards_below(folder: Path | None) -> CardOf:
+    if folder is None:
+        raise CannotReplay("name the folder of the definitions with --definitions")
+    catalogue = load_directory(folder, commits_of=nowhere_committed).catalogue
+    if catalogue is None:
+        raise CannotReplay(f"the definitions in {folder} cannot be used; `sidecar validate {folder}` says why")
+    return cards_of(catalogue)

@@ -39,6 +39,19 @@ class Replayed(msgspec.Struct, frozen=True):
     unrecorded: tuple[str, ...]
 
 
+class ReplayReport(msgspec.Struct, frozen=True):
+    """What came of a replay.
+
+    Attributes:
+        differences: in words; empty if the turn comes to the same.
+        notes: what could not be compared, in words.
+    """
+
+    replayed: Replayed
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 async def replay_turn(
     document: ReplayDocument, recording: Recording, operations: Operations, keys: SigningKeys, rules: DispatchRules
 ) -> Replayed:

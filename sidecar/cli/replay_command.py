@@ -1,0 +1,73 @@
+"""The options of `sidecar replay`; what it does stands in `replay`, which is loaded when the command runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from sidecar.settings import Settings
+
+CANNOT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWish:
+    """What is asked for.
+
+    Attributes:
+        source: a file that `export` wrote; None: ask the running sidecar.
+        export: write what a replay needs there, and replay nothing.
+    """
+
+    turn_id: str
+    source: Path | None = None
+    export: Path | None = None
+    as_json: bool = False
+
+
+Replay = Callable[[Settings | None, Path | None, ReplayWish], int]
+"""Takes the settings (None: not given), the folder of the definitions, and what is asked for; returns the exit code."""
+
+
+def add_replay(app: typer.Typer, settings_of: Callable[[Path | None], Settings], run: Replay) -> None:
+    """Add the command.
+
+    Args:
+        app: the command line.
+        settings_of: reads the settings, or ends the command.
+        run: does it.
+    """
+
+    @app.command(name="replay")
+    def replay_turn(
+        turn_id: Annotated[str, typer.Argument(help="Which turn.")],
+        source: Annotated[Path | None, typer.Option("--from", help="Replay what --export wrote there.")] = None,
+        export: Annotated[Path | None, typer.Option(help="Write what a replay needs there; replay nothing.")] = None,
+        definitions: Annotated[
+            Path | None, typer.Option(help="Folder of the definitions; default: definitions.path of the settings.")
+        ] = None,
+        config: Annotated[Path | None, typer.Option("--config", "-c", help="The sidecar's settings file.")] = None,
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    ) -> None:
+        """Send what was recorded of a turn through the code as it is now, and compare what it joins.
+
+        Recorded is what the sub-agents sent, and when. Outcomes on record are for the comparison only. Takes no time
+        to speak of, calls no sub-agent and no data service, and changes nothing:
+
+            sidecar replay turn-17 --config sidecar.toml
+
+        Elsewhere, without the sidecar, as in a pipeline:
+
+            sidecar replay turn-17 --config sidecar.toml --export turn-17.json
+            sidecar replay turn-17 --from turn-17.json --definitions config/
+
+        Exit codes: 0 it comes to the same, 1 it differs, 2 it cannot be replayed, 78 wrong settings.
+        """
+        if source is not None and export is not None:
+            typer.echo("--from and --export exclude each other", err=True)
+            raise typer.Exit(CANNOT)
+        offline = source is not None and definitions is not None and config is None
+        settings = None if offline else settings_of(config)
+        raise typer.Exit(run(settings, definitions, ReplayWish(turn_id, source, export, as_json)))

@@ -1,0 +1,44 @@
+"""Gets what a replay needs from a running sidecar."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from sidecar.core.replaying.document import CannotReplay
+from subagents.history.v1 import history_pb2 as pb
+from subagents.history.v1 import history_pb2_grpc
+
+BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
+PATIENCE: Final = timedelta(seconds=60)
+
+
+def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
+    """Return the exported turn.
+
+    Args:
+        target: where the sidecar listens for the orchestrator, as gRPC names it.
+        boot_secret_file: where it wrote its boot secret.
+        turn_id: which turn.
+
+    Raises:
+        CannotReplay: it did not give it; says why.
+    """
+    try:
+        secret = boot_secret_file.read_text(encoding="utf-8").strip()
+    except OSError as problem:
+        raise CannotReplay(f"the sidecar's boot secret cannot be read: {problem}; is the sidecar running?") from None
+    with grpc.insecure_channel(target) as channel:
+        # The committed stubs are typed for asyncio only, and work for both.
+        stub: Any = history_pb2_grpc.HistoryServiceStub(channel)  # type: ignore[arg-type]
+        try:
+            pieces = stub.ExportReplay(
+                pb.ExportReplayRequest(turn_id=turn_id),
+                timeout=PATIENCE.total_seconds(),
+                metadata=((BOOT_SECRET_KEY, secret),),
+            )
+            return "".join(piece.document_json for piece in pieces).encode()
+        except grpc.RpcError as error:
+            said: Any = error  # every such error is a `grpc.Call`, too
+            raise CannotReplay(f"the sidecar at {target} says: {said.details()} ({said.code().name})") from None
