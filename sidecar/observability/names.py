@@ -140,6 +140,17 @@ GRANTS_ALIVE: Final = "sidecar.grants_alive"
 READY: Final = "sidecar.ready"
 """1 while new turns are taken. Gauge."""
 
+# --- metrics: integrity of the record --------------------------------------------------------------------------------
+
+CHECKPOINTS: Final = "sidecar.record.checkpoints_total"
+"""Signed checkpoints of the record. Counter; result (`written`, or `failed` looks after which one was missing)."""
+
+CHECKPOINT_WAITING: Final = "sidecar.record.checkpoint_waiting_seconds"
+"""For how long no checkpoint could be written that should have been; 0 while all is well. Gauge; alert if it lasts."""
+
+RECORD_PURGED: Final = "sidecar.record.purged_total"
+"""What retention removed. Counter; kind (`child`, `attempt`: what a runner sent in one)."""
+
 # --- spans and their attributes: OpenTelemetry's GenAI conventions; ours begin with `dispatch.` ----------------------
 
 INVOKE_WORKFLOW: Final = "invoke_workflow"

@@ -18,8 +18,8 @@ class PlaceUnavailable(Exception):
 class CheckpointPlace(Protocol):
     """Keeps signed lines outside the database; nothing is ever changed or removed there."""
 
-    async def newest(self) -> Mapping[InstanceId, ClosedState]:
-        """Return the newest statement about each instance, as far as the place looks back.
+    async def standing(self) -> Mapping[InstanceId, ClosedState]:
+        """Return the statement about each instance that reaches furthest, as far as the place looks back.
 
         Raises:
             PlaceUnavailable: it cannot be read.

@@ -73,7 +73,7 @@ class Checkpointing:
         """Write a checkpoint if the root has moved; the first time, also for instances that ended without one."""
         try:
             if not self._begun:
-                self._signed = dict(await self._place.newest())
+                self._signed = dict(await self._place.standing())
             moved = [state for state in await self._archive.closed_states() if self._has_moved(state)]
             if moved:
                 await self._place.append([checkpoint_of(state, self._clock.now()) for state in moved])

@@ -11,19 +11,46 @@ from typing import Final, Protocol
 
 from sidecar.core.executing.checkpoints import Claims, Judgement, SignatureJudge, marker_bytes
 from sidecar.core.executing.findings import Finding
-from sidecar.core.executing.stored import ClosedState, RetentionMarker, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored import (
+    ClosedChild,
+    ClosedState,
+    RetentionMarker,
+    StoredChild,
+    StoredTurn,
+    TurnQuery,
+    TurnRow,
+)
 from sidecar.core.executing.verifying import child_findings, turn_findings
 from sidecar.core.executing.verifying_checkpoints import LinesVerifier, marker_findings
 from sidecar.core.executing.verifying_roots import ClosedChildren, RootWalk, newest_markers
 from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.operations.record_ports import RecordArchive
 
 PAGE: Final = 500
 """Turns that are listed at once."""
 
 
-class RecordToVerify(RecordArchive, Protocol):
-    """What is read of a record: the archive, and its turns."""
+class RecordUnreadable(Exception):
+    """A record, or what it is verified with, cannot be read; says which and why."""
+
+
+class RecordToVerify(Protocol):
+    """What is read of a record: the reading half of `RecordArchive`, and the turns of `RecordReads`."""
+
+    async def closed_states(self) -> Sequence[ClosedState]:
+        """Return where the running root of every instance stands."""
+        ...
+
+    def closed_children(self, instance: InstanceId) -> AsyncIterator[ClosedChild]:
+        """Go through the links of an instance's running root that are kept, by number."""
+        ...
+
+    def children(self) -> AsyncIterator[StoredChild]:
+        """Go through all children that are kept."""
+        ...
+
+    async def markers(self) -> Sequence[RetentionMarker]:
+        """Return every marker, by instance and number."""
+        ...
 
     async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
         """Return a list of turns, newest first."""

@@ -42,10 +42,11 @@ class PlaceInMemory:
     signer: Ed25519Signer = field(default_factory=a_signer)
     away: bool = False
 
-    async def newest(self) -> Mapping[InstanceId, ClosedState]:
-        """Return the newest statements."""
+    async def standing(self) -> Mapping[InstanceId, ClosedState]:
+        """Return the furthest statements."""
         self._refuse_if_away()
-        found = [line for text in self.lines if (line := line_from(text)) is not None]
+        lines = (line for text in self.lines if (line := line_from(text)) is not None)
+        found = sorted(lines, key=lambda line: line.number)
         return {line.instance: ClosedState(line.instance, line.number, line.root) for line in found}
 
     async def append(self, statements: Sequence[Statement]) -> None:

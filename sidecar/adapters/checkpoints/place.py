@@ -42,18 +42,19 @@ class CheckpointFile:
         self._path = path
         self._signer = signer
 
-    async def newest(self) -> Mapping[InstanceId, ClosedState]:
-        """Return the newest statement about each instance, in the last `LOOKS_BACK` bytes."""
-        return await asyncio.to_thread(self._newest)
+    async def standing(self) -> Mapping[InstanceId, ClosedState]:
+        """Return the furthest statement about each instance, in the last `LOOKS_BACK` bytes."""
+        return await asyncio.to_thread(self._standing)
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append the statements, signed and linked; durable on return."""
         await asyncio.to_thread(self._append, statements)
 
-    def _newest(self) -> dict[InstanceId, ClosedState]:
+    def _standing(self) -> dict[InstanceId, ClosedState]:
         with self._locked() as handle:
             lines, _ = _end_of(handle)
-            return {line.instance: ClosedState(line.instance, line.number, line.root) for line, _ in lines}
+            by_number = sorted((line for line, _ in lines), key=lambda line: line.number)  # a retention's is an old one
+            return {line.instance: ClosedState(line.instance, line.number, line.root) for line in by_number}
 
     def _append(self, statements: Sequence[Statement]) -> None:
         with self._locked() as handle:

@@ -39,7 +39,7 @@ async def test_lines_follow_each_other_over_restarts_and_instances(tmp_path: Pat
     await second.append([stating(1, B)])
     await first.append([stating(5)])
 
-    assert await second.newest() == {A: ClosedState(A, 5, f"{5:064x}"), B: ClosedState(B, 1, f"{1:064x}")}
+    assert await second.standing() == {A: ClosedState(A, 5, f"{5:064x}"), B: ClosedState(B, 1, f"{1:064x}")}
     findings, verifier = verified(path.read_bytes().splitlines(keepends=True))
     assert (findings, verifier.lines) == ([], 4)
 
@@ -78,4 +78,4 @@ async def test_what_the_system_refuses_is_said(tmp_path: Path) -> None:
     with pytest.raises(PlaceUnavailable, match="cannot be used: Is a directory"):
         await place.append([stating(1)])
     with pytest.raises(PlaceUnavailable, match="cannot be used: Is a directory"):
-        await place.newest()
+        await place.standing()
