@@ -4,10 +4,12 @@ What only one command needs is imported when that command runs: a health check e
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from sidecar.cli.app import Commands, make_app
+from sidecar.cli.replay_command import ReplayWish
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.policy.selection import PolicySettings
 from sidecar.settings import Settings, read_settings
@@ -21,6 +23,7 @@ def main() -> None:
         load=_load,
         built_ins=_built_ins,
         policy=_policy,
+        replay=_replay,
     )
     make_app(commands)(prog_name="sidecar")
 
@@ -48,6 +51,13 @@ def _policy(settings: Settings) -> PolicySettings:
     from sidecar.composition.from_settings import policy_settings  # noqa: PLC0415  only `plugins` needs it
 
     return policy_settings(settings)
+
+
+def _replay(settings: Settings | None, definitions: Path | None, wish: ReplayWish) -> int:
+    from sidecar.cli.replay import replay  # noqa: PLC0415  only this command needs gRPC and the operations
+    from sidecar.composition.replaying import replaying  # noqa: PLC0415  the same holds
+
+    return replay(wish, replaying(settings, definitions), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from sidecar.cli.codeowners import CodeownersWish, codeowners
 from sidecar.cli.health import health
 from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
 from sidecar.cli.record_commands import add_record_commands
+from sidecar.cli.replay_command import Replay, add_replay
 from sidecar.cli.validate import ValidateWish, validate
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.policy.entry_points import PluginSelection
@@ -36,6 +37,7 @@ class Commands:
         load: reads the definitions below a folder.
         built_ins: the plugins that come with the sidecar.
         policy: of the settings.
+        replay: replays a turn; returns the exit code.
     """
 
     read_settings: Callable[[Path | None], Settings]
@@ -43,6 +45,7 @@ class Commands:
     load: Callable[[Path], Loaded]
     built_ins: Callable[[], Sequence[object]]
     policy: Callable[[Settings], PolicySettings]
+    replay: Replay
 
 
 def make_app(commands: Commands) -> typer.Typer:
@@ -54,6 +57,7 @@ def make_app(commands: Commands) -> typer.Typer:
     _add_serving(app, commands)
     _add_looking(app, commands)
     add_record_commands(app, lambda config: _settings(commands, config))
+    add_replay(app, lambda config: _settings(commands, config), commands.replay)
     return app
 
 
