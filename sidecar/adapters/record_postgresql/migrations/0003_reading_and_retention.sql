@@ -43,14 +43,16 @@ create function record_turn(p_turn text, p_asking text) returns json language sq
     where exists (select from turns where turn_id = p_turn)
 $$;
 
--- One line of a list of turns; `slots` in order of opening.
+-- One line of a list of turns; `slots` in order of their first step.
 create function record_turn_row(p_turn turns) returns json language sql stable as $$
   select json_build_object(
       'turn_id', p_turn.turn_id, 'episode_id', p_turn.episode_id, 'principal', p_turn.principal,
       'state', case when p_turn.ended_at is null then 'open'
         when p_turn.close_reason = 'parent_lost' then 'lost' else 'ended' end,
       'began_at', p_turn.began_at, 'ended_at', p_turn.ended_at,
-      'slots', coalesce(json_agg(slot order by step_idx) filter (where slot is not null), '[]'),
+      'slots', array(
+        select slot from sub_agents called where called.turn_id = p_turn.turn_id
+        group by slot order by min(step_idx)),
       'children', count(child_id),
       'failed', count(*) filter (where exists (
         select from sub_agent_events event where event.child_id = child.child_id
