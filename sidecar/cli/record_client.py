@@ -42,6 +42,10 @@ class SeeingExit(IntEnum):
     NOT_ALLOWED = 77
 
 
+WORTH_ANOTHER_TRY: Final = (SeeingExit.UNAVAILABLE, SeeingExit.INTERNAL)
+"""A sidecar that stops ends its streams with either."""
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """Which sidecar. `target` as gRPC names it; the secret is what it wrote to its `boot_secret_file`."""
@@ -142,7 +146,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             except grpc.RpcError as error:
                 problem = _problem(error, self._where)
                 failures += 1
-                if problem.code is not SeeingExit.UNAVAILABLE or failures >= MOST_FAILURES:
+                if problem.code not in WORTH_ANOTHER_TRY or failures >= MOST_FAILURES:
                     raise self._with_advice(problem, turn_id) from None
                 self._pause(FIRST_PAUSE * 2**failures)
 

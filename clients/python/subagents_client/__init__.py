@@ -41,6 +41,18 @@ from subagents_client.outcomes import (
     ToolCall,
 )
 from subagents_client.pacing import Limits, Surroundings
+from subagents_client.record import (
+    ChildEvent,
+    EpisodeRow,
+    EventBatch,
+    RecordedChild,
+    RecordedDispatch,
+    RecordedTurn,
+    TurnPage,
+    TurnRow,
+    TurnState,
+)
+from subagents_client.seeing import RecordedHistory
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
     Candidate,
@@ -71,6 +83,7 @@ __all__ = [
     "Candidate",
     "CandidateVerdict",
     "CapBehaviour",
+    "ChildEvent",
     "ChildSummary",
     "Cohort",
     "CompactionDue",
@@ -82,10 +95,12 @@ __all__ = [
     "DispatchResult",
     "DispatchStream",
     "Episode",
+    "EpisodeRow",
     "EpisodeSize",
     "EpisodeSummary",
     "EpisodeTurn",
     "EpisodeView",
+    "EventBatch",
     "Gap",
     "Integration",
     "IntentReport",
@@ -95,6 +110,10 @@ __all__ = [
     "Outcome",
     "PreviousSubAgents",
     "Prompt",
+    "RecordedChild",
+    "RecordedDispatch",
+    "RecordedHistory",
+    "RecordedTurn",
     "RoutedCall",
     "RoutingDecision",
     "SidecarClient",
@@ -112,8 +131,11 @@ __all__ = [
     "ToolCall",
     "ToolMessage",
     "TurnEnd",
+    "TurnPage",
     "TurnRequest",
+    "TurnRow",
     "TurnSource",
+    "TurnState",
     "Verdict",
     "strip_components",
 ]

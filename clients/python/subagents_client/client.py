@@ -13,6 +13,7 @@ from subagents_client import translate, translate_history
 from subagents_client.channels import open_channel
 from subagents_client.history import Episode, EpisodeSize, EpisodeView
 from subagents_client.pacing import Limits, Surroundings
+from subagents_client.seeing import RecordedHistory
 from subagents_client.surface import TurnRequest
 from subagents_client.targets import refuse_remote
 from subagents_client.turn import Binding, BoundTurn
@@ -23,11 +24,15 @@ class SidecarClient:
     """A client of one sidecar. Open it with `connect`, use it for many turns at a time, and close it.
 
     One connection carries everything. Belongs to the event loop in which it was made.
+
+    Attributes:
+        history: what is on record of turns, for people and audit.
     """
 
     def __init__(self, channel: grpc.aio.Channel, wire: Wire) -> None:
         self._channel = channel
         self._wire = wire
+        self.history = RecordedHistory(wire)
 
     @classmethod
     def connect(

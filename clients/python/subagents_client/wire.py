@@ -8,7 +8,7 @@ from typing import TypeVar
 import grpc
 
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
-from subagents.history.v1 import history_pb2_grpc
+from subagents.history.v1 import history_pb2, history_pb2_grpc
 from subagents_client.pacing import Limits, Surroundings
 from subagents_client.retrying import repeat_safely
 
@@ -20,6 +20,8 @@ Frames = (
     grpc.aio.UnaryStreamCall[dispatch_pb2.DispatchRequest, dispatch_pb2.DispatchResponse]
     | grpc.aio.UnaryStreamCall[dispatch_pb2.ResumeDispatchRequest, dispatch_pb2.ResumeDispatchResponse]
 )
+
+Watched = grpc.aio.UnaryStreamCall[history_pb2.WatchEventsRequest, history_pb2.WatchEventsResponse]
 
 
 class Wire:
@@ -65,6 +67,10 @@ class Wire:
     def resume(self, request: dispatch_pb2.ResumeDispatchRequest, left: float) -> Frames:
         """Listen to a dispatch again. The stream must be cancelled by whoever holds it, in a `finally`."""
         return self.stub.ResumeDispatch(request, timeout=left, metadata=self._metadata)
+
+    def watch(self, request: history_pb2.WatchEventsRequest) -> Watched:
+        """Watch a turn for as long as it takes. The stream must be cancelled by whoever holds it, in a `finally`."""
+        return self.history.WatchEvents(request, metadata=self._metadata)
 
     async def connected(self, limit: float) -> bool:
         """Wait for the connection for at most `limit` seconds, and say whether it stands."""
