@@ -33,6 +33,17 @@ from subagents_errors.authority import (
     WrongListener,
 )
 from subagents_errors.call_failures import Axis, CallFailure
+from subagents_errors.rollout import (
+    GateFailed,
+    GateHeld,
+    PolicyDenied,
+    RequestIdReused,
+    RevisionConflict,
+    RoleRequired,
+    RoleTokenInvalid,
+    TransitionRefused,
+    UnknownSubagent,
+)
 from subagents_errors.root import FieldProblem, SubagentsError
 from subagents_errors.tree import (
     AdmissionRefused,
@@ -129,6 +140,15 @@ __all__ = [
     "UnknownDispatch",
     "UnknownOrchestrator",
     "UnknownTurn",
+    "GateFailed",
+    "GateHeld",
+    "PolicyDenied",
+    "RequestIdReused",
+    "RevisionConflict",
+    "RoleRequired",
+    "RoleTokenInvalid",
+    "TransitionRefused",
+    "UnknownSubagent",
     "WrongListener",
     "all_errors",
     "error_of_reason",

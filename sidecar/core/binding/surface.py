@@ -19,6 +19,7 @@ class CandidateVerdict(StrEnum):
     RAMP = "ramp"
     STATE = "state"
     DEPRECATED = "deprecated"
+    KILLED = "killed"
     NOT_LISTED = "not_listed"
 
 

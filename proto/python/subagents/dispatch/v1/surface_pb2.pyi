@@ -18,6 +18,7 @@ class CandidateVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CANDIDATE_VERDICT_STATE: _ClassVar[CandidateVerdict]
     CANDIDATE_VERDICT_DEPRECATED: _ClassVar[CandidateVerdict]
     CANDIDATE_VERDICT_NOT_LISTED: _ClassVar[CandidateVerdict]
+    CANDIDATE_VERDICT_KILLED: _ClassVar[CandidateVerdict]
 CANDIDATE_VERDICT_UNSPECIFIED: CandidateVerdict
 CANDIDATE_VERDICT_CHOSEN: CandidateVerdict
 CANDIDATE_VERDICT_FLAG_OFF: CandidateVerdict
@@ -27,6 +28,7 @@ CANDIDATE_VERDICT_RAMP: CandidateVerdict
 CANDIDATE_VERDICT_STATE: CandidateVerdict
 CANDIDATE_VERDICT_DEPRECATED: CandidateVerdict
 CANDIDATE_VERDICT_NOT_LISTED: CandidateVerdict
+CANDIDATE_VERDICT_KILLED: CandidateVerdict
 
 class Surface(_message.Message):
     __slots__ = ("sub_agent_tools", "orchestrator_tools", "prompt", "cohort", "fan_out_cap", "max_dispatches_per_turn", "binding_digest", "previous_sub_agents", "model", "provider_model", "candidates")

@@ -1,0 +1,58 @@
+"""Why a step of a rollout is not taken."""
+
+from subagents_errors.authority import NotAllowed, Unauthenticated
+from subagents_errors.tree import AlreadyExists, Conflict, NotKnown, Refused
+
+
+class TransitionRefused(Refused):
+    """The rollout's rules do not allow the step from where the definition stands."""
+
+    reason = "TRANSITION_REFUSED"
+
+
+class GateFailed(Refused):
+    """A gate said no; `metadata` names it. The ramp stays where it is."""
+
+    reason = "GATE_FAILED"
+
+
+class GateHeld(Refused):
+    """A gate has not said yes: pending, inconclusive, expired, for another definition, or away."""
+
+    reason = "GATE_HELD"
+
+
+class PolicyDenied(Refused):
+    """A lifecycle policy does not allow the step now; the message says why."""
+
+    reason = "POLICY_DENIED"
+
+
+class RevisionConflict(Conflict):
+    """Somebody else changed the rollout first; `metadata` has the present revision. Read it again."""
+
+    reason = "REVISION_CONFLICT"
+
+
+class RequestIdReused(AlreadyExists):
+    """The request id was used for other contents."""
+
+    reason = "REQUEST_ID_REUSED"
+
+
+class UnknownSubagent(NotKnown):
+    """No definition, or slot, of that name is in the configuration or on record."""
+
+    reason = "UNKNOWN_SUBAGENT"
+
+
+class RoleRequired(NotAllowed):
+    """The caller's role does not allow the method; `metadata` says which does."""
+
+    reason = "ROLE_REQUIRED"
+
+
+class RoleTokenInvalid(Unauthenticated):
+    """The role token is missing, expired, not yet valid, or not signed by an accepted key."""
+
+    reason = "ROLE_TOKEN_INVALID"

@@ -1,0 +1,85 @@
+"""What is written of each step: lifecycle audit events, and apart from them rollout events.
+
+Source: PF1-FR-10, PF1 §5.7, TN-85.
+"""
+
+from datetime import datetime
+from enum import StrEnum, unique
+from typing import Final
+
+import msgspec
+
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
+from sidecar.core.rollout.states import LifecycleState, Trigger
+
+TRANSITION: Final = "subagent.lifecycle.transition"
+DECOMMISSION_STEP: Final = "subagent.lifecycle.decommission_step"
+
+
+@unique
+class Happening(StrEnum):
+    """What a rollout event says; no lifecycle transition is among them. Source: PF1-D-49."""
+
+    SEEN = "definition_seen"
+    REVISED = "definition_revised"
+    RAMP_SET = "ramp_set"
+    RAMPED_DOWN = "ramped_down"
+    BREACH_ACKNOWLEDGED = "breach_acknowledged"
+    GATE_OVERRIDDEN = "gate_overridden"
+    ACTIVATED = "activated"
+    FLAGS_CREATED = "flags_created"
+    FLAGS_ON = "flags_on"
+    FLAGS_RETIRED = "flags_retired"
+    KILLED = "killed"
+    REFUSED = "refused"
+    HELD = "held"
+
+
+class AuditCohort(msgspec.Struct, frozen=True):
+    """The cohort of an audit event, with the keys of PF1 §5.7. `ramp_step_percent` is a snapshot (PF1-D-47)."""
+
+    agent_definition_version: str
+    active_flags: tuple[str, ...]
+    ramp_step_percent: float
+
+
+class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One lifecycle transition. Unique by definition digest and target state (DESIGN section 8)."""
+
+    slot: Slot
+    subagent_id: DefinitionId
+    digest: Digest
+    source_state: LifecycleState
+    target_state: LifecycleState
+    trigger: Trigger
+    agent_definition_commit: Commit
+    cohort: AuditCohort
+    at: datetime
+    actor: str
+    reason: str
+    request_id: str
+
+    @property
+    def event_id(self) -> str:
+        """What makes it one event over all replicas and repetitions."""
+        return f"{self.digest}/{self.target_state}"
+
+
+class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Anything else that happened to a rollout.
+
+    Attributes:
+        before, after: ramps in basis points, where it is about one.
+    """
+
+    slot: Slot
+    subagent_id: DefinitionId
+    digest: Digest
+    what: Happening
+    at: datetime
+    actor: str
+    reason: str
+    request_id: str
+    before: int = 0
+    after: int = 0
+    detail: str = ""

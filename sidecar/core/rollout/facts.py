@@ -1,0 +1,138 @@
+"""What is known of the rollout of one slot: one value, one revision, compared and set as a whole.
+
+Three facts per definition are independent of each other: its lifecycle state, its ramp, whether it was killed. Which
+definition is active in a slot and which one is its recorded rollback target are facts of the slot (PF1-D-29).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum, unique
+
+import msgspec
+
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.states import LifecycleState
+
+
+@unique
+class RolloutMode(StrEnum):
+    """Who may be served at all. `cohort` is read as `experiment` (TN-72)."""
+
+    EXPERIMENT = "experiment"
+    FULL = "full"
+
+
+@unique
+class FlagPair(StrEnum):
+    """How far the two flags of a definition have come. Source: PF1-D-35, PF1-D-7, TN-59."""
+
+    NONE = "none"
+    """The definition names no flag: it is not gated."""
+    NAMED = "named"
+    """Named by the definition; not created yet."""
+    CREATED = "created"
+    """Created off, at `test` to `promote`."""
+    ON = "on"
+    """Switched on after the first `pre_ramp` passed."""
+    RETIRED = "retired"
+    """They have served; the definition counts as always on."""
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """A kill. It stays for the definition's life: `rollback` is terminal. Source: PF1-FR-9d, TN-61."""
+
+    killed_at: datetime
+    killed_by: str
+    reason: str
+
+
+class Breach(msgspec.Struct, frozen=True):
+    """An automatic ramp-down that nobody has acknowledged, or that is waiting for `pre_ramp`. Source: PF1-D-31."""
+
+    breach_id: str
+    at: datetime
+    reason: str
+    acknowledged_by: str = ""
+
+
+class Override(msgspec.Struct, frozen=True):
+    """An operator lets one `fail` of one step pass; never an outage, never a policy's denial. Source: PF1-FR-4c."""
+
+    gate: str
+    from_ramp: int
+    to_ramp: int
+    by: str
+    reason: str
+    expires_at: datetime
+
+
+class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One definition, by digest.
+
+    Attributes:
+        ramp: basis points, its own, also while it is not active (PF1-D-28, TN-65).
+        activated_at: when it was first active; None: never.
+        flag: kill flag as the definition names it; the cohort flag is that with `_cohort`.
+        target: whom a rollback from this one brings back, recorded when it became active; None with `target_recorded`:
+            explicitly nobody (PF1-FR-7a, TN-63).
+        decommission_began_at: None: not begun.
+    """
+
+    digest: Digest
+    definition_id: DefinitionId
+    commit: Commit
+    vertical: Vertical
+    state: LifecycleState = LifecycleState.DEV
+    ramp: int = 0
+    activated_at: datetime | None = None
+    flag: str | None = None
+    flags: FlagPair = FlagPair.NONE
+    killed: Tombstone | None = None
+    breach: Breach | None = None
+    target: Digest | None = None
+    target_recorded: bool = False
+    overrides: tuple[Override, ...] = ()
+    decommission_began_at: datetime | None = None
+
+    @property
+    def cohort_flag(self) -> str | None:
+        """The flag that carries the cohort. Source: TN-58."""
+        return None if self.flag is None else f"{self.flag}_cohort"
+
+    @property
+    def gated(self) -> bool:
+        """Say whether its flags decide anything. Source: PF1-D-75, TN-59."""
+        return self.flag is not None and self.flags is not FlagPair.RETIRED
+
+
+class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):
+    """The rollout of one slot.
+
+    Attributes:
+        revision: grows by one with each change; what writes are compared with.
+        definitions: by digest; every one that was ever loaded for the slot and is not forgotten.
+        active: at most one, in `promote`; None: nobody is served. Source: TN-62.
+        curve: declared steps in basis points, rising; empty: none is declared, any step may be taken (PF1-D-40).
+        salt: fixed for the life of a rollout.
+    """
+
+    slot: Slot
+    revision: int = 0
+    definitions: Mapping[Digest, DefinitionFacts] = {}
+    active: Digest | None = None
+    mode: RolloutMode = RolloutMode.EXPERIMENT
+    curve: tuple[int, ...] = ()
+    salt: str = ""
+
+    @property
+    def target(self) -> Digest | None:
+        """Who serves whom the active definition does not, and whom a rollback brings back."""
+        return None if self.active is None else self.definitions[self.active].target
+
+    def with_facts(self, facts: DefinitionFacts) -> "SlotRollout":
+        """Return it with one definition's facts replaced or added; the revision stays."""
+        return msgspec.structs.replace(self, definitions={**self.definitions, facts.digest: facts})
+
+    def of_id(self, definition_id: DefinitionId) -> tuple[DefinitionFacts, ...]:
+        """Return every digest of one definition id."""
+        return tuple(each for each in self.definitions.values() if each.definition_id == definition_id)

@@ -1,0 +1,97 @@
+"""Who serves a user in a slot. Pure, from memory, a few microseconds. Source: DESIGN section 8, TN-58, PF1-NFR-4."""
+
+import msgspec
+
+from sidecar.core.binding.flags import FlagSnapshot, FlagValue
+from sidecar.core.binding.surface import CandidateVerdict
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.bucketing import in_ramp
+from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+
+CONTROL = "control"
+TREATMENT = "treatment"
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """For whom a turn is bound.
+
+    Attributes:
+        key: what is bucketed: the principal; empty: outside every ramp.
+        arm: of the experiment, as the caller says; empty: bucketing decides.
+    """
+
+    key: str
+    arm: str = ""
+
+
+class Served(msgspec.Struct, frozen=True):
+    """Who serves a slot, and why not the others.
+
+    Attributes:
+        digest: None: nobody.
+        verdicts: of the active definition and of the target, as far as they were looked at.
+    """
+
+    digest: Digest | None
+    verdicts: tuple[tuple[Digest, CandidateVerdict], ...]
+
+
+PASSES_ON = frozenset({CandidateVerdict.RAMP, CandidateVerdict.COHORT, CandidateVerdict.FLAG_OFF})
+"""Verdicts on the active definition that leave the user to the target. A stale flag does not: absent is safe."""
+
+
+def served_by(rollout: SlotRollout, asker: Asker, flags: FlagSnapshot, deprecated: frozenset[Digest]) -> Served:
+    """Return who serves `asker`.
+
+    Args:
+        rollout: of the slot.
+        asker: for whom.
+        flags: as last fetched.
+        deprecated: digests whose entry says so.
+    """
+    if rollout.active is None:
+        return Served(None, tuple((digest, _idle(facts)) for digest, facts in rollout.definitions.items()))
+    active = verdict_on(rollout, rollout.definitions[rollout.active], asker, flags, deprecated)
+    verdicts = [(rollout.active, active)]
+    if active is CandidateVerdict.CHOSEN:
+        return Served(rollout.active, tuple(verdicts))
+    if active in PASSES_ON and rollout.target is not None and rollout.target != rollout.active:
+        target = verdict_on(rollout, rollout.definitions[rollout.target], asker, flags, deprecated)
+        verdicts.append((rollout.target, target))
+        if target is CandidateVerdict.CHOSEN:
+            return Served(rollout.target, tuple(verdicts))
+    return Served(None, tuple(verdicts))
+
+
+def verdict_on(
+    rollout: SlotRollout, facts: DefinitionFacts, asker: Asker, flags: FlagSnapshot, deprecated: frozenset[Digest]
+) -> CandidateVerdict:
+    """Return the verdict on one definition, by the one rule that holds for the active one and the target alike."""
+    verdict = CandidateVerdict.CHOSEN
+    if facts.killed is not None:
+        verdict = CandidateVerdict.KILLED
+    elif facts.digest in deprecated:
+        verdict = CandidateVerdict.DEPRECATED
+    elif facts.state is not LifecycleState.PROMOTE:
+        verdict = CandidateVerdict.STATE
+    elif facts.gated:
+        verdict = _flags_say(facts, flags)
+    if verdict is not CandidateVerdict.CHOSEN:
+        return verdict
+    if rollout.mode is RolloutMode.EXPERIMENT and asker.arm == CONTROL and facts.digest == rollout.active:
+        return CandidateVerdict.COHORT
+    return CandidateVerdict.CHOSEN if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
+
+
+def _flags_say(facts: DefinitionFacts, flags: FlagSnapshot) -> CandidateVerdict:
+    kill, cohort = (flags.value(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
+    if FlagValue.UNREACHABLE in (kill, cohort):
+        return CandidateVerdict.FLAG_STALE
+    if kill is FlagValue.OFF:
+        return CandidateVerdict.FLAG_OFF
+    return CandidateVerdict.COHORT if cohort is FlagValue.OFF else CandidateVerdict.CHOSEN
+
+
+def _idle(facts: DefinitionFacts) -> CandidateVerdict:
+    return CandidateVerdict.KILLED if facts.killed is not None else CandidateVerdict.STATE

@@ -1,0 +1,56 @@
+"""The four states of a definition and the moves between them.
+
+Not to be confused with the states of one delegated execution (`core/executing/states.py`).
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum, unique
+from types import MappingProxyType
+from typing import Final
+
+from sidecar.core.errors import TransitionRefused
+
+
+@unique
+class LifecycleState(StrEnum):
+    """Source: PF1-FR-1a. There is no `retired` state (PF1-D-15)."""
+
+    DEV = "dev"
+    TEST = "test"
+    PROMOTE = "promote"
+    ROLLBACK = "rollback"
+
+
+MOVES: Final[Mapping[LifecycleState, frozenset[LifecycleState]]] = MappingProxyType(
+    {
+        LifecycleState.DEV: frozenset({LifecycleState.TEST}),
+        LifecycleState.TEST: frozenset({LifecycleState.PROMOTE, LifecycleState.ROLLBACK}),
+        LifecycleState.PROMOTE: frozenset({LifecycleState.ROLLBACK}),
+        LifecycleState.ROLLBACK: frozenset(),
+    }
+)
+"""Source: PF1-FR-1b, PF1-FR-1c, PF1-D-13, TN-54."""
+
+
+def moved(source: LifecycleState, target: LifecycleState) -> LifecycleState:
+    """Return `target` if the move is allowed.
+
+    Raises:
+        TransitionRefused: it is not an edge; says which moves there are.
+    """
+    if target not in MOVES[source]:
+        possible = ", ".join(sorted(MOVES[source])) or "nothing: it is terminal; author a new definition"
+        raise TransitionRefused(
+            f"a definition in {source} cannot move to {target}; from {source} it can move to {possible}",
+            metadata={"source_state": source, "target_state": target},
+        )
+    return target
+
+
+@unique
+class Trigger(StrEnum):
+    """What caused a transition. Source: TN-84."""
+
+    GATE = "gate"
+    OPERATOR = "operator_initiated"
+    KILL_SWITCH = "kill_switch"

@@ -1,0 +1,177 @@
+"""What the rollout needs of a store. Every method raises `StoreUnavailable` if it cannot be done or confirmed.
+
+The rules every database keeps (one suite holds each to them):
+
+1. A rollout is written whole, compared by revision: `write` with another revision than the stored one is refused with
+   `RevisionConflict`, and nothing of it is kept.
+2. What is written of a change (audit rows, the answer to its request, the rollout) is kept in one transaction.
+3. A transition event is kept once for each definition digest and target state, whoever writes it.
+4. An answer is kept under its `request_id`; the same id with another fingerprint is refused with `RequestIdReused`.
+5. Audit rows are never changed; they are removed only by retention, after 90 days or more, under a signed marker.
+6. `version` grows with every change of a rollout, a flag or a kept definition; replicas look at it every second.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, InstanceId, Slot
+from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.rollout.facts import SlotRollout
+
+
+class StoredAnswer(msgspec.Struct, frozen=True):
+    """What a request was answered with, refused and held ones included.
+
+    Attributes:
+        fingerprint: of the request's contents.
+        kind: `done`, or the reason of the refusal.
+        answer_json: the answer, or the message of the refusal.
+    """
+
+    request_id: str
+    fingerprint: str
+    kind: str
+    answer_json: str
+    at: datetime
+
+
+class RolloutWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """One transaction.
+
+    Attributes:
+        rollout: as it is to be; its revision is one more than `expected_revision`. None: only what is written of it.
+    """
+
+    slot: Slot
+    expected_revision: int
+    rollout: SlotRollout | None = None
+    transitions: tuple[TransitionEvent, ...] = ()
+    events: tuple[RolloutEvent, ...] = ()
+    answer: StoredAnswer | None = None
+
+
+class KeptDefinition(msgspec.Struct, frozen=True):
+    """A definition as it was loaded: enough to serve it after the configuration has gone on."""
+
+    digest: Digest
+    definition_id: DefinitionId
+    slot: Slot
+    commit: Commit
+    card_json: str
+    first_seen_at: datetime
+
+
+class StoredFlag(msgspec.Struct, frozen=True):
+    """One flag of the embedded backend."""
+
+    name: str
+    on: bool
+    revision: int
+    changed_at: datetime
+    changed_by: str
+
+
+class AuditRow(msgspec.Struct, frozen=True):
+    """One audit row.
+
+    Attributes:
+        number: grows with each row of a slot; order of reading.
+        effective_at: when a transition first took effect at a bind; None: not yet, or no transition.
+        exported: it has been handed to every audit sink.
+    """
+
+    number: int
+    slot: Slot
+    body: TransitionEvent | RolloutEvent
+    effective_at: datetime | None
+    exported: bool
+
+
+class AuditQuery(msgspec.Struct, frozen=True):
+    """Which audit rows, oldest first."""
+
+    slot: Slot | None = None
+    definition_id: DefinitionId | None = None
+    after: int = 0
+    since: datetime | None = None
+    limit: int = 200
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """A sidecar and the newest version that its binds show."""
+
+    instance: InstanceId
+    version: int
+    seen_at: datetime
+    alive: bool
+
+
+class RolloutStore(Protocol):
+    """Keeps rollouts, audit, definitions and embedded flags."""
+
+    async def version(self) -> int:
+        """Return the newest version; a read of one row."""
+        ...
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called when something may have changed: a hint, never the only way to learn of it."""
+        ...
+
+    async def rollouts(self) -> Sequence[SlotRollout]:
+        """Return all rollouts, by slot."""
+        ...
+
+    async def rollout(self, slot: Slot) -> SlotRollout | None:
+        """Return one rollout."""
+        ...
+
+    async def write(self, change: RolloutWrite) -> None:
+        """Write one change. Raises `RevisionConflict`, `RequestIdReused`; see the rules."""
+        ...
+
+    async def answer(self, request_id: str) -> StoredAnswer | None:
+        """Return what a request was answered with."""
+        ...
+
+    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
+        """Return audit rows, oldest first."""
+        ...
+
+    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
+        """Note that transitions took effect at a bind; returns those for which nobody had noted it yet."""
+        ...
+
+    async def unexported(self, limit: int) -> Sequence[AuditRow]:
+        """Return audit rows that have not been handed to every sink, oldest first."""
+        ...
+
+    async def exported(self, rows: Sequence[AuditRow]) -> None:
+        """Note that rows have been handed on."""
+        ...
+
+    async def keep_definition(self, definition: KeptDefinition) -> None:
+        """Keep a definition by digest; one that is kept already is left as it is."""
+        ...
+
+    async def definition(self, digest: Digest) -> KeptDefinition | None:
+        """Return a kept definition."""
+        ...
+
+    async def flags(self) -> Sequence[StoredFlag]:
+        """Return the flags of the embedded backend, by name."""
+        ...
+
+    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
+        """Set, or with `expected_revision` 0 create, a flag. Raises `RevisionConflict`."""
+        ...
+
+    async def show(self, version: int, at: datetime) -> None:
+        """Say which version the binds of this instance show."""
+        ...
+
+    async def replicas(self) -> Sequence[Replica]:
+        """Return the sidecars that said so lately."""
+        ...

@@ -1,0 +1,148 @@
+"""What gates and lifecycle policies are asked, and what they may answer. Source: DESIGN sections 8 and 9, PF1 §5.8.
+
+A gate is asked over a network and may take its time; a policy decides from what it is given, at once. Both can only
+hold a step back: neither raises a ramp, clears a kill, or takes a platform gate away.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum, unique
+from typing import Protocol
+
+import msgspec
+
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.states import LifecycleState
+
+
+@unique
+class Verdict(StrEnum):
+    """What a gate says. Anything else, a timeout or an outage is a hold (TN-78)."""
+
+    PASS = "pass"  # noqa: S105  a verdict, no secret
+    FAIL = "fail"
+    PENDING = "pending"
+    INCONCLUSIVE = "inconclusive"
+
+
+class GateQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gate is asked about: one definition, by digest, and one step.
+
+    Attributes:
+        gate: `pre_merge`, `pre_ramp`, `pre_full`, or one that a policy added.
+        from_ramp, to_ramp: basis points; 0 and 0 for `pre_merge`.
+        policy_version: of the platform's rules; a verdict under other rules does not count.
+        question_id: the same for a repeated question.
+        dry_run: the answer is shown and counts for nothing.
+    """
+
+    gate: str
+    slot: Slot
+    definition_id: DefinitionId
+    digest: Digest
+    commit: Commit
+    vertical: Vertical
+    from_ramp: int
+    to_ramp: int
+    policy_version: str
+    requested_by: str
+    question_id: str
+    dry_run: bool = False
+
+
+class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gate answers; it has to echo what it was asked about, and what it says holds until `expires_at`."""
+
+    verdict: Verdict
+    gate: str
+    digest: Digest
+    commit: Commit
+    from_ramp: int
+    to_ramp: int
+    policy_version: str
+    expires_at: datetime
+    summary: str = ""
+    evidence: Mapping[str, str] = {}
+
+
+class GateUnavailable(Exception):
+    """The gate cannot be asked, or answered nonsense; `detail` is for operators."""
+
+    def __init__(self, detail: str) -> None:
+        """Keep the detail."""
+        super().__init__(detail)
+        self.detail = detail
+
+
+class GateClient(Protocol):
+    """Asks gates. One object for all gates that a vertical's configuration routes to it."""
+
+    async def ask(self, question: GateQuestion) -> GateAnswer:
+        """Ask once. The sidecar sets the deadline. Raises `GateUnavailable`; whatever else it raises counts as that."""
+        ...
+
+    async def close(self) -> None:
+        """Give everything back. Never raises."""
+        ...
+
+
+@unique
+class Step(StrEnum):
+    """What an operator, or automation, wants to do."""
+
+    TO_TEST = "to_test"
+    PROMOTE = "promote"
+    SET_RAMP = "set_ramp"
+    ROLL_BACK = "roll_back"
+    ACTIVATE = "activate"
+    RETIRE_FLAGS = "retire_flags"
+    OVERRIDE_GATE = "override_gate"
+    DECOMMISSION = "decommission"
+
+
+class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a policy may decide from; it asks nothing and reads no clock.
+
+    Attributes:
+        approvals: subjects that have asked for exactly this step, the one who asks now included, in order.
+        last_step_at: when the definition's ramp was last raised; None: never.
+        now: the sidecar's wall clock.
+    """
+
+    step: Step
+    slot: Slot
+    definition_id: DefinitionId
+    digest: Digest
+    vertical: Vertical
+    state: LifecycleState
+    from_ramp: int
+    to_ramp: int
+    actor: str
+    approvals: tuple[str, ...]
+    last_step_at: datetime | None
+    now: datetime
+
+
+class PolicyAnswer(msgspec.Struct, frozen=True):
+    """What a policy says of a step: denied with a reason, or allowed, perhaps with more gates."""
+
+    denied: str = ""
+    more_gates: tuple[str, ...] = ()
+
+
+class LifecyclePolicy(Protocol):
+    """Decides whether a step may be taken. Pure: the same facts, the same answer. An exception denies."""
+
+    def check(self, facts: StepFacts) -> PolicyAnswer:
+        """Return the answer at once. Kill and ramp-down are never asked about."""
+        ...
+
+
+PLATFORM_POLICY_VERSION = "1"
+
+
+def combined(answers: Sequence[PolicyAnswer]) -> PolicyAnswer:
+    """Return what several policies say together: any denial denies, all gates are needed."""
+    denied = "; ".join(answer.denied for answer in answers if answer.denied)
+    gates = dict.fromkeys(gate for answer in answers for gate in answer.more_gates)
+    return PolicyAnswer(denied, tuple(gates))
