@@ -38,6 +38,7 @@ def settings(socket: Path, definitions: Path, otlp: str | None = None) -> Settin
             "ops_address": "127.0.0.1:0",
             "lame_duck": "0s",
         },
+        "record": {"database": "memory"},
         "definitions": {"path": definitions, "git_commits": False},
         "dispatch": {
             "fan_out_cap": MOST_CHILDREN,

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
-from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.adapters.system import (
     OwnedTasks,
@@ -20,6 +19,8 @@ from sidecar.adapters.system import (
     read_or_make_secret,
 )
 from sidecar.composition.built_ins import BUILT_INS
+from sidecar.composition.checkpoints import guarded_record
+from sidecar.composition.conversations import open_memory
 from sidecar.composition.from_settings import (
     dispatch_rules,
     flag_timing,
@@ -29,6 +30,7 @@ from sidecar.composition.from_settings import (
 )
 from sidecar.composition.listener_plans import listener_plans
 from sidecar.composition.pages import pages
+from sidecar.composition.record import OpenRecord, Surroundings, opened_record
 from sidecar.composition.reporting import (
     DefectReports,
     DefinitionsReports,
@@ -47,16 +49,15 @@ from sidecar.observability.redaction import Redactor
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.ports import Chance, Clock, Ids, Recorder
-from sidecar.operations.record_ports import Store
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.loading import PluginHost, load_plugins
-from sidecar.policy.making import check_sections, checked_settings, make_episode_memory, make_flag_backend
+from sidecar.policy.making import check_sections, checked_settings, make_flag_backend
 from sidecar.policy.selection import PolicyMap, resolve_policy
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import listening
 from sidecar.rpc.ops_http import OpsHttp
-from sidecar.rpc.outermost import Surroundings
+from sidecar.rpc.outermost import Surroundings as CallSurroundings
 from sidecar.settings import Settings, SettingsProblem
 
 LAST_TASKS_SECONDS: Final = 1.0
@@ -69,7 +70,6 @@ class Replaced:
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=SystemIds)
     chance: Chance = field(default_factory=SystemChance)
-    store: Store = field(default_factory=MemoryStore)
     plugins: Sequence[object] = ()
 
 
@@ -133,17 +133,21 @@ async def running_sidecar(
                 await health.set_serving(serving)
 
         parts = _parts(settings, redactor or Redactor(), replaced or Replaced(), set_health)
+        record = await opened.enter_async_context(_record(parts))  # closed after the last task that may write to it
+        guards = await opened.enter_async_context(
+            guarded_record(settings.record, record.database, parts.replaced.clock, parts.recorder, parts.metrics)
+        )
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         ending = await opened.enter_async_context(AsyncExitStack())  # after the listeners have closed
         boot_secret = _boot_secret(parts)
         keys = signing_keys(settings.keys, parts.redactor)
         policy = _policy(parts)
-        ports, loops = await _ports(parts, policy, opened)
+        ports, loops = await _ports(parts, policy, record, opened)
         operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
         show_process(parts.metrics, parts.readiness, operations, ports.flags)
         interceptors = parts.telemetry.interceptors(opened)
         for plan in listener_plans(settings, operations, boot_secret):
-            around = Surroundings(
+            around = CallSurroundings(
                 on_defect=parts.defects.of_call,
                 correlation_id=lambda: parts.replaced.ids.new("defect"),
                 in_flight=parts.in_flight,
@@ -152,7 +156,7 @@ async def running_sidecar(
             healths.append(await opened.enter_async_context(serving))
         ops = OpsHttp(pages(parts.metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
-        loops += await parts.telemetry.begin(ending)
+        loops += [*guards, *await parts.telemetry.begin(ending)]
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = Sidecar(
             settings, operations, parts.metrics, parts.readiness, parts.in_flight, boot_secret, ops_address, set_health
@@ -174,6 +178,15 @@ def _parts(
         redactor.learn_settings(dict(sections))
     telemetry = Telemetry(settings.telemetry, metrics, redactor)
     return _Parts(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight(), telemetry)
+
+
+@asynccontextmanager
+async def _record(parts: _Parts) -> AsyncIterator[OpenRecord]:
+    replaced = parts.replaced
+    around = Surroundings(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
+    async with opened_record(parts.settings.record, around) as record:
+        parts.readiness.section("record", record.show)
+        yield record
 
 
 def _spawned(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
@@ -204,7 +217,7 @@ def _policy(parts: _Parts) -> PolicyMap:
 
 
 async def _ports(
-    parts: _Parts, policy: PolicyMap, opened: AsyncExitStack
+    parts: _Parts, policy: PolicyMap, record: OpenRecord, opened: AsyncExitStack
 ) -> tuple[Ports, list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]]:
     """Make everything that the operations need from outside; also return its loops."""
     settings, replaced = parts.settings, parts.replaced
@@ -218,7 +231,7 @@ async def _ports(
     opened.push_async_callback(runners.close)
     connectors = ChosenConnectors(policy, settings.connectors)
     opened.push_async_callback(connectors.close)
-    memory = make_episode_memory(policy.memory, settings.memories.get(policy.memory.name, {}))
+    memory = await open_memory(policy, settings, parts.redactor)
     opened.push_async_callback(memory.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
     ports = Ports(
@@ -226,7 +239,7 @@ async def _ports(
         ids=replaced.ids,
         chance=replaced.chance,
         spawner=parts.tasks,
-        store=replaced.store,
+        store=record.store,
         recorder=parts.recorder,
         tracing=parts.telemetry.tracing,
         definitions=definitions,
@@ -234,8 +247,9 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
+        lease_held=record.lease.held,
     )
-    return ports, [("definitions", definitions.run), ("flags", flags.run)]
+    return ports, [("definitions", definitions.run), ("flags", flags.run), *record.loops]
 
 
 def _definitions(parts: _Parts) -> DefinitionsSource:

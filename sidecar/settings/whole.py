@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
+from sidecar.settings.record import RecordSettings
 from sidecar.settings.sections import (
     DefinitionsSettings,
     FlagRefreshSettings,
@@ -30,6 +31,7 @@ class Settings(Section):
     dispatch: DispatchSettings = Field(description="How the calls of one model response are carried out.")
     status: StatusSettings = Field(StatusSettings(), description="Progress reports of sub-agents.")
     policy: PolicySection = Field(PolicySection(), description="Which plugins serve whom.")
+    record: RecordSettings = Field(RecordSettings(), description="Where every sub-agent's work is put on record.")
     history: HistorySettings = Field(HistorySettings(), description="How conversations are kept and compacted.")
     plugins: PluginsSettings = Field(PluginsSettings(), description="Which installed plugins may run.")
     targets: TargetsSettings = Field(TargetsSettings(), description="Where runners find the hosts of sub-agents.")

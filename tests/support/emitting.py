@@ -39,6 +39,9 @@ boot_secret_file = "{folder}/d/secret"
 ops_address = "127.0.0.1:0"
 lame_duck = "0s"
 
+[record.sqlite]
+path = "{folder}/record/record.sqlite"
+
 [definitions]
 path = "{folder}/config"
 git_commits = false

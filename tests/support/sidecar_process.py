@@ -28,6 +28,9 @@ boot_secret_file = "{folder}/dispatch/boot-secret"
 ops_address = "127.0.0.1:0"
 lame_duck = "0s"
 
+[record.sqlite]
+path = "{folder}/record/record.sqlite"
+
 [definitions]
 path = "{folder}/config"
 git_commits = false

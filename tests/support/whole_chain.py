@@ -332,6 +332,7 @@ def _settings(folder: Path, dispatch: Mapping[str, Any]) -> Settings:
                 "boot_secret_file": f"{folder}/d/secret",
                 "ops_address": "127.0.0.1:0",
             },
+            "record": {"sqlite": {"path": f"{folder}/record/record.sqlite"}},
             "definitions": {"path": str(folder / "config"), "git_commits": False},
             "dispatch": {"fan_out_cap": 3, **dispatch},
             "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},

@@ -134,11 +134,11 @@ async def test_a_start_that_is_refused_says_everything_that_is_wrong(
 
 
 async def test_a_second_sidecar_leaves_the_first_alone(folder: Path) -> None:
-    """Same sockets: the second ends with 69 and a sentence, the first goes on binding turns."""
+    """Same record and sockets: the second ends with 69 and a sentence, the first goes on binding turns."""
     async with serving(folder) as first, first.client() as client:
         async with started(folder) as second:
             assert await second.ended() == 69
-        assert "is served by another process" in second.text
+        assert "is open in another process" in second.text
         assert "ask_shop" in await bind(client)
 
 

@@ -13,6 +13,10 @@ class DatabaseProblem(Exception):
     """A database cannot be opened as it is; says which, why, and what to do."""
 
 
+class DatabaseHeld(DatabaseProblem):
+    """Another process has the database, which only one can have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     """One step of a schema.

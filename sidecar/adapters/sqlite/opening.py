@@ -11,7 +11,7 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.migrations import DatabaseProblem, Migration, pending
+from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration, pending
 
 LEAST_VERSION: Final = (3, 51, 3)
 """Before it, two connections that write and checkpoint at once can lose what was committed (the WAL-reset bug)."""
@@ -51,7 +51,8 @@ def held(path: Path) -> Iterator[None]:
     """Make the folder, and hold the file for this process alone.
 
     Raises:
-        DatabaseProblem: another process has it, or the folder cannot be used.
+        DatabaseHeld: another process has it.
+        DatabaseProblem: the folder cannot be used.
     """
     lock = path.with_name(path.name + ".lock")
     try:
@@ -63,7 +64,7 @@ def held(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise DatabaseProblem(
+            raise DatabaseHeld(
                 f"{path} is open in another process, which holds {lock}: stop it, or give each its own file"
             ) from None
         yield

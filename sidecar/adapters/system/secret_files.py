@@ -16,8 +16,8 @@ class SecretFileProblem(Exception):
     """A secret cannot be used; says which file and why, and nothing of its content."""
 
 
-def read_secret(path: Path) -> str:
-    """Return the text of a secret file, without the spaces around it.
+def read_secret(path: Path, shortest: int = SHORTEST) -> str:
+    """Return the text of a secret file, without the spaces around it; `shortest` in characters.
 
     Raises:
         SecretFileProblem: it cannot be read, is too short, or others may read it.
@@ -39,8 +39,8 @@ def read_secret(path: Path) -> str:
         secret = content.decode("ascii").strip()
     except UnicodeDecodeError:
         raise SecretFileProblem(f"{path} holds more than ASCII text; write the secret as hex or base64") from None
-    if len(secret) < SHORTEST or not secret.isprintable():
-        raise SecretFileProblem(f"{path} must hold one line of {SHORTEST} characters or more")
+    if len(secret) < shortest or not secret.isprintable():
+        raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more")
     return secret
 
 

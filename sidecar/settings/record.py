@@ -1,0 +1,67 @@
+"""The `[record]` section: where it is kept what sub-agents did."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from sidecar.settings.checkpoints import CheckpointSettings, RetentionSettings
+from sidecar.settings.values import Duration, Section
+
+NOTHING: Final = timedelta(0)
+
+
+class SqliteRecordSettings(Section):
+    """The record in one file, of one sidecar."""
+
+    path: Path = Field(
+        Path("/var/lib/sidecar/record.sqlite"),
+        description="The database file, on a local disk. Its folder is made with mode 0700; `.lock` and `-wal` files "
+        "lie beside it.",
+    )
+
+
+class PostgresRecordSettings(Section):
+    """The record in a PostgreSQL database, which several sidecars share; needs `dispatch-sidecar[postgresql]`."""
+
+    dsn_file: Path | None = Field(
+        None,
+        description="File with the address, `postgresql://user:password@host/database`, readable by its owner only.",
+    )
+    dsn: SecretStr | None = Field(
+        None, description="The address itself, meant for the variable SIDECAR__RECORD__POSTGRESQL__DSN. Never logged."
+    )
+    connect_timeout: Duration = Field(timedelta(seconds=2), gt=NOTHING, description="Longest wait for a connection.")
+    statement_timeout: Duration = Field(
+        timedelta(seconds=5), gt=NOTHING, description="Longest wait for an answer, here and in the server."
+    )
+    lease: Duration = Field(
+        timedelta(seconds=15),
+        ge=timedelta(seconds=1),
+        description="A sidecar that says nothing for so long is dead for the others, which go on with its dispatches.",
+    )
+
+
+class RecordSettings(Section):
+    """Where every sub-agent's work is put on record."""
+
+    database: Literal["sqlite", "postgresql", "memory"] = Field(
+        "sqlite", description="sqlite for one sidecar, postgresql for replicas; memory forgets everything at the stop."
+    )
+    frames: bool = Field(
+        True, description="Keep what sub-agents send, so that `sidecar replay` can send it through newer code."
+    )
+    sqlite: SqliteRecordSettings = Field(SqliteRecordSettings(), description="The record in one file.")
+    postgresql: PostgresRecordSettings = Field(
+        PostgresRecordSettings(), description="The record in a PostgreSQL database."
+    )
+    checkpoints: CheckpointSettings = Field(CheckpointSettings(), description="Where it is signed what was closed.")
+    retention: RetentionSettings = Field(RetentionSettings(), description="How long what is kept.")
+
+    @model_validator(mode="after")
+    def _one_address(self) -> Self:
+        said = self.postgresql
+        if self.database == "postgresql" and (said.dsn is None) == (said.dsn_file is None):
+            raise ValueError("give `postgresql.dsn_file`, or `postgresql.dsn` by its variable; one of them")
+        return self
