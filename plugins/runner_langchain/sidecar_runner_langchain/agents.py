@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
@@ -14,9 +14,9 @@ from langchain.agents.middleware import ModelRequest, dynamic_prompt
 from langgraph.pregel import Pregel
 
 from sidecar_runner_langchain.attempt import current_run
-from sidecar_runner_langchain.card_tools import LocalTool, tools_of
+from sidecar_runner_langchain.card_tools import LocalTool, asking, tools_of
 from sidecar_runner_langchain.models import ModelMaker
-from subagents_client.runner import Card
+from subagents_client.runner import Card, Delegate
 
 
 @dynamic_prompt
@@ -29,19 +29,28 @@ def prompt_of_the_run(request: ModelRequest[Any]) -> str:
     return run.card.prompt_prefix + run.prompt_suffix
 
 
-def agent_of(card: Card, models: ModelMaker, local: Mapping[str, LocalTool]) -> Pregel[Any, Any, Any, Any]:
+def agent_of(
+    card: Card, models: ModelMaker, local: Mapping[str, LocalTool], delegates: Sequence[Delegate] = ()
+) -> Pregel[Any, Any, Any, Any]:
     """Make the agent of a card; takes up to a second, most of it imports of the provider.
+
+    Args:
+        card: the definition.
+        models: makes its model.
+        local: functions of the host's own tools, by tool id.
+        delegates: other sub-agents it may ask.
 
     Raises:
         CardNotRunnable: it cannot be made.
     """
-    tools = tools_of(card, local)
+    tools = (*tools_of(card, local), *asking(delegates))
     return create_agent(models(card), list(tools), middleware=[prompt_of_the_run])
 
 
-def key_of(card: Card) -> str:
-    """Return what a card's agent is kept under: a digest of all that the card says."""
-    return sha256(dumps(asdict(card), sort_keys=True).encode()).hexdigest()
+def key_of(card: Card, delegates: Sequence[Delegate] = ()) -> str:
+    """Return what an agent is kept under: a digest of all that the card says, and of whom it may ask."""
+    known = (asdict(card), [asdict(each) for each in delegates])
+    return sha256(dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 class Agents:
@@ -62,16 +71,16 @@ class Agents:
     def __len__(self) -> int:
         return len(self._made)
 
-    async def agent_for(self, card: Card) -> Pregel[Any, Any, Any, Any]:
-        """Return the agent of a card.
+    async def agent_for(self, card: Card, delegates: Sequence[Delegate] = ()) -> Pregel[Any, Any, Any, Any]:
+        """Return the agent of a card, with a tool for each sub-agent that it may ask.
 
         Raises:
             CardNotRunnable: it cannot be made; the next run tries again.
         """
-        key = key_of(card)
+        key = key_of(card, delegates)
         making = self._made.get(key)
         if making is None:
-            making = asyncio.create_task(asyncio.to_thread(agent_of, card, self._models, self._local))
+            making = asyncio.create_task(asyncio.to_thread(agent_of, card, self._models, self._local, delegates))
             making.add_done_callback(partial(self._forget_if_failed, key))
             self._made[key] = making
             if len(self._made) > self._most:

@@ -11,8 +11,8 @@ from typing_extensions import override
 from sidecar_runner_langchain.attempt import Attempt, current_attempt
 from sidecar_runner_langchain.failures import CardNotRunnable
 from sidecar_runner_langchain.schemas import STATUS_KEYWORD, Schema, schema_of
-from subagents_client.runner import Card, DataUnavailable, Run, Tool
-from subagents_errors import InvalidRequest, MessageTooLarge, ToolBudgetExhausted, ToolNotAllowed
+from subagents_client.runner import Card, DataUnavailable, Delegate, Run, Tool
+from subagents_errors import DelegationRefused, InvalidRequest, MessageTooLarge, ToolBudgetExhausted, ToolNotAllowed
 
 DATA_UNAVAILABLE: Final = "data unavailable"
 """All that a model is told of data that did not come. Source: PC2-FR-12, DESIGN section 6."""
@@ -74,6 +74,25 @@ class DataTool(CardTool):
         return _text({"partial": True, "data": result.payload} if result.partial else result.payload)
 
 
+class AskTool(CardTool):
+    """Asks another sub-agent of the turn. Source: SX-17."""
+
+    @override
+    async def carry_out(self, attempt: Attempt, arguments: Mapping[str, Any]) -> str:
+        try:
+            answer = await attempt.run.delegate(self.name, arguments)
+        except (InvalidRequest, MessageTooLarge) as error:
+            raise attempt.mistake(self.name, error.message) from None
+        except DelegationRefused as refused:
+            again = "now" if refused.metadata.get("reason") == "busy" else "any more"
+            raise ToolException(f"{self.name} cannot be asked {again}; answer with what you have.") from None
+        if not answer.narration and answer.message:
+            return answer.message
+        shown = [{"component": each.name, "data": json.loads(each.component_data_json)} for each in answer.components]
+        told = {"answer": answer.narration, **({"components": shown} if shown else {})}
+        return _text({**told, "note": answer.message} if answer.message else told)
+
+
 class OwnTool(CardTool):
     """Runs in the host."""
 
@@ -113,6 +132,24 @@ def tools_of(card: Card, local: Mapping[str, LocalTool]) -> Sequence[BaseTool]:
         CardNotRunnable: a schema is none, or a local tool has no function here.
     """
     return [_tool_of(tool, card, local.get(tool.tool_id)) for tool in card.tools]
+
+
+def asking(delegates: Sequence[Delegate]) -> Sequence[BaseTool]:
+    """Return a tool for each sub-agent that may be asked, as the sidecar lists them.
+
+    Raises:
+        CardNotRunnable: a schema is none.
+    """
+    return [
+        AskTool(
+            name=each.name,
+            description=each.description,
+            args_schema=_shown(_checked(each.name, each.arguments_schema_json).content),
+            arguments_json=each.arguments_schema_json,
+            handle_tool_error=True,
+        )
+        for each in delegates
+    ]
 
 
 def _tool_of(tool: Tool, card: Card, does: LocalTool | None) -> BaseTool:

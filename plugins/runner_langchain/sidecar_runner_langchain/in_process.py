@@ -142,6 +142,12 @@ def _message(request: RunRequest, gateway_address: str) -> runner_pb2.RunRequest
         contract_json=request.contract_json,
         gateway_target=gateway_address,
         grant=request.grant,
+        delegates=[
+            runner_pb2.DelegateTool(
+                name=each.name, description=each.description, arguments_schema_json=each.arguments_schema_json
+            )
+            for each in request.delegates
+        ],
     )
 
 

@@ -72,7 +72,7 @@ class AgentRuntime:
         """
         graph = self._graphs.get(run.sub_agent_id)
         if graph is None:
-            graph = await self._agents.agent_for(run.card)
+            graph = await self._agents.agent_for(run.card, run.delegates)
         attempt = Attempt(run, self._limits.most_mistakes)
         try:
             state = await self._last_state(graph, attempt)

@@ -12,7 +12,16 @@ return "Two offers fit: ..."
 await host.serve("unix:/run/shop/shop.sock")
 """
 
-from subagents_client.runner.answers import Answer, DataUnavailable, OwnComponent, OwnTurn, ToolData, TransientFailure
+from subagents_client.runner.answers import (
+    Answer,
+    DataUnavailable,
+    Delegate,
+    Delegated,
+    OwnComponent,
+    OwnTurn,
+    ToolData,
+    TransientFailure,
+)
 from subagents_client.runner.cards import Card, Tool
 from subagents_client.runner.host import HostLimits, RunnerHost
 from subagents_client.runner.run import Context, Run
@@ -22,6 +31,8 @@ __all__ = [
     "Card",
     "Context",
     "DataUnavailable",
+    "Delegate",
+    "Delegated",
     "HostLimits",
     "OwnComponent",
     "OwnTurn",

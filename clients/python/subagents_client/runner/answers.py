@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from subagents_client.outcomes import Component, Outcome
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -35,6 +37,38 @@ class ToolData:
 @dataclass(frozen=True, slots=True)
 class DataUnavailable:
     """There is no data to be had from this call. Nothing says why, on purpose (PC2-FR-12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delegate:
+    """Another sub-agent of the turn that this one may ask.
+
+    Attributes:
+        name: of its tool, e.g. `ask_rewards`.
+        arguments_schema_json: JSON schema of its arguments, as text.
+    """
+
+    name: str
+    description: str
+    arguments_schema_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """What another sub-agent came to.
+
+    Attributes:
+        narration: its answer; input for this one's, never for the user as it is. Empty if it failed.
+        components: what its `render_*` tools made. They are in this answer only if this sub-agent renders them.
+        data_unavailable: it had to do without data it needed.
+        message: a neutral sentence for the model if it did not succeed; else empty.
+    """
+
+    outcome: Outcome
+    narration: str
+    components: Sequence[Component]
+    data_unavailable: bool
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

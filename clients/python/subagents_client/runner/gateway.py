@@ -12,8 +12,10 @@ import grpc
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
 from subagents_client.channels import open_channel
 from subagents_client.errors import error_from
-from subagents_client.runner.answers import DataUnavailable, OwnComponent, OwnTurn, ToolData
+from subagents_client.outcomes import Component, Outcome
+from subagents_client.runner.answers import DataUnavailable, Delegated, OwnComponent, OwnTurn, ToolData
 from subagents_client.targets import refuse_remote
+from subagents_client.translate import OUTCOMES
 from subagents_errors import DependencyAway
 
 GRANT_KEY: Final = "x-subagents-grant"
@@ -65,6 +67,17 @@ class Gateways:
                 raise error_from(failure, "ReadOwnTurns") from failure
         return [_own_turn(one) for one in answer.turns]
 
+    async def delegate(self, target: str, grant: str, request: tools_pb2.DelegateRequest, left: float) -> Delegated:
+        """Ask another sub-agent; as `Run.delegate`."""
+        refuse_remote(target, allowed=self._allow_remote)
+        async with self._line(target) as channel:
+            stub = tools_pb2_grpc.ToolGatewayServiceStub(channel)
+            try:
+                answer = await stub.Delegate(request, timeout=left, metadata=((GRANT_KEY, grant),))
+            except grpc.aio.AioRpcError as failure:
+                raise error_from(failure, "Delegate") from failure
+        return _delegated(answer)
+
     async def close(self) -> None:
         """Close every connection."""
         lines, self._lines = list(self._lines.values()), {}
@@ -99,6 +112,16 @@ def _result(answer: tools_pb2.CallToolResponse) -> ToolData | DataUnavailable:
         return ToolData(json.loads(answer.payload_json), answer.partial)
     except ValueError:
         return DataUnavailable()
+
+
+def _delegated(answer: tools_pb2.DelegateResponse) -> Delegated:
+    return Delegated(
+        outcome=OUTCOMES.get(answer.outcome, Outcome.FAILED),
+        narration=answer.narration,
+        components=[Component(one.name, one.tool_input_json, one.component_data_json) for one in answer.components],
+        data_unavailable=answer.data_unavailable,
+        message=answer.message,
+    )
 
 
 def _own_turn(message: tools_pb2.OwnTurn) -> OwnTurn:

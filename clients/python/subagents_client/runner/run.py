@@ -7,7 +7,7 @@ from typing import Any
 
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
-from subagents_client.runner.answers import DataUnavailable, OwnTurn, ToolData
+from subagents_client.runner.answers import DataUnavailable, Delegate, Delegated, OwnTurn, ToolData
 from subagents_client.runner.cards import Card
 from subagents_client.runner.gateway import Gateways
 from subagents_client.runner.outbox import Outbox
@@ -69,6 +69,7 @@ class Run:
         context: what is inherited.
         prompt_suffix: last part of the prompt: date, location, user id, locale.
         contract: the delegation contract.
+        delegates: other sub-agents that may be asked; empty unless the contract allows it.
     """
 
     def __init__(
@@ -88,6 +89,9 @@ class Run:
         self.context = context_of(message.context)
         self.prompt_suffix = message.prompt_suffix
         self.contract: Mapping[str, Any] = _object(message.contract_json)
+        self.delegates: Sequence[Delegate] = [
+            Delegate(each.name, each.description, each.arguments_schema_json) for each in message.delegates
+        ]
         self.outbox = Outbox()
         self._card = card
         self._gateways = gateways
@@ -169,6 +173,26 @@ class Run:
         """
         request = tools_pb2.CallToolRequest(tool_id=tool_id, arguments_json=_json(arguments or {}))
         return await self._gateways.call(self._gateway_target, self._grant, request, self.time_left)
+
+    async def delegate(self, tool_name: str, arguments: Mapping[str, Any]) -> Delegated:
+        """Have another sub-agent of the turn do a part of the work, and wait for what it comes to.
+
+        It has no more time, budget, tools or depth than is left here, and is stopped when this call is cancelled.
+
+        Args:
+            tool_name: one of `delegates`, e.g. `ask_rewards`.
+            arguments: must fit its schema; at most 64 KiB of JSON.
+
+        Raises:
+            DelegationRefused: `metadata["reason"]` says why: `off`, `depth`, `cycle`, `not_bound`, `busy`, `budget`.
+            InvalidRequest: the arguments do not fit.
+            GrantSpent: the attempt is over.
+            DependencyAway: the record or the gateway cannot be reached; nobody was asked, or nobody can say.
+
+        Source: SX-14 .. SX-17.
+        """
+        request = tools_pb2.DelegateRequest(tool_name=tool_name, arguments_json=_json(arguments))
+        return await self._gateways.delegate(self._gateway_target, self._grant, request, self.time_left)
 
     async def read_own_turns(self, max_turns: int = 0) -> Sequence[OwnTurn]:
         """Return what this sub-agent was asked and answered in earlier turns of this session, oldest first.

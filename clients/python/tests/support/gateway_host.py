@@ -24,6 +24,8 @@ class FakeGateway(tools_pb2_grpc.ToolGatewayServiceServicer):
         grants: the grants that came with them.
         own_turns: what reading own turns gives.
         own_requests: every request for them.
+        delegated: what delegating gives.
+        delegations: every request to delegate.
     """
 
     answer: tools_pb2.CallToolResponse = field(default_factory=tools_pb2.CallToolResponse)
@@ -32,6 +34,15 @@ class FakeGateway(tools_pb2_grpc.ToolGatewayServiceServicer):
     grants: list[Any] = field(default_factory=list)
     own_turns: tools_pb2.ReadOwnTurnsResponse = field(default_factory=tools_pb2.ReadOwnTurnsResponse)
     own_requests: list[tools_pb2.ReadOwnTurnsRequest] = field(default_factory=list)
+
+    delegated: tools_pb2.DelegateResponse = field(default_factory=tools_pb2.DelegateResponse)
+    delegations: list[tools_pb2.DelegateRequest] = field(default_factory=list)
+
+    async def Delegate(self, request: tools_pb2.DelegateRequest, context: Any) -> tools_pb2.DelegateResponse:
+        """Say what the other one came to."""
+        self.delegations.append(request)
+        await self._admit(context)
+        return self.delegated
 
     async def CallTool(self, request: tools_pb2.CallToolRequest, context: Any) -> tools_pb2.CallToolResponse:
         """Answer."""
