@@ -82,6 +82,7 @@ class EndTurn:
         if any(each.child_id not in turn.children for each in request.integrations) and turn.closed is None:
             await self._restore(turn)
         if turn.closed is not None:
+            self._report(turn)
             return _ended_before(turn, request), True
         if turn.closing_request is not None and turn.closing_request != request:
             raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})
@@ -113,21 +114,26 @@ class EndTurn:
         """Do it, and tell whoever waits; runs to its end whatever becomes of them."""
         await self._stop(turn)
         refused = await self._put_on_record(turn)
-        if refused is not None:
-            closing.settle(refused)
-            return
-        if turn.closed is not None:  # by another sidecar, as the record says
-            closing.settle(turn.closed)
-            self._turns.ended(turn)
-            return
-        for child in turn.children.values():
-            child.unsaved.clear()
-        turn.closed = turn.prepared
+        if turn.closed is None:  # else by another sidecar, or by this one without a confirmation, as the record says
+            if refused is not None:
+                closing.settle(refused)
+                return
+            for child in turn.children.values():
+                child.unsaved.clear()
+            turn.closed = turn.prepared
         if turn.closed is not None:
-            self._out.recorder.turn_routed(turn.closed.routing)
             closing.settle(turn.closed)
-            self._capture(turn, turn.closed)
+            self._report(turn)
             self._turns.ended(turn)
+
+    def _report(self, turn: Turn) -> None:
+        """Report the routing decision and have the history kept, once, if this process wrote the end."""
+        if turn.reported or turn.closed is None or turn.prepared is None:
+            return
+        if turn.closed.routing == turn.prepared.routing:
+            turn.reported = True
+            self._out.recorder.turn_routed(turn.closed.routing)
+            self._capture(turn, turn.closed)
 
     async def _put_on_record(self, turn: Turn) -> SubagentsError | None:
         """Write the end; where the record says otherwise than what is known here, read it and lay the end out anew."""

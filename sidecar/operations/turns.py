@@ -55,6 +55,7 @@ class Turn:
             appends the same.
         closed: how it ended, once that is on record.
         closed_as: fingerprint of the request that ended it, if another process recorded that; empty by the reaper.
+        reported: its routing decision was reported here; only by the process that wrote it.
         late: outcomes that could not be recorded when they came; they go along with the end.
         bound_here: by this process, which therefore knows all of it.
         restored: settled once what is on record of a turn bound elsewhere is known here.
@@ -79,6 +80,7 @@ class Turn:
     closing_records: list[Record] = field(default_factory=list)
     closed: TurnClosed | None = None
     closed_as: str | None = None
+    reported: bool = False
     late: list[Record] = field(default_factory=list)
     bound_here: bool = True
     restored: Ending[SubagentsError | None] | None = None

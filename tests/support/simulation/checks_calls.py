@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from sidecar.core.dispatching.outcomes import Outcome
 from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, DispatchFacts, Facts
 from tests.support.simulation.schedule import CallKind, DispatchSpec
+from tests.support.simulation.stops import saving_until
 
 AFTER_A_STOP = 0.1
+READ_AGAIN = 4.0
+"""Seconds that it may take to find out that a dispatch is open although the store did not say so."""
 
 
 def every_call_has_one_outcome(facts: Facts) -> Iterator[str]:
@@ -145,11 +148,13 @@ def outcomes_come_in_time(facts: Facts) -> Iterator[str]:
     for dispatch in facts.dispatches:
         for call in dispatch.calls:
             ran = call.runs[0].began_at if call.runs else NEVER
-            if call.runs and (call.decided_at or NEVER) > max(dispatch.settle_at, ran) + AFTER_A_STOP:
+            due = saving_until(facts, call, max(dispatch.settle_at, ran)) if call.runs else NEVER
+            if call.runs and dispatch.confirmed and (call.decided_at or NEVER) > due + AFTER_A_STOP:
                 yield f"{call.name} was decided at {call.decided_at}, to be settled at {dispatch.settle_at}"
         for listener in dispatch.listeners:
             at = listener.frames[-1][0] if listener.frames else 0.0
-            late = at > max(dispatch.record_by, listener.began_at) + AFTER_A_STOP
+            patience = AFTER_A_STOP if dispatch.confirmed else READ_AGAIN
+            late = at > max(dispatch.record_by, listener.began_at) + patience
             if listener.result is not None and not listener.slow and late:
                 yield f"{dispatch.spec.dispatch_id}: result at {at}, due at {dispatch.record_by}"
             if listener.result is None and not listener.cut:

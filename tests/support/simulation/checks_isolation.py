@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.records import ChildOpened
 from tests.support.simulation.checks_calls import AFTER_A_STOP
 from tests.support.simulation.data_use import DataFacts, expected_answers, is_incident
 from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, Facts
 from tests.support.simulation.predicting import TRANSIENT, Kind, Predicted, predict
 from tests.support.simulation.schedule import CallKind
-from tests.support.simulation.stops import Stop, stops_of
+from tests.support.simulation.stops import Stop, saving_until, stops_of
 
 STOPPED = ("JOIN_DEADLINE", "CALL_CANCELLED", "TURN_OVER")
 SOON = 1e-3
@@ -28,13 +29,16 @@ def _problems(facts: Facts, call: CallFacts, stops: list[Stop]) -> Iterator[str]
     if decided is None:
         yield "it ran, and nothing is on record of its outcome"
     elif reason == "RECORD_UNAVAILABLE":
-        if not facts.seen.counted["store slow"] + _trouble(facts):
+        if not _trouble(facts):
             yield "the store worked"
+    elif reason == "SIDECAR_LOST":
+        if not _opened_unconfirmed(facts, call):
+            yield "its sidecar was there all the time"
     elif reason == "RUNNER_BREAKER_OPEN":
         if not facts.seen.schedule.tuning.stingy:
             yield "no breaker could be open"
     elif reason in STOPPED:
-        yield from _stopped_wrongly(call, stops, decided)
+        yield from _stopped_wrongly(facts, call, stops, decided)
     elif not call.runs:
         yield "it never ran"
     else:
@@ -43,6 +47,8 @@ def _problems(facts: Facts, call: CallFacts, stops: list[Stop]) -> Iterator[str]
 
 def _ended_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: float) -> Iterator[str]:
     ends = _ends(call, call.runs[-1].request.attempt)
+    if call.routed.attempts > call.runs[-1].request.attempt:  # the child's time was over when the next one was saved
+        ends = [*ends, *(Predicted(decided, Kind.OUT_OF_BUDGET) for at in [_wall_clock_at(call)] if at <= decided)]
     wanted = next((each for each in ends if _outcome(call, each) == _said(call)), None)
     if wanted is None:
         yield f"its script ends with {ends}"
@@ -56,12 +62,13 @@ def _ended_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: fl
         yield f"given up after {call.routed.attempts} of {allowed} attempts"
 
 
-def _stopped_wrongly(call: CallFacts, stops: list[Stop], decided: float) -> Iterator[str]:
+def _stopped_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: float) -> Iterator[str]:
     if not call.runs:
         return
     began = call.runs[0].began_at
     mine = [stop for stop in stops if stop.reason == call.routed.reason]
-    if not any(abs(decided - max(stop.at, began)) <= AFTER_A_STOP for stop in mine):
+    due = [max(stop.at, began) for stop in mine]
+    if not any(at - AFTER_A_STOP <= decided <= saving_until(facts, call, at) + AFTER_A_STOP for at in due):
         yield f"nobody was entitled to stop it at {decided}"
     if call.routed.attempts == len(call.runs):
         ends = _ends(call, call.runs[-1].request.attempt)
@@ -71,7 +78,17 @@ def _stopped_wrongly(call: CallFacts, stops: list[Stop], decided: float) -> Iter
 
 def _trouble(facts: Facts) -> int:
     counted = facts.seen.counted
-    return counted["store refuses"] + counted["store commits and says it did not"]
+    return sum(count for what, count in counted.items() if what.startswith("store "))
+
+
+def _opened_unconfirmed(facts: Facts, call: CallFacts) -> bool:
+    """Say whether the store did not confirm the opening of the call's dispatch, or of its child, and kept it."""
+    return any(
+        append.refused is not None or append.answered_at is None
+        for append in facts.seen.store.appends
+        for record in append.records
+        if isinstance(record, ChildOpened) and record.child_id == call.routed.child_id
+    )
 
 
 def _said(call: CallFacts) -> tuple[str, str | None]:
@@ -84,8 +101,15 @@ def _ends(call: CallFacts, attempt: int) -> list[Predicted]:
     assert call.spec.card is not None
     limits = call.spec.card.definition.limits
     spent = sum(each.tokens for each in call.runs if each.request.attempt < attempt)
-    wall_clock = NEVER if limits.wall_clock is None else call.runs[0].began_at + limits.wall_clock.total_seconds()
-    return predict(run, limits, wall_clock, None if limits.tokens is None else limits.tokens - spent)
+    return predict(run, limits, _wall_clock_at(call), None if limits.tokens is None else limits.tokens - spent)
+
+
+def _wall_clock_at(call: CallFacts) -> float:
+    """Return when the time of all attempts is over."""
+    limits = call.spec.card.definition.limits if call.spec.card else None
+    if limits is None or limits.wall_clock is None:
+        return NEVER
+    return call.runs[0].began_at + limits.wall_clock.total_seconds()
 
 
 def _outcome(call: CallFacts, end: Predicted) -> tuple[str, str | None]:
@@ -111,7 +135,7 @@ def stops_take_effect(facts: Facts) -> Iterator[str]:
         for stop in stops_of(facts, call):
             if not stop.certain:
                 continue
-            if (call.decided_at or NEVER) > max(stop.at, began) + AFTER_A_STOP:
+            if (call.decided_at or NEVER) > saving_until(facts, call, max(stop.at, began)) + AFTER_A_STOP:
                 yield f"{call.name}: {stop.reason} at {stop.at}, decided at {call.decided_at}"
             if any(run.began_at > stop.at + INSTANT for run in call.runs):
                 yield f"{call.name}: an attempt began after {stop.reason} at {stop.at}"

@@ -13,15 +13,18 @@ SHORT: Final = {
     "agent.subagent_created": "C",
     "agent.subagent_started": "S",
     "agent.subagent_attempt": "a",
+    "agent.attempt_repeated": "r",
+    "agent.taken_over": "t",
     "agent.tool_refused": "n",
     "agent.data_withheld": "n",
     "agent.budget_stopped": "n",
     "agent.subagent_waiting_for_merge": "W",
     "agent.subagent_failed": "F",
+    "agent.integration_accepted": "A",
     "agent.integration_failed": "I",
     "agent.subagent_closed": "X",
 }
-LEGAL: Final = re.compile(r"CS[an]*(?:F|WI?)X\Z")
+LEGAL: Final = re.compile(r"CS[anrt]*(?:F|W[AI])X\Z")
 
 
 def contracts_come_first(facts: Facts) -> Iterator[str]:
@@ -68,7 +71,7 @@ def what_is_told_is_durable(facts: Facts) -> Iterator[str]:
                 call = by_id[outcome.call_id]
                 if outcome.outcome is Outcome.NOT_STARTED or outcome.reason == "RECORD_UNAVAILABLE":
                     continue
-                record_id = f"{dispatch.spec.dispatch_id}/{outcome.call_id}/{outcome.emission_index}"
+                record_id = f"{dispatch.turn.turn_id}/{dispatch.spec.dispatch_id}/{outcome.call_id}/0"
                 if durable.get(record_id, at + 1) > at + INSTANT:
                     yield f"{call.name} was told at {at}, durable at {durable.get(record_id)}"
                 elif call.settled is not None and call.settled.outcome != outcome:

@@ -246,11 +246,7 @@ class Client:
 
     async def _cancel(self, request: DispatchRequest, call_id: str) -> None:
         cancel = CancelRequest(request.surface_token, request.dispatch_id, CallId(call_id))
-
-        async def call() -> bool:
-            return self._do.cancel_call(cancel)
-
-        await self._watched.ask("cancel", request.dispatch_id, call, call_id)
+        await self._watched.ask("cancel", request.dispatch_id, lambda: self._do.cancel_call(cancel), call_id)
 
     async def _close(self, request: DispatchRequest, call_id: str) -> None:
         child = next((each for each in self._children() if each[0] == (request.dispatch_id, call_id)), None)

@@ -44,7 +44,12 @@ class CallFacts:
 
 @dataclass(slots=True)
 class DispatchFacts:
-    """One accepted dispatch. `opened_at`: when its children were on record, or later."""
+    """One accepted dispatch.
+
+    Attributes:
+        opened_at: when its children were on record, or later.
+        confirmed: the store said so in time.
+    """
 
     spec: DispatchSpec
     turn: TurnSpec
@@ -55,6 +60,7 @@ class DispatchFacts:
     calls: list[CallFacts]
     listeners: list[Listener]
     asked: list[Asked]
+    confirmed: bool
 
     @property
     def record_by(self) -> float:
@@ -127,7 +133,9 @@ def _dispatch(facts: Facts, turn: TurnSpec, spec: DispatchSpec) -> DispatchFacts
     began = [each for each in asked if each.what == "dispatch" and each.refused is None]
     if not began or not any(call.dispatch_id == spec.dispatch_id for call in _routed(facts, turn)):
         return None
-    first = next((each for each in began if each.answer is not None and not each.answer.attached), None)
+    first = _that_opened(seen, turn, spec, asked)
+    if first is None:
+        first = next((each for each in began if each.answer is not None and not each.answer.attached), None)
     if first is None:  # whoever began it left before the answer; somebody else may have been told with what it began
         told = next((each.answer.dispatch.request for each in asked if hasattr(each.answer, "dispatch")), None)
         first = next((each for each in began if told is None or each.about[0] == told), began[0])
@@ -144,14 +152,29 @@ def _dispatch(facts: Facts, turn: TurnSpec, spec: DispatchSpec) -> DispatchFacts
         calls=[],
         listeners=[each for each in seen.watched.listeners if each.dispatch_id == spec.dispatch_id],
         asked=asked,
+        confirmed=first.refused is None and _confirmed(seen, turn, spec),
     )
+
+
+def _that_opened(seen: Seen, turn: TurnSpec, spec: DispatchSpec, asked: list[Asked]) -> Asked | None:
+    """Return the request whose opening is on record, even if the store did not say so in time."""
+    kept = seen.store.records.get(f"{turn.turn_id}/{spec.dispatch_id}")
+    opening = [append.submitted_at for append in seen.store.appends if any(each is kept for each in append.records)]
+    sent = [each for each in asked if each.what == "dispatch" and each.asked_at in opening]
+    return sent[0] if len(sent) == 1 else None
+
+
+def _confirmed(seen: Seen, turn: TurnSpec, spec: DispatchSpec) -> bool:
+    kept = seen.store.records.get(f"{turn.turn_id}/{spec.dispatch_id}")
+    opening = [append for append in seen.store.appends if any(each is kept for each in append.records)]
+    return bool(opening) and opening[0].answered_at is not None and opening[0].refused is None
 
 
 def _opened_at(facts: Facts, first: Asked) -> float:
     if first.answered_at is not None:
         return first.answered_at
     at_once = [append for append in facts.seen.store.appends if abs(append.submitted_at - first.asked_at) < INSTANT]
-    return max([first.asked_at, *(append.committed_at or 0.0 for append in at_once)])
+    return max([first.asked_at, *(facts.seen.store.committed_at(append) for append in at_once)])
 
 
 def _routed(facts: Facts, turn: TurnSpec) -> tuple[RoutedCall, ...]:
@@ -167,8 +190,9 @@ def _add_calls(facts: Facts, dispatch: DispatchFacts, decided: dict[str, float])
     for spec in dispatch.spec.calls:
         if spec.call_id not in by_id:
             continue
-        record_id = f"{dispatch.spec.dispatch_id}/{spec.call_id}/{by_id[spec.call_id].emission_index}"
-        settled = facts.seen.store.records.get(record_id)
+        call_record = f"{dispatch.turn.turn_id}/{dispatch.spec.dispatch_id}/{spec.call_id}"
+        records = facts.seen.store.records
+        settled = records.get(f"{call_record}/1") or records.get(f"{call_record}/0")
         runs = [run for run in facts.seen.runner.runs if run.key == spec.key]
         facts_of_call = CallFacts(
             spec=spec,
@@ -177,6 +201,6 @@ def _add_calls(facts: Facts, dispatch: DispatchFacts, decided: dict[str, float])
             routed=by_id[spec.call_id],
             runs=runs,
             settled=settled if isinstance(settled, CallSettled) else None,
-            decided_at=decided.get(record_id),
+            decided_at=decided.get(f"{call_record}/0"),
         )
         dispatch.calls.append(facts_of_call)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import CallSettled
 from sidecar.operations.requests import OnDisconnect
 from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, DispatchFacts, Facts
 from tests.support.simulation.world import LIFETIME
@@ -68,3 +70,20 @@ def _may_mean_another_try(dispatch: DispatchFacts, at: float) -> bool:
     """Say whether an opening that failed, and was repeated at the same instant, may be what was meant."""
     tried = any(each.what == "dispatch" and each.refused is not None for each in dispatch.asked)
     return tried and at <= dispatch.accepted_at + INSTANT
+
+
+def saving_until(facts: Facts, call: CallFacts, at: float) -> float:
+    """Return until when an attempt was being put on record at `at`: whatever stops it takes effect only then."""
+    return max(
+        [at]
+        + [
+            append.over_at
+            for append in facts.seen.store.appends
+            for record in append.records
+            if append.submitted_at <= at <= append.over_at
+            and isinstance(record, ChildEvent)
+            and record.child_id == call.routed.child_id
+            and record.name == "agent.subagent_attempt"
+            and not any(isinstance(each, CallSettled) for each in append.records)
+        ]
+    )

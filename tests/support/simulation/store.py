@@ -1,112 +1,234 @@
-"""A store that is slow, refuses, or does not say what it did. It never loses what it confirmed."""
+"""The record of a made-up world: durable in memory, behind a database that is slow, refuses, or loses its answers.
+
+The store itself is the real one, `GroupCommitStore`. What was kept stays kept whatever becomes of the processes; a
+journal says when each record was, and by whom.
+"""
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from random import Random
+from typing import Final
 
+from sidecar.adapters.record_memory import MemoryDatabase, RecordInMemory
 from sidecar.adapters.virtual_time import Trace, VirtualLoop
-from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.events import ChildEvent
+from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
 from sidecar.core.executing.records import ChildOpened, Record
-from sidecar.core.identifiers import EpisodeId, Slot
+from sidecar.core.executing.stored import StoredTurn
+from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.operations.group_commit import GroupCommitStore
+from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.record_ports import CommitUnknown
+
+ALONE: Final = InstanceId("alone")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFaults:
-    """How often, as a share of the appends."""
+    """How often, as a share of the commits, or of the reads.
+
+    Attributes:
+        forgets_to_answer: it is kept, and nobody can say so; half the time asking again does not help.
+        hangs: the same, and it takes seconds to find out; now and then it was not kept.
+        full: spans of time in which every commit is refused, while reads go on.
+    """
 
     refuses: float = 0.0
     forgets_to_answer: float = 0.0
+    hangs: float = 0.0
     slow: float = 0.0
     slow_reads: float = 0.0
+    full: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(slots=True)
+class Kept:
+    """One record at the moment it became durable."""
+
+    at: float
+    instance: InstanceId
+    record: Record
 
 
 @dataclass(slots=True)
 class Append:
-    """One request to append; `committed_at` None while it is not durable."""
+    """One request to append.
 
+    Attributes:
+        answered_at: None while it is not answered, and if its process died before or did not wait any longer.
+        over_at: when it was answered, or not waited for any longer.
+    """
+
+    instance: InstanceId
     records: Sequence[Record]
     submitted_at: float
-    committed_at: float | None = None
-    waiting: asyncio.Future[None] | None = field(default=None, repr=False)
+    answered_at: float | None = None
+    over_at: float = float("inf")
+    refused: SubagentsError | None = None
 
 
-class FaultyStore:
-    """One writer that commits in the order of the requests, whatever became of those who asked."""
+@dataclass(slots=True)
+class Disk:
+    """What outlives every process, and what was asked of it."""
 
-    waits = True
+    trace: Trace
+    contents: RecordInMemory = field(default_factory=RecordInMemory)
+    journal: list[Kept] = field(default_factory=list)
+    durable_at: dict[str, float] = field(default_factory=dict)
+    appends: list[Append] = field(default_factory=list)
+    healthy: bool = False
 
-    def __init__(self, loop: VirtualLoop, chance: Random, faults: StoreFaults, counted: Counter[str]) -> None:
-        """Begin empty."""
-        self._loop = loop
-        self._chance = chance
-        self._faults = faults
-        self._counted = counted
-        self._trace: Trace = loop._trace
-        self._queue: deque[Append] = deque()
-        self.appends: list[Append] = []
-        self.records: dict[str, Record] = {}
-        self.durable_at: dict[str, float] = {}
-        self.last_called: dict[EpisodeId, tuple[Slot, ...]] = {}
+    @property
+    def records(self) -> Mapping[str, Record]:
+        """Everything on record, by id, in order of append."""
+        return self.contents.records
 
     def heal(self) -> None:
         """Work well from now on."""
-        self._faults = StoreFaults()
+        self.healthy = True
 
-    async def append(self, records: Sequence[Record]) -> None:
-        """Keep `records`, sooner or later, or refuse."""
-        append = Append(tuple(records), self._loop.time())
-        self.appends.append(append)
-        draw = self._chance.random()
-        faults = self._faults
-        if draw < faults.refuses:
-            self._counted["store refuses"] += 1
-            raise StoreUnavailable("the store is away")
-        slow = draw > 1.0 - faults.slow
-        self._counted["store slow"] += slow
-        self._queue.append(append)
-        self._loop.call_later(self._chance.uniform(0.3, 4.0) if slow else self._chance.uniform(0, 0.004), self._commit)
-        append.waiting = self._loop.create_future()
-        await append.waiting
-        if draw < faults.refuses + faults.forgets_to_answer:
-            self._counted["store commits and says it did not"] += 1
-            raise StoreUnavailable("the answer was lost")
+    def keep(self, records: Sequence[Record], instance: InstanceId, now: float) -> None:
+        """Make a group durable. Raises `RecordConflict`."""
+        self.contents.append(records, instance)
+        for record in records:
+            if record.record_id not in self.durable_at:
+                self.durable_at[record.record_id] = now
+                self.journal.append(Kept(now, instance, record))
+                self.trace.add(now, f"durable {record.record_id} of {instance}")
 
-    def _commit(self) -> None:
-        """Commit the oldest request."""
-        append = self._queue.popleft()
-        append.committed_at = self._loop.time()
-        for record in append.records:
-            if record.record_id not in self.records:
-                self.records[record.record_id] = record
-                self.durable_at[record.record_id] = append.committed_at
-                self._trace.add(append.committed_at, f"durable {record.record_id}")
-            if isinstance(record, RoutingRecord) and record.called:
-                self.last_called[record.episode_id] = record.called
-        if append.waiting is None or append.waiting.done():
-            self._counted["store commits after the asker left"] += 1
-        else:
-            append.waiting.set_result(None)
+    def committed_at(self, append: Append) -> float:
+        """Return when the last record of an append became durable; 0 if one never did."""
+        times = [self.durable_at.get(record.record_id) for record in append.records]
+        return 0.0 if not times or None in times else max(time for time in times if time is not None)
 
     def children_opened(self) -> list[ChildOpened]:
         """Return the children that are on record."""
         return [record for record in self.records.values() if isinstance(record, ChildOpened)]
 
-    async def child_events(self, child_id: str) -> Sequence[ChildEvent]:
-        """Return the events of one child."""
-        return [each for each in self.records.values() if isinstance(each, ChildEvent) and each.child_id == child_id]
 
-    async def routing_record(self, turn_id: str) -> RoutingRecord | None:
-        """Return the routing decision of a turn."""
-        record = self.records.get(f"{turn_id}/routing")
-        return record if isinstance(record, RoutingRecord) else None
+@dataclass(slots=True)
+class Weather:
+    """What decides over one process's database: faults by chance.
+
+    Attributes:
+        power_cut: told each time a commit is at hand, with the number of the commit and whether it has been kept; it
+            may stop the process there.
+    """
+
+    chance: Random
+    faults: StoreFaults
+    counted: Counter[str]
+    power_cut: Callable[[int, bool], None] = lambda number, kept: None
+
+
+class FaultyDatabase(MemoryDatabase):
+    """The database of one process."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        disk: Disk,
+        weather: Weather,
+        instance: InstanceId = ALONE,
+        alive: Callable[[InstanceId], bool] | None = None,
+    ) -> None:
+        """Join the parts."""
+        super().__init__(disk.contents, instance, alive)
+        self._loop = loop
+        self._disk = disk
+        self._weather = weather
+        self._unknown_again = False
+        self._commits = 0
+
+    async def commit(self, records: Sequence[Record]) -> None:
+        """Keep `records`, or refuse, or say nothing of it."""
+        self._commits += 1
+        chance, counted = self._weather.chance, self._weather.counted
+        faults = StoreFaults() if self._disk.healthy else self._weather.faults
+        draw, hangs = chance.random(), chance.random() < faults.hangs
+        slow = chance.random() < faults.slow
+        counted["store slow"] += slow
+        await asyncio.sleep(chance.uniform(0.3, 4.0) if slow else chance.uniform(0, 0.004))
+        self._refuse(draw < faults.refuses, faults)
+        self._weather.power_cut(self._commits, False)
+        await asyncio.sleep(0)
+        if hangs and chance.random() < 0.3:
+            await self._say_nothing("store hangs and does not keep")
+        self._disk.keep(records, self.instance, self._loop.time())
+        self._weather.power_cut(self._commits, True)
+        await asyncio.sleep(0)
+        if hangs:
+            await self._say_nothing("store hangs and keeps")
+        if self._unknown_again or faults.refuses <= draw < faults.refuses + faults.forgets_to_answer:
+            self._unknown_again = not self._unknown_again and chance.random() < 0.5
+            counted["store commits and says it did not"] += 1
+            raise CommitUnknown("the answer was lost")
+
+    def _refuse(self, away: bool, faults: StoreFaults) -> None:
+        now, counted = self._loop.time(), self._weather.counted
+        if any(begin <= now < end for begin, end in faults.full):
+            counted["store full"] += 1
+            raise StoreUnavailable("the disk is full")
+        if away:
+            counted["store refuses"] += 1
+            raise StoreUnavailable("the store is away")
+
+    async def _say_nothing(self, which: str) -> None:
+        """Give up waiting, as every statement does."""
+        self._weather.counted[which] += 1
+        await asyncio.sleep(self._weather.chance.uniform(0.5, 3.0))
+        raise CommitUnknown("no answer in time")
+
+    async def _read(self) -> None:
+        """Take some time for a read."""
+        if not self._disk.healthy and self._weather.chance.random() < self._weather.faults.slow_reads:
+            self._weather.counted["store slow to read"] += 1
+            await asyncio.sleep(1.0)
+
+    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
+        """Return all of a turn, perhaps late."""
+        await self._read()
+        return await super().turn(turn_id)
 
     async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
         """Return what the last turn called, perhaps too late."""
-        if self._chance.random() < self._faults.slow_reads:
-            self._counted["store slow to read"] += 1
-            await asyncio.sleep(1.0)
-        return self.last_called.get(episode_id, ())
+        await self._read()
+        return await super().last_dispatching_turn(episode_id)
+
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+        """Return what nobody goes on with, perhaps late."""
+        await self._read()
+        return await super().left_behind(limit)
+
+    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
+        """Return turns whose parent is lost, perhaps late."""
+        await self._read()
+        return await super().overdue_turns(now, limit)
+
+
+class WatchedStore(GroupCommitStore):
+    """The store, with a note of what was asked of it and how that was answered."""
+
+    def __init__(
+        self, loop: VirtualLoop, disk: Disk, database: FaultyDatabase, beside: tuple[Spawner, Recorder]
+    ) -> None:
+        """Join the parts."""
+        super().__init__(database, *beside)
+        self._loop = loop
+        self._disk = disk
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Append."""
+        append = Append(self.instance, tuple(records), self._loop.time())
+        self._disk.appends.append(append)
+        try:
+            await super().append(records)
+        except (RecordConflict, StoreUnavailable) as refused:
+            append.refused, append.answered_at = refused, self._loop.time()
+            raise
+        else:
+            append.answered_at = self._loop.time()
+        finally:
+            append.over_at = self._loop.time()

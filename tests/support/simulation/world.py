@@ -32,7 +32,7 @@ from tests.support.simulation.ports import (
 )
 from tests.support.simulation.runner import ScriptedRunner
 from tests.support.simulation.schedule import Schedule, Tuning
-from tests.support.simulation.store import FaultyStore
+from tests.support.simulation.store import Disk, FaultyDatabase, WatchedStore, Weather
 
 KEYS = SigningKeys({"k": b"x" * 32}, "k")
 JOIN_TIMEOUT = 20.0
@@ -62,7 +62,7 @@ class Seen:
     loop: VirtualLoop
     counted: Counter[str]
     watched: Watched
-    store: FaultyStore
+    store: Disk
     recorder: KeepingRecorder
     runner: ScriptedRunner
     connector: ScriptedConnector
@@ -101,7 +101,8 @@ class World:
         trace = Trace(readable=readable)
         loop = VirtualLoop(Random(f"order {name}"), trace)
         counted: Counter[str] = Counter()
-        store = FaultyStore(loop, Random(f"store {name}"), schedule.store_faults, counted)
+        store = Disk(trace)
+        self._weather = Weather(Random(f"store {name}"), schedule.store_faults, counted)
         runner = ScriptedRunner(loop, schedule.scripts, _durability(store), counted)
         watched = Watched(loop, trace, counted, opened=store.children_opened)
         self._clock = JumpingClock(loop)
@@ -135,12 +136,13 @@ class World:
         seen, name = self.seen, self._schedule.name
         slots = tuple(card.definition.slot for card in self._schedule.cards)
         flags: Any = AllOn()
+        database = FaultyDatabase(seen.loop, seen.store, self._weather)
         ports = Ports(
             clock=self._clock,
             ids=CountedIds(),
             chance=Random(f"jitter {name}"),
             spawner=seen.spawner,
-            store=seen.store,
+            store=WatchedStore(seen.loop, seen.store, database, (seen.spawner, seen.recorder)),
             recorder=seen.recorder,
             definitions=FixedDefinitions([orchestrator(slots), *self._schedule.cards]),
             flags=flags,
@@ -197,7 +199,7 @@ class World:
         operations.binding.draining = True
 
 
-def _durability(store: FaultyStore) -> Any:
+def _durability(store: Disk) -> Any:
     def is_durable(child_id: str, contract_json: str) -> bool:
         opened = store.records.get(child_id)
         return isinstance(opened, ChildOpened) and opened.context_json == contract_json
