@@ -5,11 +5,16 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from sidecar.composition.replaying import ReplayReport, replayed
+from sidecar.composition.replaying import replayed
+from sidecar.core.dispatching.collecting import ResultLimits
+from sidecar.core.dispatching.outcomes import Answer, Outcome
 from sidecar.core.dispatching.retrying import RetryRules
-from sidecar.core.replaying.document import ReplayDocument, document_from_json
+from sidecar.core.identifiers import DispatchId
+from sidecar.core.replaying.document import CannotReplay, ReplayDocument, document_from_json
+from sidecar.operations.replay_turn import ReplayReport
 from sidecar.policy.protocols import (
     ComponentMade,
     NarrationPart,
@@ -19,17 +24,21 @@ from sidecar.policy.protocols import (
     RunRequest,
     UsageReported,
 )
+from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.history.v1 import history_pb2, history_pb2_grpc
 from tests.support.builders import a_card, with_limits
+from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import (
     Script,
     ScriptedRunner,
     answers,
+    calls_tool,
     ends_early,
     fails_first,
     hangs,
     lies,
     raises,
+    waits_for,
 )
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.requirement import requirement
@@ -108,3 +117,156 @@ async def test_a_turn_with_one_call_comes_to_the_same(
 
         assert (report.differences, report.notes) == ((), ())
         assert told(report) == [expected]
+
+
+@requirement("SX-50")
+async def test_a_fan_out_comes_to_the_same_in_emission_order_whoever_came_first() -> None:
+    """The last of three finishes first; one waits for a slot in use, one is over the cap, one is unknown."""
+    first_is_through = asyncio.Event()
+
+    async def last(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        yield NarrationPart("first")
+        first_is_through.set()
+        yield RunFinished()
+
+    async with running_sidecar_for_tests(cap=4) as sidecar:
+        sidecar.runner.use("shop", waits_for(first_is_through))
+        sidecar.runner.use("rewards", waits_for(first_is_through, ends_early()))
+        sidecar.runner.use("support", last)
+        bound = await sidecar.bind(turn_id="t")
+        calls = ("ask_shop", "ask_rewards", "ask_support", "ask_shop", "ask_support", "ask_nobody")
+        reply = await sidecar.dispatch(bound, *calls)
+
+        report = await replay_of(sidecar, "t")
+
+        assert reply.outcomes == ["SUCCEEDED", "FAILED", "SUCCEEDED", "SUCCEEDED", "DROPPED", "REFUSED"]
+        assert (report.differences, report.notes) == ((), ())
+        (joined,) = report.replayed.joined.values()
+        assert [each.call_id for each in joined] == [f"call-{place}" for place in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "outcome"),
+    [
+        ({}, {}, "SUCCEEDED"),
+        ({"principal": "user-2"}, {"max_retries": 2}, "DEGRADED"),
+        ({"status": "error"}, {}, "DEGRADED"),
+        ({}, {"tool_calls": 1}, "FAILED"),
+    ],
+    ids=["released", "barred", "withheld", "budget"],
+)
+async def test_what_the_tool_gateway_did_is_part_of_it(
+    changes: dict[str, Any], limits: dict[str, Any], outcome: str
+) -> None:
+    """No data service is asked again; that data was withheld, or the budget hit, changes the outcome as it did."""
+    card = with_limits(a_card_with_tools("shop", "stock"), **limits)
+    async with running_sidecar_for_tests(cards=[card], rules=QUICK) as sidecar:
+        sidecar.connector.reply = lambda call: an_envelope(call, **changes)
+        sidecar.runner.use("shop", calls_tool("stock", times=2))
+        reply = await sidecar.dispatch(await sidecar.bind(turn_id="t"), "ask_shop")
+        asked = len(sidecar.connector.calls)
+
+        report = await replay_of(sidecar, "t")
+
+        assert reply.outcomes == [outcome]
+        assert (report.differences, report.notes) == ((), ())
+        assert len(sidecar.connector.calls) == asked > 0
+
+
+async def test_cancelled_calls_are_cancelled_again_whether_they_ran_or_waited() -> None:
+    """One is cancelled while it runs, one while it waits for its lane; their sibling answers after that."""
+    goes_on = asyncio.Event()
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", hangs())
+        sidecar.runner.use("rewards", waits_for(goes_on))
+        bound = await sidecar.bind(turn_id="t")
+        request = sidecar.dispatch_request(bound, "ask_shop", "ask_rewards", "ask_rewards", dispatch_id="d")
+        sending = asyncio.create_task(sidecar.send(request))
+        await sidecar.runner.until_started("shop", "rewards")
+        for call_id in ("call-3", "call-1"):
+            cancel = pb.CancelCallRequest(surface_token=bound.surface_token, dispatch_id="d", call_id=call_id)
+            await sidecar.stub.CancelCall(cancel, metadata=sidecar.metadata)
+        goes_on.set()
+        reply = await sending
+
+        report = await replay_of(sidecar, "t")
+
+        assert reply.outcomes == ["FAILED", "SUCCEEDED", "NOT_STARTED"]
+        assert report.differences == ()
+        assert told(report)[0::2] == [("failed", "CALL_CANCELLED", 1), ("not_started", "CALL_CANCELLED", 0)]
+
+
+async def test_the_join_deadline_comes_when_it_came() -> None:
+    """One answers before, one is stopped by it, and one that waits behind it never starts."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", hangs())
+        bound = await sidecar.bind(turn_id="t")
+        reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards", "ask_shop", seconds=0.5)
+
+        report = await replay_of(sidecar, "t")
+
+        assert reply.outcomes == ["FAILED", "SUCCEEDED", "NOT_STARTED"]
+        assert report.differences == ()
+        assert [reason for _, reason, _ in told(report)] == ["JOIN_DEADLINE", None, "NOT_STARTED"]
+
+
+async def test_the_end_of_a_turn_stops_what_it_stopped_and_all_dispatches_are_replayed() -> None:
+    """Two dispatches, one still running when the turn is ended; both are part of the replay."""
+    async with running_sidecar_for_tests() as sidecar:
+        bound = await sidecar.bind(turn_id="t")
+        first = await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-1")
+        sidecar.runner.use("rewards", hangs())
+        second = asyncio.create_task(sidecar.dispatch(bound, "ask_rewards", dispatch_id="d-2"))
+        await sidecar.runner.until_started("rewards")
+        await sidecar.end(bound)
+        stopped = await second
+
+        report = await replay_of(sidecar, "t")
+
+        assert (first.outcomes, stopped.outcomes) == (["SUCCEEDED"], ["FAILED"])
+        assert (report.differences, list(report.replayed.joined)) == ((), ["d-1", "d-2"])
+        assert told(report)[1] == ("failed", "TURN_OVER", 1)
+
+
+@requirement("SX-48")
+async def test_outcomes_on_record_change_the_comparison_and_nothing_of_the_replay() -> None:
+    """With every stored outcome altered, or taken away, the same is computed; only what it is compared with differs."""
+    async with running_sidecar_for_tests() as sidecar:
+        await sidecar.dispatch(await sidecar.bind(turn_id="t"), "ask_shop", "ask_rewards", dispatch_id="d")
+        document = await exported(sidecar, "t")
+        stored = document.told[DispatchId("d")]
+        lies_about = tuple(
+            msgspec.structs.replace(each, outcome=Outcome.FAILED, answer=Answer("a lie"), attempts=7) for each in stored
+        )
+        documents = [
+            document,
+            msgspec.structs.replace(document, told={DispatchId("d"): lies_about}),
+            msgspec.structs.replace(document, told={}),
+        ]
+        same, altered, without = [
+            await asyncio.to_thread(replayed, each, sidecar.definitions.card_by_digest) for each in documents
+        ]
+
+    assert same.replayed == altered.replayed == without.replayed
+    assert (same.differences, len(altered.differences)) == ((), 6)
+    assert without.notes == tuple(f"d call-{place}: not compared: no outcome is on record" for place in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("script", "rules", "why"),
+    [
+        (answers(), {"record_frames": False}, "record.frames was off"),
+        (answers("x" * 300_000), {"results": ResultLimits(narration=400_000)}, "the recording was cut: over 256 KiB"),
+        (raises(FLAKY), {"retries": RetryRules(share=0.0, floor=0)}, "because of the retry budget"),
+    ],
+    ids=["not-recorded", "too-large", "retry-budget"],
+)
+async def test_what_cannot_be_replayed_says_why(script: Script, rules: dict[str, Any], why: str) -> None:
+    """Rather than a replay that would be wrong."""
+    cards = [with_limits(a_card("shop"), max_retries=1)]
+    async with running_sidecar_for_tests(cards=cards, rules=rules) as sidecar:
+        sidecar.runner.use("shop", script)
+        await sidecar.dispatch(await sidecar.bind(turn_id="t"), "ask_shop")
+
+        with pytest.raises(CannotReplay, match=why):
+            await replay_of(sidecar, "t")
