@@ -97,6 +97,23 @@ class PostgresServer:
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait(SECONDS)
 
+    def start_again(self) -> None:
+        """Start it after it was killed; as long as a backend of before is still there, it refuses to."""
+        for _ in range(100):
+            try:
+                self.start()
+            except RuntimeError as refused:
+                if "shared memory" not in str(refused):
+                    raise
+            else:
+                return
+        raise RuntimeError("backends of the killed server do not end")
+
+    def backends(self, where: str = "true") -> list[int]:
+        """Return the process ids of the sidecars' connections, as far as an SQL condition picks them."""
+        asked = "select pid from pg_stat_activity where application_name = 'dispatch-sidecar' and "
+        return [int(line) for line in self.sql(asked + where).split()]
+
     def stop(self) -> None:
         """End it quickly, and wait for it; for ever refused is killed."""
         if self.process is None or self.process.poll() is not None:
