@@ -1,7 +1,7 @@
 """Where a record is that is to be verified, as the options and the settings say it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -11,7 +11,8 @@ class RecordSource:
 
     Attributes:
         sqlite: the file; or
-        postgresql_dsn_file: the file that holds the address of the database.
+        postgresql_dsn_file: the file that holds the address of the database; or
+        postgresql_dsn: the address itself.
         checkpoints: the files of the second place; none: verify without.
         public_keys: of whoever signed.
     """
@@ -20,17 +21,13 @@ class RecordSource:
     postgresql_dsn_file: Path | None = None
     checkpoints: Sequence[Path] = ()
     public_keys: Sequence[Path] = ()
+    postgresql_dsn: str | None = field(default=None, repr=False)
 
     def with_defaults_of(self, configured: "RecordSource") -> "RecordSource":
         """Return the same, with what is not said here taken from the settings."""
-        record_said = self.sqlite is not None or self.postgresql_dsn_file is not None
-        whole = (
-            self
-            if record_said
-            else replace(self, sqlite=configured.sqlite, postgresql_dsn_file=configured.postgresql_dsn_file)
-        )
+        of_record = configured if self.sqlite is None and self.postgresql_dsn_file is None else self
         return replace(
-            whole,
+            of_record,
             checkpoints=self.checkpoints or configured.checkpoints,
             public_keys=self.public_keys or configured.public_keys,
         )

@@ -35,6 +35,9 @@ def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
             Path | None, typer.Option("--config", "-c", help="Take from the settings what follows.")
         ] = None,
         sqlite: Annotated[Path | None, typer.Option(help="The record's file, or a backup of it.")] = None,
+        postgresql_dsn_file: Annotated[
+            Path | None, typer.Option(help="A file with the address of the record's PostgreSQL database.")
+        ] = None,
         checkpoints: Annotated[
             list[Path] | None, typer.Option(help="A file of signed checkpoints; repeatable.")
         ] = None,
@@ -57,7 +60,7 @@ def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
 
         Exit codes: 0 whole, 1 findings, 2 something cannot be read.
         """
-        said = RecordSource(sqlite=sqlite, checkpoints=checkpoints or (), public_keys=public_key or ())
+        said = RecordSource(sqlite, postgresql_dsn_file, checkpoints or (), public_key or ())
         if config is not None:
             try:
                 said = said.with_defaults_of(verify_log.configured(config))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from enum import IntEnum, unique
 from pathlib import Path
@@ -40,7 +40,7 @@ class Verifying:
         read_keys: reads public keys.
     """
 
-    open_record: Callable[[RecordSource], AbstractContextManager[RecordToVerify]]
+    open_record: Callable[[RecordSource], AbstractAsyncContextManager[RecordToVerify]]
     read_keys: Callable[[Sequence[Path]], SignatureJudge]
 
 
@@ -59,7 +59,7 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
     place: SecondPlace | None = None
     if bool(source.checkpoints) != bool(source.public_keys):
         raise RecordUnreadable("give checkpoints and public keys together, or neither")
-    with verifying.open_record(source) as record:
+    async with verifying.open_record(source) as record:
         files = [file.open("rb") for file in source.checkpoints]
         try:
             if files:

@@ -5,7 +5,7 @@ hash of the line before show a line that was taken out. What a line cannot show 
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum, unique
 from hashlib import sha256
 from typing import Final, Protocol
@@ -146,7 +146,9 @@ def retention_of(marker: RetentionMarker) -> Statement:
 
 def marker_bytes(marker: RetentionMarker) -> bytes:
     """Return what a marker's signature covers: every other field, in order, as JSON, after a prefix of its own."""
-    return b"marker\x1f" + msgspec.json.encode(msgspec.structs.astuple(marker)[:-1])
+    times = {"closed_before": marker.closed_before.astimezone(UTC), "made_at": marker.made_at.astimezone(UTC)}
+    in_utc = msgspec.structs.replace(marker, **times)  # a database may give them in the zone of its session
+    return b"marker\x1f" + msgspec.json.encode(msgspec.structs.astuple(in_utc)[:-1])
 
 
 def signed_marker(state: ClosedState, closed_before: datetime, made_at: datetime, signer: Signer) -> RetentionMarker:

@@ -5,6 +5,7 @@ off, and a child whose chain was written anew as a whole, show against the runni
 """
 
 from collections.abc import Iterator
+from datetime import UTC
 from typing import Final
 
 import msgspec
@@ -29,9 +30,20 @@ def child_findings(child: StoredChild) -> Iterator[Finding]:
         text = f"child {child.opened.child_id} has a row and no event at all; each is stored with its first event"
         yield Finding(FindingKind.EVENT_MISSING, text, child_id=child.opened.child_id, sequence=1)
         return
+    child = _in_utc(child)
     moved = {event.sequence: place for event in child.events if (place := _own_place(event, child)) is not None}
     yield from _chain_findings(child, moved)
     yield from _state_findings(child.events)
+
+
+def _in_utc(child: StoredChild) -> StoredChild:
+    """Return the child with its times as they were hashed; a database may give them in the zone of its session."""
+    times = (child.opened.opened_at, *(event.time for event in child.events))
+    if not any(time.utcoffset() for time in times):
+        return child
+    replace = msgspec.structs.replace
+    opened = replace(child.opened, opened_at=child.opened.opened_at.astimezone(UTC))
+    return StoredChild(opened, tuple(replace(event, time=event.time.astimezone(UTC)) for event in child.events))
 
 
 def closing_event(child: StoredChild) -> ChildEvent | None:

@@ -1,7 +1,7 @@
 """The verifier: it names every alteration of a log, and finds nothing wrong with a log that nobody altered."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import timedelta, timezone
 
 import msgspec
 import pytest
@@ -315,3 +315,17 @@ def test_no_change_of_an_event_goes_unseen(data: st.DataObject) -> None:
         events[at] = msgspec.structs.replace(events[at], **{field: other})
 
     assert list(child_findings(StoredChild(child, tuple(events))))
+
+
+def test_the_zone_in_which_a_database_gives_times_does_not_matter() -> None:
+    """Two hours east, with the same moments; another moment still shows."""
+    opened = a_child(a_dispatch())
+    east = timezone(timedelta(hours=2))
+
+    def seen(by: timedelta) -> StoredChild:
+        child = msgspec.structs.replace(opened, opened_at=opened.opened_at.astimezone(east))
+        moved = [msgspec.structs.replace(event, time=event.time.astimezone(east) + by) for event in a_life(opened)]
+        return StoredChild(child, tuple(moved))
+
+    assert list(child_findings(seen(timedelta(0)))) == []
+    assert len(list(child_findings(seen(timedelta(microseconds=1))))) == 6
