@@ -84,8 +84,8 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         self._pause = pause
         self._metadata = _metadata(where)
         self._channel = grpc.insecure_channel(where.target)
-        # The committed stubs are typed for asyncio only, and work for both.
-        self._stub: Any = history_pb2_grpc.HistoryServiceStub(self._channel)  # type: ignore[arg-type]
+        make_stub: Any = history_pb2_grpc.HistoryServiceStub  # typed for asyncio only; works for both
+        self._stub = make_stub(self._channel)
 
     def __enter__(self) -> Self:
         """Connect when first needed."""
