@@ -9,6 +9,7 @@ from sidecar.adapters.flags_file import plugin as flags_file
 from sidecar.adapters.flags_memory import plugin as flags_memory
 from sidecar.adapters.memory_in_process import plugin as memory_in_process
 from sidecar.adapters.runner_grpc import plugin as runner_grpc
+from sidecar.composition import memory_store
 
 BUILT_INS: Final[Sequence[object]] = (
     flags_memory,
@@ -17,4 +18,5 @@ BUILT_INS: Final[Sequence[object]] = (
     connector_rest,
     connector_grpc,
     memory_in_process,
+    memory_store,
 )

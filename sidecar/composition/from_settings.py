@@ -83,7 +83,8 @@ def policy_settings(settings: Settings) -> PolicySettings:
     """Return which plugins serve whom."""
     said = settings.policy
     verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in said.verticals.items()}
-    return PolicySettings(PolicyNames(**_plain(said.default)), verticals)
+    memory = said.default.memory or ("in_process" if settings.record.database == "memory" else "store")
+    return PolicySettings(PolicyNames(**{**_plain(said.default), "memory": memory}), verticals)
 
 
 def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]:

@@ -114,7 +114,11 @@ class PlatformPolicySettings(Section):
     flags: str = Field("memory", description="Flag backend.")
     runner: str = Field("grpc", description="Runner of definitions that name none.")
     connector: str = Field("rest", description="Connector of tools that name none.")
-    memory: str = Field("in_process", description="Episode memory, which keeps the conversations of all verticals.")
+    memory: str | None = Field(
+        None,
+        description="Episode memory, which keeps the conversations of all verticals; unset: `store` if the record is "
+        "in a database, else `in_process`.",
+    )
 
 
 class PolicySection(Section):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
+from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.composition.running import Replaced, Sidecar, running_sidecar
 from sidecar.composition.stopping import drain
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
@@ -17,8 +18,9 @@ from sidecar.observability.metrics import Counter
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.specs import EpisodeMemorySpec
-from sidecar.settings import Settings, read_settings
+from sidecar.settings import Settings, SettingsProblem, read_settings
 from subagents_client import CompactionDue, SidecarClient, TurnRequest
+from tests.support.requirement import requirement
 from tests.support.sidecar_process import place, settings_file
 
 EPISODE = EpisodeKey(EpisodeId("episode-1"), Principal("user-1"))
@@ -109,11 +111,12 @@ async def test_what_is_on_its_way_is_kept_before_the_process_ends(folder: Path) 
         assert [turn.narration for turn in (await mine.read(EPISODE, 9)).turns] == ["Hello!"]
 
 
-async def test_a_memory_that_hangs_does_not_hold_up_the_end(folder: Path) -> None:
-    """It never goes on: the drain ends all the same, and what is lost is counted."""
+@requirement("PC1-FR-9a")
+async def test_what_a_hanging_memory_did_not_take_is_kept_by_the_next_process(folder: Path) -> None:
+    """It never goes on: the drain ends all the same, and what is left is counted; the next start finds it on record."""
     mine = Mine()
     async with running_sidecar(settings(folder), replaced=Replaced(plugins=[mine])) as sidecar:
-        lost = next(metric for metric in sidecar.metrics if metric.name == names.ANOMALIES)
+        left = next(metric for metric in sidecar.metrics if metric.name == names.ANOMALIES)
         async with client_of(sidecar) as client:
             mine.go_on.clear()
             await a_turn(client, "Hello!")
@@ -121,8 +124,39 @@ async def test_a_memory_that_hangs_does_not_hold_up_the_end(folder: Path) -> Non
         async with asyncio.timeout(5):
             await drain(sidecar, asyncio.Event())
         assert (await mine.read(EPISODE, 9)).kept == 0
-        assert isinstance(lost, Counter)
-        assert lost.series[("history_lost",)] == 2
+        assert isinstance(left, Counter)
+        assert (left.series[("history_lost",)], left.series[("history_deferred",)]) == (0, 2)
+
+    mine = Mine()
+    async with running_sidecar(settings(folder), replaced=Replaced(plugins=[mine])) as sidecar:
+        async with client_of(sidecar) as client:
+            turns = (await client.read_episode("episode-1", "user-1")).turns
+    assert [turn.narration for turn in turns] == ["Hello!", "Hello again!"]
+
+
+async def test_without_a_word_about_it_conversations_survive_the_process(folder: Path) -> None:
+    """The default: a record in a file, and conversations in a file of their own beside it."""
+    plain = read_settings(settings_file(folder), {})
+    async with running_sidecar(plain) as sidecar, client_of(sidecar) as client:
+        await a_turn(client, "Hello!")
+    async with running_sidecar(plain) as sidecar, client_of(sidecar) as client:
+        turns = (await client.read_episode("episode-1", "user-1")).turns
+
+    assert [turn.narration for turn in turns] == ["Hello!"]
+    assert (folder / "record" / "conversations.sqlite").exists()
+
+
+async def test_a_file_that_another_process_holds_stops_the_start(folder: Path) -> None:
+    """Before anybody is served, and the message names the file."""
+    plain = read_settings(settings_file(folder), {})
+    holding = SqliteMemory(folder / "record" / "conversations.sqlite")
+    await holding.open()
+    try:
+        with pytest.raises(SettingsProblem, match=r"conversations\.sqlite is open in another process"):
+            async with running_sidecar(plain):
+                pytest.fail("it must not start")
+    finally:
+        await holding.close()
 
 
 async def test_a_memory_that_nobody_offers_stops_the_start(folder: Path) -> None:
