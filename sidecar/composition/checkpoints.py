@@ -1,0 +1,83 @@
+"""Joins checkpointing and retention to a record, and shows how they fare."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_or_make_signer
+from sidecar.observability import names
+from sidecar.observability.metrics import Metrics
+from sidecar.operations.checkpointing import Checkpointing
+from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.record_ports import Database
+from sidecar.operations.retention import Retention, RetentionRules
+from sidecar.settings import SettingsProblem
+from sidecar.settings.checkpoints import RetentionSettings
+from sidecar.settings.record import RecordSettings
+
+LAST_LOOK_SECONDS: Final = 5.0
+
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+@asynccontextmanager
+async def guarded_record(
+    said: RecordSettings, database: Database, clock: Clock, recorder: Recorder, metrics: Metrics
+) -> AsyncIterator[Sequence[Loop]]:
+    """Yield the loops that sign and shorten the record; at the end, sign what was closed last.
+
+    Enter it after the database was opened, so that it is left before that is closed. A record in memory needs none.
+
+    Raises:
+        SettingsProblem: the key cannot be used or made.
+    """
+    if said.database == "memory":
+        yield ()
+        return
+    file, key_file = checkpoint_files(said)
+    try:
+        signer = await asyncio.to_thread(read_or_make_signer, key_file)
+    except KeyFileProblem as problem:
+        raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
+    place = CheckpointFile(file, signer)
+    checkpointing = Checkpointing(database, database.instance, place, said.checkpoints.every, clock, recorder)
+    removing = Retention(database, retention_rules(said.retention), signer, place, clock, recorder)
+    _show(metrics, checkpointing, removing)
+    try:
+        yield [("checkpointing", checkpointing.run), ("retention", removing.run)]
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                await checkpointing.look()
+
+
+def checkpoint_files(said: RecordSettings) -> tuple[Path, Path]:
+    """Return where the checkpoints and the key that signs them are."""
+    beside = said.sqlite.path.parent if said.database == "sqlite" else Path("/var/lib/sidecar")
+    folder, files = beside / "checkpoints", said.checkpoints
+    return files.file or folder / "checkpoints.jsonl", files.key_file or folder / "checkpoint.key"
+
+
+def retention_rules(said: RetentionSettings) -> RetentionRules:
+    """Return how long what is kept."""
+    return RetentionRules(timedelta(days=said.audit_days), timedelta(days=said.frames_days))
+
+
+def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention) -> None:
+    waiting = "How long no checkpoint could be written that should have been."
+    metrics.gauge(names.CHECKPOINT_WAITING, waiting, lambda: checkpointing.waiting_seconds)
+    metrics.counted_elsewhere(
+        names.CHECKPOINTS,
+        "Signed checkpoints by what became of them.",
+        lambda: {("written",): float(checkpointing.written), ("failed",): float(checkpointing.failures)},
+        "result",
+    )
+    metrics.counted_elsewhere(
+        names.RECORD_PURGED,
+        "What retention removed.",
+        lambda: {("child",): float(retention.children), ("attempt",): float(retention.attempts)},
+        "kind",
+    )
