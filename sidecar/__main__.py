@@ -6,11 +6,13 @@ What only one command needs is imported when that command runs: a health check e
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from sidecar.cli.app import Commands, make_app
 from sidecar.cli.replay_command import ReplayWish
 from sidecar.core.definitions.resolving import Loaded
+from sidecar.operations.memory_border import MemoryBorder
 from sidecar.policy.selection import PolicySettings
 from sidecar.settings import Settings, read_settings
 
@@ -23,6 +25,7 @@ def main() -> None:
         load=_load,
         built_ins=_built_ins,
         policy=_policy,
+        conversations=_conversations,
         replay=_replay,
     )
     make_app(commands)(prog_name="sidecar")
@@ -58,6 +61,12 @@ def _replay(settings: Settings | None, definitions: Path | None, wish: ReplayWis
     from sidecar.composition.replaying import replaying  # noqa: PLC0415  the same holds
 
     return replay(wish, replaying(settings, definitions), sys.stdout)
+
+
+def _conversations(settings: Settings) -> AbstractAsyncContextManager[MemoryBorder]:
+    from sidecar.composition.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
+
+    return conversations_of(settings)
 
 
 if __name__ == "__main__":

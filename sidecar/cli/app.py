@@ -12,6 +12,7 @@ import typer
 
 from sidecar.cli.codeowners import CodeownersWish, codeowners
 from sidecar.cli.health import health
+from sidecar.cli.history_commands import Conversations, add_history_commands
 from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
 from sidecar.cli.record_commands import add_record_commands
 from sidecar.cli.replay_command import Replay, add_replay
@@ -37,6 +38,7 @@ class Commands:
         load: reads the definitions below a folder.
         built_ins: the plugins that come with the sidecar.
         policy: of the settings.
+        conversations: opens the episode memory that the settings choose.
         replay: replays a turn; returns the exit code.
     """
 
@@ -45,6 +47,7 @@ class Commands:
     load: Callable[[Path], Loaded]
     built_ins: Callable[[], Sequence[object]]
     policy: Callable[[Settings], PolicySettings]
+    conversations: Conversations
     replay: Replay
 
 
@@ -56,6 +59,7 @@ def make_app(commands: Commands) -> typer.Typer:
     app.callback()(_about)
     _add_serving(app, commands)
     _add_looking(app, commands)
+    add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
     add_record_commands(app, lambda config: _settings(commands, config))
     add_replay(app, lambda config: _settings(commands, config), commands.replay)
     return app
