@@ -57,6 +57,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         envelopes=EnvelopeLimits(**_plain(said.envelopes)),
         signatures=signature_rules(settings, redactor),
         history=_history(settings.history),
+        record_frames=settings.record.frames,
     )
 
 

@@ -9,7 +9,7 @@ from subagents.history.v1 import history_pb2
 from subagents_client import translate_record
 from subagents_client.errors import error_and_origin
 from subagents_client.record import EpisodeRow, EventBatch, RecordedTurn, TurnPage, TurnState
-from subagents_client.retrying import may_repeat, pause_before
+from subagents_client.retrying import may_repeat, pause_before, repeat_safely
 from subagents_client.wire import Wire
 from subagents_errors import InternalFault, SubagentsError
 
@@ -85,6 +85,34 @@ class RecordedHistory:
         limit = timeout or self._wire.limits.unary
         answer = await self._wire.ask(self._wire.history.ListEpisodes, request, "ListEpisodes", limit)
         return [translate_record.episode_row(one) for one in answer.episodes]
+
+    async def export_replay(self, turn_id: str, *, timeout: timedelta | None = None) -> str:
+        """Return everything that a replay of a turn needs, as JSON: write it to a file for `sidecar replay --from`.
+
+        Safe to repeat.
+
+        Args:
+            turn_id: which turn.
+            timeout: None: `Limits.unary`.
+
+        Raises:
+            UnknownTurn: nothing is on record of it.
+            InvalidRequest: the request is wrong.
+            DependencyAway, OutOfTime: the record cannot be read now.
+
+        Source: PC1-FR-10d.
+        """
+        wire = self._wire
+
+        async def read(left: float) -> str:
+            stream = wire.export(history_pb2.ExportReplayRequest(turn_id=turn_id), left)
+            try:
+                return "".join([piece.document_json async for piece in stream])
+            finally:
+                stream.cancel()
+
+        limit = timeout or wire.limits.unary
+        return await repeat_safely(read, "ExportReplay", limit, wire.limits, wire.surroundings)
 
     async def watch_events(
         self, turn_id: str, *, after: Mapping[str, int] | None = None

@@ -22,6 +22,7 @@ Frames = (
 )
 
 Watched = grpc.aio.UnaryStreamCall[history_pb2.WatchEventsRequest, history_pb2.WatchEventsResponse]
+Exported = grpc.aio.UnaryStreamCall[history_pb2.ExportReplayRequest, history_pb2.ExportReplayResponse]
 
 
 class Wire:
@@ -71,6 +72,10 @@ class Wire:
     def watch(self, request: history_pb2.WatchEventsRequest) -> Watched:
         """Watch a turn for as long as it takes. The stream must be cancelled by whoever holds it, in a `finally`."""
         return self.history.WatchEvents(request, metadata=self._metadata)
+
+    def export(self, request: history_pb2.ExportReplayRequest, left: float) -> Exported:
+        """Read an exported turn. The stream must be cancelled by whoever holds it, in a `finally`."""
+        return self.history.ExportReplay(request, timeout=left, metadata=self._metadata)
 
     async def connected(self, limit: float) -> bool:
         """Wait for the connection for at most `limit` seconds, and say whether it stands."""

@@ -128,3 +128,17 @@ async def test_a_watch_gives_up_after_failures_in_a_row_and_at_once_if_there_is_
             here.sidecar.history.streams.append([refusal])
             with pytest.raises(type(refusal)):
                 await watched(here)
+
+
+async def test_an_exported_turn_comes_in_one_piece_after_a_try_in_vain() -> None:
+    """The pieces are joined; a store that is away for a moment is asked again; an unknown turn is said to be one."""
+    async with scene() as here:
+        here.sidecar.history.exported = ('{"turn_id": "', 'turn-1"}')
+        here.sidecar.history.refusals.append(StoreUnavailable("away"))
+
+        assert await here.client.history.export_replay("turn-1") == '{"turn_id": "turn-1"}'
+        assert [request.turn_id for request in here.sidecar.history.received] == ["turn-1", "turn-1"]
+
+        here.sidecar.history.refusals.append(UnknownTurn("no such turn"))
+        with pytest.raises(UnknownTurn):
+            await here.client.history.export_replay("turn-2")

@@ -21,12 +21,14 @@ class FakeHistory(history_pb2_grpc.HistoryServiceServicer):
         refusals: what it fails with, once each, before it answers.
         received: every request.
         secrets: the boot secret of each.
+        exported: the pieces of an exported turn.
         page, turn, rows: what lists and reads of the record bring.
         streams: what each watch brings, one after the other; an error at the end of one breaks it off.
     """
 
     episode: history_pb2.ReadEpisodeResponse = field(default_factory=history_pb2.ReadEpisodeResponse)
     refusals: deque[SubagentsError] = field(default_factory=deque)
+    exported: Sequence[str] = ()
     received: list[Any] = field(default_factory=list)
     secrets: list[Any] = field(default_factory=list)
     page: history_pb2.ListTurnsResponse = field(default_factory=history_pb2.ListTurnsResponse)
@@ -75,6 +77,13 @@ class FakeHistory(history_pb2_grpc.HistoryServiceServicer):
                 await _end(context, each)
             else:
                 yield each
+
+    @override
+    async def ExportReplay(self, request: Any, context: Any) -> AsyncIterator[history_pb2.ExportReplayResponse]:
+        """Export."""
+        await self._admit(request, context)
+        for piece in self.exported:
+            yield history_pb2.ExportReplayResponse(document_json=piece)
 
     async def _admit(self, request: Any, context: Any) -> None:
         self.received.append(request)
