@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from io import StringIO
@@ -205,6 +206,12 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
     assert "--boot-secret-file" in no_file[2]
     assert (wrong[0], "did not take the boot secret" in wrong[2]) == (SeeingExit.NOT_ALLOWED, True)
     assert SECRET not in wrong[2]
+
+
+def test_the_page_names_every_exit_code() -> None:
+    """The table of `docs/seeing-turns.md`; 78 comes from the settings."""
+    page = (ROOT / "docs" / "seeing-turns.md").read_text(encoding="utf-8")
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == {*SeeingExit, 78}
 
 
 @pytest.mark.system

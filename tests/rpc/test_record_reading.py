@@ -164,6 +164,26 @@ async def test_turns_are_listed_newest_first_a_page_at_a_time() -> None:
     assert pages == [["t-4", "t-3"], ["t-2", "t-1"], ["t-0"]]
 
 
+async def test_a_turn_is_shown_with_the_same_row_as_in_the_list() -> None:
+    """Open, ended with a failed child, without calls, and lost: the store's own row and ours do not differ."""
+    async with running_sidecar_for_tests(background=False, rules={"turn_lifetime": timedelta(0)}) as sidecar:
+        sidecar.runner.use("rewards", raises(ValueError("x")))
+        await a_turn(sidecar, "ask_shop", turn_id="t-lost", end=False)
+        await sidecar.operations.reaper.look()
+        await a_turn(sidecar, "ask_shop", turn_id="t-open", end=False)
+        await a_turn(sidecar, "ask_shop", "ask_rewards", turn_id="t-ended")
+        await a_turn(sidecar, turn_id="t-empty")
+        rows = {row.turn_id: row for row in (await listed(sidecar)).turns}
+        for turn_id, row in rows.items():
+            assert (await seen(sidecar, turn_id)).turn == row
+
+    states = {
+        turn_id: record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_") for turn_id, row in rows.items()
+    }
+    assert states == {"t-lost": "LOST", "t-open": "OPEN", "t-ended": "ENDED", "t-empty": "ENDED"}
+    assert (rows["t-ended"].children, rows["t-ended"].failed) == (2, 1)
+
+
 async def test_lists_are_filtered_by_episode_slot_and_state() -> None:
     """Each filter alone, and all together."""
     async with running_sidecar_for_tests() as sidecar:
