@@ -10,7 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from sidecar.cli.app import Commands, make_app
+from sidecar.cli.record_source import RecordSource
 from sidecar.cli.replay_command import ReplayWish
+from sidecar.cli.verify_command import VerifyLog
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.policy.selection import PolicySettings
@@ -25,8 +27,9 @@ def main() -> None:
         load=_load,
         built_ins=_built_ins,
         policy=_policy,
-        conversations=_conversations,
         replay=_replay,
+        verify_log=VerifyLog(_record_source, _verify_log),
+        conversations=_conversations,
     )
     make_app(commands)(prog_name="sidecar")
 
@@ -56,17 +59,30 @@ def _policy(settings: Settings) -> PolicySettings:
     return policy_settings(settings)
 
 
+def _conversations(settings: Settings) -> AbstractAsyncContextManager[MemoryBorder]:
+    from sidecar.composition.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
+
+    return conversations_of(settings)
+
+
+def _record_source(file: Path) -> RecordSource:
+    from sidecar.composition.verifying import record_source  # noqa: PLC0415  only `verify-log` needs it
+
+    return record_source(read_settings(file, os.environ))
+
+
+def _verify_log(source: RecordSource, as_json: bool) -> int:
+    from sidecar.cli.verify_log import verify_log  # noqa: PLC0415  only this command needs a database
+    from sidecar.composition.verifying import verifying  # noqa: PLC0415  the same holds
+
+    return verify_log(source, verifying(), sys.stdout, sys.stderr, as_json=as_json)
+
+
 def _replay(settings: Settings | None, definitions: Path | None, wish: ReplayWish) -> int:
     from sidecar.cli.replay import replay  # noqa: PLC0415  only this command needs gRPC and the operations
     from sidecar.composition.replaying import replaying  # noqa: PLC0415  the same holds
 
     return replay(wish, replaying(settings, definitions), sys.stdout)
-
-
-def _conversations(settings: Settings) -> AbstractAsyncContextManager[MemoryBorder]:
-    from sidecar.composition.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
-
-    return conversations_of(settings)
 
 
 if __name__ == "__main__":

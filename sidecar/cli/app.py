@@ -17,6 +17,7 @@ from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
 from sidecar.cli.record_commands import add_record_commands
 from sidecar.cli.replay_command import Replay, add_replay
 from sidecar.cli.validate import ValidateWish, validate
+from sidecar.cli.verify_command import VerifyLog, add_verify_log
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
@@ -38,8 +39,9 @@ class Commands:
         load: reads the definitions below a folder.
         built_ins: the plugins that come with the sidecar.
         policy: of the settings.
-        conversations: opens the episode memory that the settings choose.
         replay: replays a turn; returns the exit code.
+        verify_log: what `verify-log` does its work with.
+        conversations: opens the episode memory that the settings choose.
     """
 
     read_settings: Callable[[Path | None], Settings]
@@ -47,8 +49,9 @@ class Commands:
     load: Callable[[Path], Loaded]
     built_ins: Callable[[], Sequence[object]]
     policy: Callable[[Settings], PolicySettings]
-    conversations: Conversations
     replay: Replay
+    verify_log: VerifyLog
+    conversations: Conversations
 
 
 def make_app(commands: Commands) -> typer.Typer:
@@ -59,8 +62,9 @@ def make_app(commands: Commands) -> typer.Typer:
     app.callback()(_about)
     _add_serving(app, commands)
     _add_looking(app, commands)
-    add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
+    add_verify_log(app, commands.verify_log)
     add_record_commands(app, lambda config: _settings(commands, config))
+    add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
     add_replay(app, lambda config: _settings(commands, config), commands.replay)
     return app
 

@@ -46,17 +46,21 @@ def add_verify_log(app: typer.Typer, verify_log: VerifyLog) -> None:
     ) -> None:
         """Say whether the record of delegated work is as it was written, and if not, what is wrong with it.
 
-        Reads only, needs no running sidecar and does not disturb one. With --config, everything that is not said
-        otherwise is taken from the settings:
+        Reads only, needs no running sidecar and does not disturb one.
+
+        With --config, what is not said otherwise is taken from the settings:
 
             sidecar verify-log --config sidecar.toml
 
-        An auditor verifies a copy with the public key, which the first start writes beside the private one:
+        An auditor takes a copy, and the public key, which the first start writes beside the private one:
 
             sidecar verify-log --sqlite backup.db --checkpoints checkpoints.jsonl --public-key checkpoint.key.pub
 
-        Without checkpoints it sees events that were altered, moved or left out, but neither a log that was written
-        anew as a whole nor an end that was cut off. What it could not know, it says in notes.
+        Without checkpoints it sees what was altered, moved or left out.
+
+        It sees neither a log that was written anew as a whole then, nor an end that was cut off.
+
+        What it could not know, it says in notes; docs/record-integrity.md has the whole.
 
         Exit codes: 0 whole, 1 findings, 2 something cannot be read.
         """
