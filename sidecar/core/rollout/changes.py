@@ -12,7 +12,7 @@ from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
-from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, SlotRollout, Tombstone
+from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
 
 PRE_MERGE = "pre_merge"
@@ -194,6 +194,31 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Chan
         rollout = msgspec.structs.replace(rollout, active=None)
     change = _transition(rollout, dead, LifecycleState.ROLLBACK, trigger, by)
     return _with(change, _event(rollout, dead, Happening.KILLED, by))
+
+
+def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetime], by: By) -> Change:
+    """Let one `fail` of one gate pass for the step to a ramp, until it expires. Source: PF1-FR-4c, DESIGN section 8.
+
+    Args:
+        rollout: of the slot.
+        digest: which definition.
+        what: gate, ramp of the step in basis points, and when it expires.
+        by: who lets it pass, and why.
+
+    Raises:
+        TransitionRefused: the step does not need that gate, or it has expired already.
+    """
+    facts, (gate, to, expires_at) = _facts(rollout, digest), what
+    needed = (PRE_MERGE,) if facts.state is LifecycleState.TEST else gates_of_step(facts, to)
+    _refuse_unless(
+        gate in needed, f"the step to {to / 100:g} % does not need {gate}; it needs: {', '.join(needed) or 'none'}"
+    )
+    _refuse_unless(by.at < expires_at, "the override has expired already; set a later time")
+    kept = tuple(each for each in facts.overrides if by.at < each.expires_at)
+    granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)
+    passing = msgspec.structs.replace(facts, overrides=(*kept, granted))
+    event = _event(rollout, passing, Happening.GATE_OVERRIDDEN, by, before=facts.ramp, after=to, detail=gate)
+    return Change(_next(rollout.with_facts(passing)), (), (event,))
 
 
 def retire_flags(rollout: SlotRollout, digest: Digest, by: By) -> Change:

@@ -109,6 +109,71 @@ class Replica(msgspec.Struct, frozen=True):
     alive: bool
 
 
+class FlagWriter(Protocol):
+    """Switches flags where a backend lets itself be written; None in its place: somebody else has to."""
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Set a flag, creating it if need be; setting what is set changes nothing. Raises `StoreUnavailable`."""
+        ...
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Say in one line what a person has to change; empty if `switch` does it."""
+        ...
+
+
+class Tombstones(Protocol):
+    """Kills as this process knows them, kept in a file of its own: they need neither database nor backend."""
+
+    def add(self, digest: Digest, at: datetime, by: str, reason: str) -> None:
+        """Remember a kill durably; raises `OSError` if that cannot be done (the kill holds in memory even so)."""
+        ...
+
+    def all(self) -> frozenset[Digest]:
+        """Return every definition that was killed here; a read from memory."""
+        ...
+
+    def pending(self) -> Sequence["PendingKill"]:
+        """Return kills that are not on record yet, oldest first."""
+        ...
+
+    def recorded(self, digest: Digest) -> None:
+        """Note that a kill is on record now."""
+        ...
+
+
+class PendingKill(msgspec.Struct, frozen=True):
+    """A kill that has to be put on record."""
+
+    digest: Digest
+    at: datetime
+    by: str
+    reason: str
+
+
+class RolloutRecorder(Protocol):
+    """Where the rollout reports what happened, for metrics and logs. Never raises, never waits."""
+
+    def transitioned(self, event: TransitionEvent) -> None:
+        """Count and log a transition that first took effect. Source: PF1-OBS-1."""
+        ...
+
+    def gate_failed(self, definition_id: str, gate: str) -> None:
+        """Count a gate's no; an outage is none. Source: PF1-OBS-2, TN-78."""
+        ...
+
+    def kill_switch_fired(self, definition_id: str) -> None:
+        """Count a kill. Source: PF1-OBS-3."""
+        ...
+
+    def rolled_back(self, definition_id: str, seconds: float) -> None:
+        """Note how long a rollback took, from the request to the bind that shows it. Source: PF1-OBS-4."""
+        ...
+
+    def anomaly(self, kind: str, detail: str) -> None:
+        """Log and count something that should not happen."""
+        ...
+
+
 class RolloutStore(Protocol):
     """Keeps rollouts, audit, definitions and embedded flags."""
 

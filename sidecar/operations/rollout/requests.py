@@ -1,0 +1,110 @@
+"""What operators, automation and breakers ask for, as plain values; `rpc/translate` makes them from messages."""
+
+from datetime import datetime
+from hashlib import sha256
+
+import msgspec
+
+from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.policy.lifecycle import Step
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What every step carries.
+
+    Attributes:
+        slot: whose rollout; empty: the slot that the definition fills.
+        definition_id: which definition of the slot; its newest digest, unless `digest` names another.
+        expected_revision: of the slot's rollout, as read before; None for steps in the safe direction.
+        request_id: made by the client; the same id and contents are answered as before.
+        reason: for the audit; not empty.
+        dry_run: ask policies and gates, show what would happen, write nothing.
+    """
+
+    definition_id: DefinitionId
+    request_id: str
+    reason: str
+    slot: Slot = Slot("")
+    digest: str = ""
+    expected_revision: int | None = None
+    dry_run: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """What two requests with the same contents share; the kind of step is part of it."""
+        contents = (type(self).__name__, msgspec.structs.replace(self, request_id=""))
+        return sha256(msgspec.json.encode(contents)).hexdigest()
+
+
+class Transition(Asked, frozen=True, kw_only=True):
+    """`dev` to `test`, or `test` to `promote`."""
+
+    step: Step
+
+
+class SetRamp(Asked, frozen=True, kw_only=True):
+    """Set a ramp, in basis points."""
+
+    to: int
+
+
+class RampDown(Asked, frozen=True, kw_only=True):
+    """Set a ramp to 0 after a safety breach; never waits for anything."""
+
+    breach_id: str
+
+
+class AcknowledgeBreach(Asked, frozen=True, kw_only=True):
+    """Take note of a breach."""
+
+    breach_id: str
+
+
+class OverrideGate(Asked, frozen=True, kw_only=True):
+    """Let one `fail` of one gate pass for one step, until it expires."""
+
+    gate: str
+    to: int
+    expires_at: datetime
+
+
+class RollBack(Asked, frozen=True, kw_only=True):
+    """Move a definition to `rollback`, and its recorded target back into its place."""
+
+
+class Activate(Asked, frozen=True, kw_only=True):
+    """Put a definition that is still in `promote` back into an empty slot."""
+
+
+class Kill(Asked, frozen=True, kw_only=True):
+    """Take a definition off every surface at once."""
+
+
+class RetireFlags(Asked, frozen=True, kw_only=True):
+    """Let the two flags of a definition that serves everybody go."""
+
+
+class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a step.
+
+    Attributes:
+        revision: of the slot's rollout now.
+        changed: False if it was so already.
+        repeated: the answer of an earlier request with the same id.
+        gates: what each gate that was asked said, in words.
+        edits: what an operator has to change by hand where a flag backend is read-only; the step waits for it.
+        version: of all rollouts; replicas show it when their binds do.
+    """
+
+    slot: Slot
+    definition_id: DefinitionId
+    digest: str
+    state: str
+    ramp: int
+    active: bool
+    revision: int
+    changed: bool
+    repeated: bool = False
+    gates: tuple[str, ...] = ()
+    edits: tuple[str, ...] = ()
+    version: int = 0
