@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 FIRST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 1.0
 """Seconds between attempts to connect."""
+SERVER_FIRST: Final = 0.8
+"""Part of our own limit after which the server ends a statement: then it is certain that nothing of it was kept."""
 APPLICATION: Final = "dispatch-sidecar"
 
 TUNED: Final = """
@@ -41,7 +43,7 @@ class Limits:
 
     Attributes:
         connect: until a connection is there.
-        statement: until an answer is there; the server gives up after as long, too.
+        statement: until an answer is there; a server that works gives up a little earlier.
         lock: waiting for a row that somebody else has locked.
         pooled: statements are not prepared by name: behind a pooler the next one may reach another connection.
     """
@@ -67,7 +69,8 @@ async def connected(dsn: str, limits: Limits) -> Connection:
                 statement_cache_size=0 if limits.pooled else 100,
                 server_settings={"application_name": APPLICATION, "TimeZone": "UTC"},
             )
-            times = [str(round(seconds * 1000)) for seconds in (limits.lock, limits.statement, limits.statement)]
+            at_the_server = SERVER_FIRST * limits.statement
+            times = [str(round(seconds * 1000)) for seconds in (limits.lock, at_the_server, at_the_server)]
             await connection.execute(TUNED, *times)
             if await connection.fetchval("select pg_is_in_recovery()"):
                 raise StoreUnavailable("PostgreSQL is a standby: name the primary", retry_after=AGAIN)

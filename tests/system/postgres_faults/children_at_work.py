@@ -5,7 +5,7 @@ So everything that was acknowledged has to be there, nothing twice, nothing that
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -77,7 +77,7 @@ class Children:
         await self._confirmed(last)
         events += [event.link for event in last]
 
-    async def _confirmed(self, records: list[Record]) -> None:
+    async def _confirmed(self, records: Sequence[Record]) -> None:
         while True:
             try:
                 await self.store.append(records)

@@ -153,6 +153,7 @@ async def _be_silent(network: Network, children: Children) -> None:
 def _tell(what: str, seed: int, done: Counter[str], children: Children) -> None:
     faults = ", ".join(f"{count} {name}" for name, count in sorted(done.items()))
     sys.stdout.write(
-        f"\npostgres {what}: seed {seed}; {done.total()} faults ({faults}); {children.count} events acknowledged in"
-        f" {children.store.batches} commits, 0 lost, 0 doubled; {children.unknown} unknown, {children.refused} refused\n"
+        f"\npostgres {what}: seed {seed}; {done.total()} faults ({faults}); {children.count} events acknowledged"
+        f" in {children.store.batches} commits, 0 lost or doubled;"
+        f" {children.unknown} unknown, {children.refused} refused\n"
     )
