@@ -1,8 +1,8 @@
 """Take one step of a rollout: asked once, answered once, on record before it acts.
 
 Order: what an earlier request with the same id was answered; the revision; the policies; the gates; then, as one
-transaction, the change, its audit and the answer. A refused or held request keeps its answer, too. `Kill`, `RampDown` and
-`RollBack` wait for no gate and no policy; kills act before they are on record (`kills.py`).
+transaction, the change, its audit and the answer. A refused or held request keeps its answer, too. `Kill`, `RampDown`
+and `RollBack` wait for no gate and no policy; kills act before they are on record (`kills.py`).
 """
 
 from collections.abc import Callable
@@ -228,7 +228,7 @@ def changed(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) 
 
 
 def answered_before(earlier: StoredAnswer, asked: Asked) -> StepAnswer:
-    """Return the answer of an earlier request with the same id. Raises what it was refused with, or `RequestIdReused`."""
+    """Return the answer of an earlier request with the same id, or raise what it was refused with."""
     if earlier.fingerprint != asked.fingerprint:
         raise RequestIdReused("request_id was used for another request", metadata={"at": str(earlier.at)})
     if earlier.kind == DONE:
