@@ -29,6 +29,7 @@ from sidecar.core.executing.stored import (
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 
 Result = TypeVar("Result")
+Report = Callable[[str, str], None]
 
 
 class SqliteRecord:
@@ -47,9 +48,7 @@ class SqliteRecord:
         self._instance = instance
 
     @classmethod
-    async def open(
-        cls, path: Path, instance: InstanceId, report: Callable[[str, str], None], vfs: str | None = None
-    ) -> "SqliteRecord":
+    async def open(cls, path: Path, instance: InstanceId, report: Report) -> "SqliteRecord":
         """Open the file, make it if it is not there, and go on with it as `instance`.
 
         `report` is told what the disk did not do, and the name of the error; for a log.
@@ -58,7 +57,7 @@ class SqliteRecord:
             DatabaseProblem: it cannot be used; says why and what to do.
             StoreUnavailable, CommitUnknown: it cannot be written just now.
         """
-        engine = await SqliteEngine.open(path, record_schema(), report, vfs)
+        engine = await SqliteEngine.open(path, record_schema(), report)
         record = cls(engine, instance)
         try:
             await record.begin()

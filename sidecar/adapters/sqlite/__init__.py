@@ -4,7 +4,7 @@ What an adapter hands over runs in one of the threads, in a transaction of its o
 """
 
 from sidecar.adapters.sqlite.backup import back_up
-from sidecar.adapters.sqlite.engine import SqliteEngine
+from sidecar.adapters.sqlite.engine import SqliteEngine, Tuning
 from sidecar.adapters.sqlite.opening import Schema, pending_migrations, upgrade
 
-__all__ = ["Schema", "SqliteEngine", "back_up", "pending_migrations", "upgrade"]
+__all__ = ["Schema", "SqliteEngine", "Tuning", "back_up", "pending_migrations", "upgrade"]

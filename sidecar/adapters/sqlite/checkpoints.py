@@ -1,12 +1,14 @@
 """Moves what is in the write-ahead log into the database file, in a thread of its own."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 import apsw
 
+from sidecar.adapters.sqlite.opening import give_up
 from sidecar.adapters.sqlite.worker import Worker
 
 PAGES: Final = 1000
@@ -24,44 +26,55 @@ class Checkpoints:
         path: of the database file.
         connect: opens a connection; called in the thread.
         report: told what went wrong; called in the thread.
+        pages: a log of so many is moved.
     """
 
     def __init__(
-        self, path: Path, connect: Callable[[], apsw.Connection], report: Callable[[str, Exception], None]
+        self,
+        path: Path,
+        connect: Callable[[], apsw.Connection],
+        report: Callable[[str, Exception], None],
+        pages: int = PAGES,
     ) -> None:
         """Start the thread."""
         self._log = path.with_name(path.name + "-wal")
         self._connect = connect
         self._report = report
+        self._pages = pages
         self._connection: apsw.Connection | None = None
         self._worker = Worker(f"{path.name} checkpoints")
         self._asked = Lock()
 
     def committed(self, pages: int) -> None:
         """Look whether there is enough to move; `pages` are in the log. Called in the writer's thread."""
-        if pages >= PAGES and self._asked.acquire(blocking=False):
-            self._worker.submit(self._checkpoint)
+        if pages >= self._pages and self._asked.acquire(blocking=False):
+            self._worker.submit(self._asked_for)
 
     async def close(self) -> None:
-        """End the thread."""
-        await self._worker.run(self._drop)
+        """Empty the log, and end the thread."""
+        await self._worker.run(partial(self._checkpoint, last=True))
         self._worker.stop()
 
-    def _checkpoint(self) -> None:
+    def _asked_for(self) -> None:
+        try:
+            self._checkpoint()
+        finally:
+            self._asked.release()
+
+    def _checkpoint(self, *, last: bool = False) -> None:
         try:
             if self._connection is None:
                 self._connection = self._connect()
                 self._connection.set_busy_timeout(PATIENCE_MILLISECONDS)
-            large = self._log.stat().st_size > LARGEST
-            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if large else apsw.SQLITE_CHECKPOINT_PASSIVE
+            whole = last or self._log.stat().st_size > LARGEST
+            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if whole else apsw.SQLITE_CHECKPOINT_PASSIVE
             self._connection.wal_checkpoint(mode=mode)
         except (apsw.Error, OSError) as error:
             self._drop()  # never another fsync on a handle whose fsync has failed
             self._report("move the write-ahead log into the database file", error)
-        finally:
-            self._asked.release()
+        if last:
+            self._drop()
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close(True)
+        give_up(connection)

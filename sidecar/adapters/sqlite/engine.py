@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
@@ -11,9 +12,9 @@ import apsw
 
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.sqlite.backup import back_up
-from sidecar.adapters.sqlite.checkpoints import Checkpoints
+from sidecar.adapters.sqlite.checkpoints import PAGES, Checkpoints
 from sidecar.adapters.sqlite.failures import HARMLESS, unavailable
-from sidecar.adapters.sqlite.opening import Schema, check_version, connect, held, upgrade
+from sidecar.adapters.sqlite.opening import Schema, check_version, connect, give_up, held, upgrade
 from sidecar.adapters.sqlite.worker import Worker
 from sidecar.operations.record_ports import CommitUnknown
 
@@ -29,19 +30,35 @@ STEPS: Final = 10_000
 CLOSE_SECONDS: Final = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What is as it is, but for tests that break the disk.
+
+    Attributes:
+        vfs: name of the file system that SQLite uses; None: its own.
+        checkpoint_pages: a write-ahead log of so many pages is moved into the database file.
+    """
+
+    vfs: str | None = None
+    checkpoint_pages: int = PAGES
+
+
+DEFAULT: Final = Tuning()
+
+
 class SqliteEngine:
     """Writes one transaction after the other in one thread, and reads in another. Made by `open`.
 
     Args:
         path: of the file, whose lock `opened` holds.
-        vfs: name of the file system that SQLite uses; None: its own. For tests that break it.
+        tuning: what tests change.
     """
 
-    def __init__(self, path: Path, schema: Schema, report: Report, vfs: str | None, opened: ExitStack) -> None:
+    def __init__(self, path: Path, schema: Schema, report: Report, tuning: Tuning, opened: ExitStack) -> None:
         """Start the threads."""
         self._path = path
         self._schema = schema
-        self._vfs = vfs
+        self._vfs = tuning.vfs
         self._opened = opened
         self._loop = asyncio.get_running_loop()
         self._reported = report
@@ -49,11 +66,15 @@ class SqliteEngine:
         self._reader = Worker(f"{path.name} reader")
         self._writing: apsw.Connection | None = None
         self._reading: apsw.Connection | None = None
+        self._keeping: apsw.Connection | None = None
+        """Only keeps the index of the log as it is. Else whoever opens the file next would build it anew, and take for
+        committed what a failed commit has left in the log: a repeated append would find it there, and confirm what was
+        never synced."""
         self._read_until = 0.0
-        self._checkpoints = Checkpoints(path, self._connect, self._report)
+        self._checkpoints = Checkpoints(path, self._connect, self._report, tuning.checkpoint_pages)
 
     @classmethod
-    async def open(cls, path: Path, schema: Schema, report: Report, vfs: str | None = None) -> "SqliteEngine":
+    async def open(cls, path: Path, schema: Schema, report: Report, tuning: Tuning = DEFAULT) -> "SqliteEngine":
         """Open `path`, make it if it is not there, and bring its schema up to date.
 
         Raises:
@@ -62,7 +83,7 @@ class SqliteEngine:
         check_version()
         with ExitStack() as opening:
             opening.enter_context(held(path))
-            engine = cls(path, schema, report, vfs, opening.pop_all())
+            engine = cls(path, schema, report, tuning, opening.pop_all())
         try:
             await engine._writer.run(engine._begin)
         except BaseException:
@@ -101,7 +122,7 @@ class SqliteEngine:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._reader.run(self._drop_reading)
                 await self._checkpoints.close()
-                await self._writer.run(self._drop_writing)
+                await self._writer.run(self._drop_all_writing)
         except Exception as error:  # noqa: BLE001 - whatever it is, the process stops
             self._reported("close the database", type(error).__name__)
         finally:
@@ -116,6 +137,8 @@ class SqliteEngine:
             self._writing = self._connect()
             self._writing.set_wal_hook(self._committed)
             upgrade(self._writing, self._schema, str(self._path))
+            self._keeping = self._connect()
+            self._keeping.execute("SELECT count(*) FROM schema_migrations").fetchall()  # opens the log, too
         except (apsw.NotADBError, apsw.CorruptError):
             raise DatabaseProblem(f"{self._path} is damaged, or not a SQLite database: restore a backup") from None
         except apsw.Error as error:
@@ -167,10 +190,13 @@ class SqliteEngine:
         self._checkpoints.committed(pages)
         return apsw.SQLITE_OK
 
+    def _drop_all_writing(self) -> None:
+        self._drop_writing()
+        give_up(self._keeping)
+
     def _drop_writing(self) -> None:
         connection, self._writing = self._writing, None
-        if connection is not None:
-            connection.close(True)
+        give_up(connection)
 
     # --- in the reader's thread
 
@@ -193,8 +219,7 @@ class SqliteEngine:
 
     def _drop_reading(self) -> None:
         connection, self._reading = self._reading, None
-        if connection is not None:
-            connection.close(True)
+        give_up(connection)
 
     # --- in any thread
 

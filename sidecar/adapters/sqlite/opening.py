@@ -4,7 +4,7 @@ import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -86,12 +86,20 @@ def connect(path: Path, schema: Schema, vfs: str | None = None, *, read_only: bo
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.wal_autocheckpoint(0)  # a thread of its own does it
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # which would sync again after a sync has failed
         if schema.tuned is not None:
             schema.tuned(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def give_up(connection: apsw.Connection | None) -> None:
+    """Close a connection that may have failed; whatever it says about that is no news."""
+    with suppress(apsw.Error):
+        if connection is not None:
+            connection.close(True)
 
 
 def upgrade(connection: apsw.Connection, schema: Schema, where: str) -> tuple[Migration, ...]:

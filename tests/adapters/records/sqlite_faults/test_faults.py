@@ -1,0 +1,193 @@
+"""A real SQLite on a disk that fails at any moment. How many moments: `SIDECAR_FAULTS`, 60 if it is not set."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from sidecar.adapters.record_sqlite import SqliteRecord, record_schema
+from sidecar.adapters.sqlite import SqliteEngine, Tuning
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.chain import NOTHING, closed_root
+from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.executing.stored import StoredTurn
+from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.operations.record_ports import CommitUnknown
+from tests.adapters.records.sqlite_faults.faulty_disk import Disk, Fault, Plan
+from tests.support.record_builders import a_whole_turn
+
+MOMENTS: Final = int(os.environ.get("SIDECAR_FAULTS", "60"))
+TURNS: Final = 4
+FEWEST_PAGES: Final = 12
+"""So that the write-ahead log is moved several times meanwhile."""
+
+Group = Sequence[Record]
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a record with its tables and nothing in them."""
+    file = tmp_path_factory.mktemp("empty") / "record.sqlite"
+
+    async def make() -> None:
+        await (await SqliteRecord.open(file, InstanceId("nobody"), _ignored)).close()
+
+    asyncio.run(make())
+    return file
+
+
+@pytest.mark.seconds(600)
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
+async def test_what_was_acknowledged_survives(fault: Fault, empty: Path, tmp_path: Path) -> None:
+    """The fault strikes at any moment: acknowledged groups are whole, the rest is a whole group or none of it."""
+    seed = int(os.environ.get("SIDECAR_FAULTS_SEED", Random().randrange(2**32)))
+    struck = 0
+    for number in range(MOMENTS // len(Fault)):
+        print(f"SIDECAR_FAULTS_SEED={seed}, moment {number} of {fault.name}")  # noqa: T201 - shown when it fails
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.copy(empty, folder / "record.sqlite")
+        struck += await _one_moment(fault, folder, Random(f"{seed}/{number}"))
+        shutil.rmtree(folder)
+    assert struck > MOMENTS // len(Fault) // 2, "most moments came after everything was over"
+
+
+async def _one_moment(fault: Fault, folder: Path, chance: Random) -> bool:
+    """Return whether the fault came before everything was over."""
+    groups = _groups(chance)
+    disk = Disk(f"faulty-{folder}")
+    engine = await SqliteEngine.open(
+        folder / "record.sqlite", record_schema(), _ignored, Tuning(f"faulty-{folder}", FEWEST_PAGES)
+    )
+    record = SqliteRecord(engine, InstanceId("one"))
+    await record.begin()
+    disk.plan = Plan(fault, disk.operations + chance.randint(1, 160), chance.randint(1, 4))
+    try:
+        acknowledged = await _append(record, groups, disk)
+        if fault is not Fault.POWER_CUT:
+            assert acknowledged == len(groups), "it did not go on by itself"
+    finally:
+        disk.after_power_cut(folder / "left", chance)
+        await record.close()
+        disk.unregister()
+    await _check(folder / "left" / "record.sqlite", groups, acknowledged)
+    return disk.struck > 0
+
+
+async def _append(record: SqliteRecord, groups: Sequence[Group], disk: Disk) -> int:
+    """Append one group after the other, each until it is acknowledged; return how many were."""
+    for number, group in enumerate(groups):
+        for _ in range(12):
+            try:
+                await record.commit(group)
+            except CommitUnknown:
+                continue
+            except StoreUnavailable:
+                assert await _readable(record, groups[:number], disk)
+                continue
+            break
+        else:
+            return number
+    return len(groups)
+
+
+async def _readable(record: SqliteRecord, groups: Sequence[Group], disk: Disk) -> bool:
+    """Whether what was acknowledged can be read while nothing can be written."""
+    if not groups or not disk.power:
+        return True
+    turn = await record.turn(TurnId("turn-0"))
+    return turn is not None and _holds(turn, [], groups[0])
+
+
+async def _check(path: Path, groups: Sequence[Group], acknowledged: int) -> None:
+    """Look at what a power cut has left, and go on with it."""
+    record = await SqliteRecord.open(path, InstanceId("two"), _ignored)
+    try:
+        kept = [await _is_there(record, group) for group in groups]
+        assert all(kept[:acknowledged]), "an acknowledged group is lost"
+        assert kept == sorted(kept, reverse=True), "a group is there without one before it"
+        assert sum(kept) <= acknowledged + 1, "a group is there that was never handed over"
+        await _verify_chains(record)
+    finally:
+        await record.close()
+    again = await SqliteRecord.open(path, InstanceId("one"), _ignored)
+    try:
+        for group in groups:
+            await again.commit(group)
+        assert all([await _is_there(again, group) for group in groups])
+        await _verify_chains(again)
+    finally:
+        await again.close()
+
+
+async def _is_there(record: SqliteRecord, group: Group) -> bool:
+    """Whether a group is there, whole. Fails if a part of it is."""
+    turn_id = TurnId(getattr(group[0], "turn_id", None) or group[0].run_id)  # type: ignore[union-attr]  # one has it
+    turn, attempts = await record.turn(turn_id), await record.attempts(turn_id)
+    found = [turn is not None and _holds(turn, attempts, [each]) for each in group]
+    assert all(found) or not any(found), "a part of a group is there"
+    return all(found)
+
+
+def _holds(turn: StoredTurn, attempts: Sequence[Record], group: Group) -> bool:
+    there: list[object] = [each.opened for each in turn.dispatches] + [turn.ended, turn.routing, *attempts]
+    for child in turn.children:
+        there += [child.opened, *child.events]
+    outcomes = [outcome for each in turn.dispatches for outcome in each.outcomes]
+    return all(each.outcome in outcomes if isinstance(each, CallSettled) else each in there for each in group)
+
+
+async def _verify_chains(record: SqliteRecord) -> None:
+    async for child in record.children():
+        link = child.opened.link
+        for event in child.events:
+            assert event.previous_link == link
+            assert event.relinked(link) == event.link
+            link = event.link
+    for state in await record.closed_states():
+        root, number = NOTHING, 0
+        async for closed in record.closed_children(state.instance):
+            root, number = closed_root(root, closed.child_id, closed.last_link), closed.number
+        assert (root, number) == (state.root, state.number)
+
+
+def _groups(chance: Random) -> list[Group]:
+    """Return the records of some turns, cut into groups anywhere; none holds records of two turns."""
+    groups: list[Group] = []
+    for number in range(TURNS):
+        records = a_whole_turn(f"turn-{number}", ("shop", "rewards")[: chance.randint(1, 2)], at=number * 10)
+        while records:
+            size = chance.randint(1, 6)
+            groups.append(records[:size])
+            records = records[size:]
+    return groups
+
+
+def _ignored(doing: str, error: str) -> None:
+    """What the engine reports is what the test makes happen."""
+
+
+async def test_a_sync_that_failed_is_not_taken_for_done(empty: Path, tmp_path: Path) -> None:
+    """The first commit after the start: its sync fails, it is repeated and acknowledged, then the power is cut."""
+    shutil.copy(empty, tmp_path / "record.sqlite")
+    disk = Disk(f"faulty-{tmp_path}")
+    engine = await SqliteEngine.open(
+        tmp_path / "record.sqlite", record_schema(), _ignored, Tuning(f"faulty-{tmp_path}")
+    )
+    record = SqliteRecord(engine, InstanceId("nobody"))
+    group = a_whole_turn("turn-0")
+    disk.plan = Plan(Fault.SYNC_FAILS, disk.operations + 1, 1)
+    try:
+        with pytest.raises(CommitUnknown):
+            await record.commit(group[:-2])
+        await record.commit(group[:-2])
+    finally:
+        disk.after_power_cut(tmp_path / "left", Random(1))
+        await record.close()
+        disk.unregister()
+    await _check(tmp_path / "left" / "record.sqlite", [group[:-2], group[-2:]], 1)
