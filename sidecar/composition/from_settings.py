@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from sidecar.adapters.reports_directory import ReportsDirectory, ReportsDirectoryUnusable
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
@@ -73,6 +74,21 @@ def _history(said: HistorySettings) -> HistoryRules:
         look_back_turns=said.look_back_turns,
         size_fresh_for=said.size_fresh_for,
     )
+
+
+def report_files(settings: Settings) -> ReportsDirectory | None:
+    """Return where reports go; None: nowhere.
+
+    Raises:
+        SettingsProblem: the directory cannot be used.
+    """
+    directory = settings.workspace.directory
+    if directory is None:
+        return None
+    try:
+        return ReportsDirectory(directory)
+    except ReportsDirectoryUnusable as problem:
+        raise SettingsProblem([f"workspace.directory: {problem}"]) from None
 
 
 def flag_timing(settings: Settings) -> FlagTiming:

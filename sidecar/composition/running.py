@@ -26,6 +26,7 @@ from sidecar.composition.from_settings import (
     flag_timing,
     plugin_sections,
     policy_settings,
+    report_files,
     signing_keys,
 )
 from sidecar.composition.listener_plans import listener_plans
@@ -247,6 +248,7 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
+        reports=report_files(settings),
         lease_held=record.lease.held,
     )
     return ports, [("definitions", definitions.run), ("flags", flags.run), *record.loops]

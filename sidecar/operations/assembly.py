@@ -11,6 +11,7 @@ from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.operations.bind_turn import BindingState, BindTurn
 from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
+from sidecar.operations.child_reports import ChildReports, ReportFiles
 from sidecar.operations.delegate import Delegate
 from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
@@ -58,6 +59,7 @@ class Ports:
     connectors: Connectors
     memory: EpisodeMemory
     tracing: Tracing = NO_TRACING
+    reports: ReportFiles | None = None
     lease_held: Callable[[], bool] = lambda: True
 
 
@@ -110,16 +112,18 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     """
     grants = grants or GrantTable(keys, ports.lease_held)
     hints = RecordHints()
+    store = HintingStore(ports.store, hints)
     outside = Outside(
         clock=ports.clock,
         ids=ports.ids,
         chance=ports.chance,
         spawner=ports.spawner,
-        store=HintingStore(ports.store, hints),
+        store=store,
         recorder=ports.recorder,
         runners=ports.runners,
         grants=grants,
         tracing=ports.tracing,
+        reports=ChildReports(ports.reports, store, (ports.spawner, ports.recorder)),
     )
     turns = Turns(ports.clock, ports.definitions, keys, rules.admission)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)

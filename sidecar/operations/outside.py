@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sidecar.operations.child_reports import ChildReports
 from sidecar.operations.grant_table import GrantTable
 from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner
 from sidecar.operations.record_ports import Store
@@ -21,3 +22,4 @@ class Outside:
     runners: Runners
     grants: GrantTable
     tracing: Tracing
+    reports: ChildReports

@@ -186,6 +186,8 @@ class RunChild:
             self._out.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded(outcome)
             child.unsaved = [corrected(record, outcome) for record in child.unsaved]
+        else:
+            self._out.reports.write(child, outcome)
         child.outcome, child.settled_at = outcome, now
         self._out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), took.total_seconds())
         return outcome

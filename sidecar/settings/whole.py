@@ -21,6 +21,7 @@ from sidecar.settings.sections import (
 )
 from sidecar.settings.signatures import SignatureSettings
 from sidecar.settings.values import Section
+from sidecar.settings.workspace import WorkspaceSettings
 
 
 class Settings(Section):
@@ -32,6 +33,7 @@ class Settings(Section):
     status: StatusSettings = Field(StatusSettings(), description="Progress reports of sub-agents.")
     policy: PolicySection = Field(PolicySection(), description="Which plugins serve whom.")
     record: RecordSettings = Field(RecordSettings(), description="Where every sub-agent's work is put on record.")
+    workspace: WorkspaceSettings = Field(WorkspaceSettings(), description="Reports for people.")
     history: HistorySettings = Field(HistorySettings(), description="How conversations are kept and compacted.")
     plugins: PluginsSettings = Field(PluginsSettings(), description="Which installed plugins may run.")
     targets: TargetsSettings = Field(TargetsSettings(), description="Where runners find the hosts of sub-agents.")

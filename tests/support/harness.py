@@ -30,6 +30,7 @@ from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.call_tool import ToolResult
+from sidecar.operations.child_reports import ReportFiles
 from sidecar.operations.record_ports import Store
 from sidecar.operations.rules import DispatchRules
 from sidecar.policy.memory import EpisodeMemory
@@ -282,6 +283,7 @@ class Setup:
     serving: ServingRules = field(default_factory=ServingRules)
     store: Store | None = None
     memory: EpisodeMemory | None = None
+    reports: ReportFiles | None = None
     reflection: bool = False
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
     background: bool = True
@@ -331,6 +333,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
         runners=OneRunner(runner),
         connectors=connector,
         memory=setup.memory or InProcessMemory(),
+        reports=setup.reports,
     )
     rules = DispatchRules(
         **{"binding": BindingRules(setup.cap, setup.max_dispatches), "vocabulary": VOCABULARY, **setup.rules}

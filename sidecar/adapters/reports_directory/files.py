@@ -1,0 +1,88 @@
+"""Writes below one directory, and nowhere else, whatever links others put there.
+
+Every part of a path is opened from the directory before it without following links, so that nothing that happens
+meanwhile can lead outside. A file is written under a name of its own and then renamed: a link in its place is replaced,
+never followed, and nobody sees half a report.
+"""
+
+import asyncio
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+TEMPORARY: Final = ".part"
+
+
+class ReportsDirectoryUnusable(Exception):
+    """The configured directory is not there, is no directory, or may not be written to."""
+
+
+class ReportsDirectory:
+    """One directory that exists already. Files get mode 0600, folders 0700."""
+
+    def __init__(self, directory: Path) -> None:
+        """Check the directory.
+
+        Raises:
+            ReportsDirectoryUnusable: with what is wrong.
+        """
+        self._directory = directory
+        try:
+            root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ReportsDirectoryUnusable(f"{directory}: {error.strerror}; make it, or leave it out") from None
+        os.close(root)
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise ReportsDirectoryUnusable(f"{directory} may not be written to by this user")
+
+    async def write(self, path: tuple[str, ...], text: str) -> None:
+        """Write a file, in a thread; see `ReportFiles`.
+
+        Raises:
+            ValueError: a part of the path is no plain name.
+            OSError: it cannot be written, or a part of the way is a link.
+        """
+        await asyncio.to_thread(self._write, path, text.encode(errors="replace"))
+
+    def _write(self, path: tuple[str, ...], content: bytes) -> None:
+        if not path or any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in path):
+            raise ValueError("a part of the path is no plain name")
+        *folders, name = path
+        # The operator may have made the directory itself a link; below it nobody may.
+        here = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for folder in folders:
+                below = _entered(here, folder)
+                os.close(here)
+                here = below
+            _replace(here, name, content)
+        finally:
+            os.close(here)
+
+
+def _entered(here: int, folder: str) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700, dir_fd=here)
+    return os.open(folder, FOLDER, dir_fd=here)
+
+
+def _replace(here: int, name: str, content: bytes) -> None:
+    temporary = f".{os.urandom(8).hex()}{TEMPORARY}"
+    file = os.open(temporary, NEW_FILE, 0o600, dir_fd=here)
+    try:
+        with os.fdopen(file, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        with suppress(FileNotFoundError):
+            if stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
+                raise IsADirectoryError(f"{name} is a directory")
+        os.replace(temporary, name, src_dir_fd=here, dst_dir_fd=here)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=here)
+        raise
