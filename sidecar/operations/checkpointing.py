@@ -25,7 +25,7 @@ class Checkpointing:
 
     Args:
         archive: where the running roots are.
-        instance: whose root is looked at; at the start, those of earlier instances are, too.
+        instance: whose root is looked at; the first time, those of all others are, too: one may have been killed.
         place: where the checkpoints go.
         interval: between two looks.
         clock: for the time in a line, and for how long something waits.
@@ -70,7 +70,7 @@ class Checkpointing:
             await asyncio.sleep(self._interval.total_seconds())
 
     async def look(self) -> None:
-        """Write a checkpoint if the root has moved; the first time, also for instances that ended without one."""
+        """Write a checkpoint if the root has moved; the first time, also for other instances."""
         try:
             if not self._begun:
                 self._signed = dict(await self._place.standing())
@@ -89,8 +89,8 @@ class Checkpointing:
 
     def _has_moved(self, state: ClosedState) -> bool:
         """Say whether a state is to be signed; one that contradicts what was signed never is."""
-        if not (state.instance == self._instance or (not self._begun and state.instance in self._signed)):
-            return False
+        if self._begun and state.instance != self._instance:
+            return False  # it signs for itself, or has ended and was looked at when this one began
         signed = self._signed.get(state.instance)
         if signed is None:
             return state.number > 0

@@ -53,20 +53,22 @@ async def test_a_place_that_is_away_is_told_and_made_up_for() -> None:
     assert signed(log) == [("this-process", 1)]
 
 
-async def test_the_next_start_signs_what_the_one_before_did_not_get_round_to() -> None:
-    """An instance was killed after its last checkpoint; the next one signs the end of its root, once, then its own."""
+async def test_the_next_start_signs_what_those_before_did_not_get_round_to() -> None:
+    """One was killed after its last checkpoint, one before its first; the third signs for both, then for itself."""
     log = SignedLog()
     await log.turns(1, 1)
     await log.database.commit(a_whole_turn("turn-2"))
     log.database = MemoryDatabase(log.database.contents, InstanceId("second"))
+    await log.database.commit(a_whole_turn("turn-3"))
+    log.database = MemoryDatabase(log.database.contents, InstanceId("third"))
     checkpointing = log.checkpointing()
 
     await checkpointing.look()
-    await log.database.commit(a_whole_turn("turn-3"))
+    await log.database.commit(a_whole_turn("turn-4"))
     await checkpointing.look()
     await checkpointing.look()
 
-    assert signed(log) == [("this-process", 2), ("this-process", 3), ("second", 1)]
+    assert signed(log) == [("this-process", 2), ("second", 1), ("this-process", 3), ("third", 1)]
     assert await log.findings() == []
 
 
