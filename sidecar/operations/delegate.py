@@ -146,6 +146,8 @@ class Delegate:
 
     async def _carry_out(self, parent: Child, child: Child, call: DelegatedCall) -> CallOutcome:
         """Open, run, join, close; it is over when this returns, whatever happens."""
+        if parent.frames is not None:
+            parent.frames.delegating(child.child_id)
         try:
             await self._open(parent, child, call)
             outcome = await self._run_child(child, call)
@@ -154,6 +156,9 @@ class Delegate:
             await self._close(child, call)
             return outcome
         finally:
+            if parent.frames is not None:
+                used = None if child.outcome is None else child.outcome.usage
+                parent.frames.delegated(child.child_id, used, barred=child.data.barred_anywhere)
             self._calls.pop(child.child_id, None)
             parent.ledger.running.pop(child.child_id, None)
             call.turn.lanes.leave(child.child_id)

@@ -8,11 +8,13 @@ from typing import Final, cast
 
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.card import Card
+from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.records import ChildOpened, Record
-from sidecar.core.identifiers import AttemptId, CallId, DispatchId, ToolId
+from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, ToolId
 from sidecar.core.replaying.document import Recorded
 from sidecar.core.replaying.frames import (
     ComponentFrame,
+    DelegationFrame,
     Effect,
     EndFrame,
     FinishedFrame,
@@ -28,6 +30,7 @@ from sidecar.core.replaying.frames import (
 from sidecar.operations.assembly import Operations
 from sidecar.operations.children import Child
 from sidecar.operations.grant_table import GrantTable
+from sidecar.operations.ledger import Delegation
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.policy.protocols import (
     ComponentMade,
@@ -42,6 +45,8 @@ from sidecar.policy.protocols import (
 from subagents_errors import CallFailure
 
 MICROSECOND: Final = 1e-6
+Happening = GatewayFrame | DelegationFrame | StoppedFrame
+"""What no runner reports, and yet came from outside."""
 _RUNS: ContextVar[Child] = ContextVar("runs")
 """The child whose attempts the present task makes."""
 
@@ -141,10 +146,10 @@ class RecordedRunner:
             raise RunnerError("this attempt was not made when the turn was recorded")
         began = loop.time()
         for frame in attempt.frames:
-            if isinstance(frame, GatewayFrame | StoppedFrame):
+            if isinstance(frame, Happening):
                 loop.call_at(began + frame.at * MICROSECOND, self._happen, child, frame)
         for frame in attempt.frames:
-            if isinstance(frame, GatewayFrame | StoppedFrame):
+            if isinstance(frame, Happening):
                 continue
             await asyncio.sleep(began + frame.at * MICROSECOND - loop.time())
             if isinstance(frame, EndFrame):
@@ -156,29 +161,51 @@ class RecordedRunner:
     async def close(self) -> None:
         """Do nothing."""
 
-    def _happen(self, child: Child, frame: GatewayFrame | StoppedFrame) -> None:
-        """Do for a child what the gateway, or whoever stopped it, did then."""
-        if isinstance(frame, StoppedFrame):
-            dispatch = None if self.operations is None else _dispatch(self.operations, child)
-            if dispatch is not None:
-                dispatch.stop(child.call_id, CallFailure[frame.reason])
+    def _happen(self, child: Child, frame: Happening) -> None:
+        """Do for a child what the gateway, a delegation, or whoever stopped it, did then."""
+        match frame:
+            case GatewayFrame():
+                _let_through(child, frame)
+            case DelegationFrame():
+                self._delegate(child, frame)
+            case StoppedFrame(_, reason):
+                dispatch = self._dispatch(child)
+                if dispatch is not None:
+                    dispatch.stop(child.call_id, CallFailure[reason])
+
+    def _delegate(self, child: Child, frame: DelegationFrame) -> None:
+        """Count what a delegation counted; who was delegated to does not run here."""
+        if frame.over:
+            used = Usage(frame.input_tokens, frame.output_tokens)
+            child.ledger.running.pop(ChildId(frame.child_id), None)
+            child.ledger.use_tokens(used.total)
+            child.ledger.add_below(used)
+            child.data.barred_below = child.data.barred_below or frame.barred
             return
-        match frame.effect:
-            case Effect.CALLED:
-                child.data.calls += 1
-            case Effect.RELEASED:
-                child.data.released += 1
-            case Effect.BARRED:
-                child.data.barred.add(ToolId(frame.tool))
-            case Effect.BUDGET:
-                child.data.budget_hit = True
-            case Effect.WITHHELD:
-                pass  # what counts is that nothing was released
+        delegation, dispatch = Delegation(), self._dispatch(child)
+        delegation.over.settle(None)  # nobody has to wait for it
+        child.ledger.running[ChildId(frame.child_id)] = delegation
+        if dispatch is not None:
+            dispatch.turn.next_step += 1
+
+    def _dispatch(self, child: Child) -> LiveDispatch | None:
+        turn = None if self.operations is None else self.operations.turns.known(child.log.run_id)
+        return None if turn is None else turn.dispatches.get(child.dispatch_id)
 
 
-def _dispatch(operations: Operations, child: Child) -> LiveDispatch | None:
-    turn = operations.turns.known(child.log.run_id)
-    return None if turn is None else turn.dispatches.get(child.dispatch_id)
+def _let_through(child: Child, frame: GatewayFrame) -> None:
+    """Do what the tool gateway did, as far as it changes the outcome."""
+    match frame.effect:
+        case Effect.CALLED:
+            child.data.calls += 1
+        case Effect.RELEASED:
+            child.data.released += 1
+        case Effect.BARRED:
+            child.data.barred.add(ToolId(frame.tool))
+        case Effect.BUDGET:
+            child.data.budget_hit = True
+        case Effect.WITHHELD:
+            pass  # what counts is that nothing was released
 
 
 def _event(frame: Frame) -> RunnerEvent:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.records import AttemptRecorded
-from sidecar.core.identifiers import AttemptId
+from sidecar.core.identifiers import AttemptId, ChildId
 from sidecar.core.replaying.frames import (
     LARGEST,
     ComponentFrame,
+    DelegationFrame,
     Effect,
     EndFrame,
     FinishedFrame,
@@ -129,13 +131,25 @@ class ChildFrames:
 
     def effect(self, effect: Effect, tool: str) -> None:
         """Keep what the tool gateway did for the child."""
+        self._came(GatewayFrame(0, effect, tool))
+
+    def delegating(self, child_id: ChildId) -> None:
+        """Keep that it began to delegate."""
+        self._came(DelegationFrame(0, child_id, False, 0, 0, False))
+
+    def delegated(self, child_id: ChildId, used: Usage | None, *, barred: bool) -> None:
+        """Keep what a delegation came to, as far as that counts for who delegated."""
+        spent = used or Usage()
+        self._came(DelegationFrame(0, child_id, True, spent.input_tokens, spent.output_tokens, barred))
+
+    def _came(self, frame: Frame) -> None:
         if self.attempts:
-            self.attempts[-1].came(GatewayFrame(0, effect, tool), asyncio.get_running_loop().time())
+            self.attempts[-1].came(frame, asyncio.get_running_loop().time())
 
     def stopped(self, reason: CallFailure) -> None:
         """Keep that the call was stopped; not at the join deadline, which a replay comes to by itself."""
-        if self.attempts and reason is not CallFailure.JOIN_DEADLINE:
-            self.attempts[-1].came(StoppedFrame(0, reason.name), asyncio.get_running_loop().time())
+        if reason is not CallFailure.JOIN_DEADLINE:
+            self._came(StoppedFrame(0, reason.name))
 
     def paused(self, seconds: float) -> None:
         """Keep the wait that was drawn before the next attempt."""
@@ -217,7 +231,7 @@ def _frame(event: object, at: int) -> Frame:
             frame = UsageFrame(at, read, written)
         case RunFinished(data_unavailable):
             frame = FinishedFrame(at, data_unavailable)
-        case GatewayFrame() | StoppedFrame() | EndFrame():
+        case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
             frame = msgspec.structs.replace(event, at=at)
         case _:
             frame = StrayFrame(at, type(event).__name__)

@@ -270,3 +270,35 @@ async def test_what_cannot_be_replayed_says_why(script: Script, rules: dict[str,
 
         with pytest.raises(CannotReplay, match=why):
             await replay_of(sidecar, "t")
+
+
+async def test_what_delegations_used_counts_again_and_they_are_not_run_again() -> None:
+    """Eight tokens below and three above are over ten; the second dispatch goes on counting after the delegation."""
+    shop = with_limits(a_card("shop"), max_delegation_depth=1, tokens=10, idle_timeout=timedelta(milliseconds=50))
+
+    async def asks(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        await runner.delegate(request.grant, "ask_rewards")
+        yield NarrationPart("done")
+        yield UsageReported(3, 0)
+        yield RunFinished()
+
+    async def takes_its_time(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        waited = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.12, waited.set)
+        await waited.wait()
+        yield UsageReported(5, 3)
+        yield RunFinished()
+
+    async with running_sidecar_for_tests(cards=[shop, a_card("rewards")]) as sidecar:
+        sidecar.runner.use("shop", asks)
+        sidecar.runner.use("rewards", takes_its_time)
+        bound = await sidecar.bind(turn_id="t")
+        first = await sidecar.dispatch(bound, "ask_shop", dispatch_id="d-1")
+        sidecar.runner.use("rewards", answers())
+        await sidecar.dispatch(bound, "ask_rewards", dispatch_id="d-2")
+
+        report = await replay_of(sidecar, "t")
+
+        assert (first.outcomes, report.differences) == (["DEGRADED"], ())
+        assert [each.usage and each.usage.total for each in report.replayed.joined[DispatchId("d-1")]] == [11]
+        assert [each.emission_index for each in report.replayed.joined[DispatchId("d-2")]] == [2]

@@ -80,6 +80,16 @@ class GatewayFrame(_Frame, frozen=True, array_like=True, tag="gateway"):
     tool: str
 
 
+class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
+    """The sub-agent delegated to another one, or that one is through: what it used, and whether its data was barred."""
+
+    child_id: str
+    over: bool
+    input_tokens: int
+    output_tokens: int
+    barred: bool
+
+
 class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):
     """The call was stopped while the attempt ran, or in the pause after it: cancelled, nobody listens, turn ended."""
 
@@ -108,6 +118,7 @@ Frame = (
     | FinishedFrame
     | StrayFrame
     | GatewayFrame
+    | DelegationFrame
     | StoppedFrame
     | EndFrame
 )
