@@ -13,7 +13,7 @@ LINTED := .
 PYTEST ?= $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help demo demo-langchain test check lint types protos bench torture proto lock clean
+.PHONY: help demo demo-langchain test check lint types protos bench torture proto lock evidence clean
 
 help: ## what can be asked for
 	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
@@ -87,6 +87,9 @@ proto: $(VENV)/.ready ## generate the Python code of the protos again
 
 lock: ## resolve the locks again (needs uv)
 	@$(PYTHON) -m scripts.lock_requirements
+
+evidence: $(VENV)/.ready ## run the tests of isolation and required blocks, and write the page that auditors read
+	@$(BIN)/python -m scripts.evidence $(ARGS)
 
 clean: ## remove the virtual environments and caches
 	rm -rf $(VENV) $(DEMO) $(DEMO_LC) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis

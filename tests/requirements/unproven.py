@@ -62,8 +62,7 @@ UNPROVEN: Final = reasons(
         (
             f"later: {RECORD}",
             (
-                "PC1-D: 60",
-                "SX: 39 40",
+                "SX: 40",
             ),
         ),
         (
