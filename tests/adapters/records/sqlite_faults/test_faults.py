@@ -173,21 +173,24 @@ def _ignored(doing: str, error: str) -> None:
 
 
 async def test_a_sync_that_failed_is_not_taken_for_done(empty: Path, tmp_path: Path) -> None:
-    """The first commit after the start: its sync fails, it is repeated and acknowledged, then the power is cut."""
+    """Its commit is repeated and acknowledged, then the power is cut, all while nothing else has the file open."""
     shutil.copy(empty, tmp_path / "record.sqlite")
     disk = Disk(f"faulty-{tmp_path}")
     engine = await SqliteEngine.open(
         tmp_path / "record.sqlite", record_schema(), _ignored, Tuning(f"faulty-{tmp_path}")
     )
-    record = SqliteRecord(engine, InstanceId("nobody"))
-    group = a_whole_turn("turn-0")
-    disk.plan = Plan(Fault.SYNC_FAILS, disk.operations + 1, 1)
+    record = SqliteRecord(engine, InstanceId("one"))
+    await record.begin()
+    turn = a_whole_turn("turn-0")
+    groups = [turn[:4], turn[4:8], turn[8:]]
     try:
+        await record.commit(groups[0])
+        disk.plan = Plan(Fault.SYNC_FAILS, disk.operations + 1, 1)
         with pytest.raises(CommitUnknown):
-            await record.commit(group[:-2])
-        await record.commit(group[:-2])
+            await record.commit(groups[1])
+        await record.commit(groups[1])
     finally:
         disk.after_power_cut(tmp_path / "left", Random(1))
         await record.close()
         disk.unregister()
-    await _check(tmp_path / "left" / "record.sqlite", [group[:-2], group[-2:]], 1)
+    await _check(tmp_path / "left" / "record.sqlite", groups, 2)
