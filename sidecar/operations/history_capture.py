@@ -166,7 +166,8 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
     answered = [
         (child.slot, child.call_id, child.contract.step.description, child.outcome)
         for child in children
-        if child.outcome is not None
+        # Whom a sub-agent asked did not answer the orchestrator: what of it matters is in the asking one's answer.
+        if child.outcome is not None and child.contract.parent_child_id is None
     ]
     prompts = [dispatch.request.task_prompt for dispatch in turn.dispatches.values()]
     episode = EpisodeKey(turn.claims.episode_id, turn.claims.principal)

@@ -10,10 +10,12 @@ from sidecar.core.definitions.card import Card
 from sidecar.core.executing.records import CallSettled, ChildOpened
 from sidecar.policy.protocols import ComponentMade, NarrationPart, RunFinished, RunnerEvent, RunRequest, UsageReported
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.history.v1 import history_pb2
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import Script, ScriptedRunner, answers, calls_tool, hangs, raises
 from tests.support.harness import SidecarForTests, outcome_name, running_sidecar_for_tests
+from tests.support.history import a_turn, episode_of
 from tests.support.records import contract_of, event_named, event_names, kept
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -251,32 +253,6 @@ async def test_what_a_running_sibling_owns_is_not_waited_for() -> None:
         assert "basket" not in sidecar.runner.started
 
 
-@requirement("SX-49")
-async def test_calls_whose_cards_own_the_same_run_one_after_the_other() -> None:
-    """Both own the cart: the second starts when the first has settled, a third beside them at once."""
-    order: list[str] = []
-    cards = [a_card("a", ownership=("cart",)), a_card("b", ownership=("cart",)), a_card("c")]
-    async with running_sidecar_for_tests(cards=cards) as sidecar:
-
-        def notes(slot: str, *first: str) -> Script:
-            async def script(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
-                order.append(f"{slot} begins")
-                await runner.until_started(*first)
-                order.append(f"{slot} ends")
-                yield NarrationPart(slot)
-                yield RunFinished()
-
-            return script
-
-        for slot, first in (("a", ("c",)), ("b", ()), ("c", ("a",))):
-            sidecar.runner.use(slot, notes(slot, *first))
-        _, outcomes, _ = await dispatched(sidecar, "ask_a", "ask_b", "ask_c")
-
-        assert outcomes == ["SUCCEEDED"] * 3
-        assert order.index("a ends") < order.index("b begins")
-        assert order.index("c begins") < order.index("a ends")
-
-
 async def test_at_most_as_many_as_the_cap_work_for_one_child_at_once() -> None:
     """Cap 1: while one is asked, a second is refused as busy."""
     reasons: list[str] = []
@@ -385,3 +361,21 @@ async def test_components_of_whom_was_asked_come_with_its_answer() -> None:
             ("render_points", {"points": 7})
         ]
         assert not reply.of("call-1").components
+
+
+@requirement("SX-32")
+async def test_history_holds_what_the_orchestrator_was_answered() -> None:
+    """The one that was called, with its component; neither answer nor component of whom it asked."""
+    told = Told()
+    cards = [may_delegate(a_card("shop")), a_card("rewards", components={"render_points": {"type": "object"}})]
+    async with running_sidecar_for_tests(cards=cards) as sidecar:
+        sidecar.runner.use("shop", told.asks("ask_rewards"))
+        points = ComponentMade("render_points", "{}", "{}")
+        sidecar.runner.use("rewards", answers("seven", components=[points]))
+        await a_turn(sidecar, "ask_shop", narration="All done.")
+
+        (turn,) = (await episode_of(sidecar, view=history_pb2.EPISODE_VIEW_FULL)).turns
+
+        assert told.heard == ["succeeded: seven"]
+        assert [(each.sub_agent_id, each.narration) for each in turn.answers] == [("shop", "done")]
+        assert not turn.tool_messages
