@@ -60,12 +60,6 @@ def reasons(entries: Iterable[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]
 UNPROVEN: Final = reasons(
     (
         (
-            f"later: {RECORD}",
-            (
-                "SX: 40",
-            ),
-        ),
-        (
             f"later: {ROLLOUT}",
             (
                 "PC1-D: 47",
