@@ -1,4 +1,4 @@
-"""A group of records as one text: what `record_append` takes.
+"""A group of records as texts: what `record_append` takes.
 
 The database takes all rows of a kind at once. Where the order between kinds matters, the group is cut into parts, which
 are taken one after the other; a group of a running turn is one part.
@@ -82,8 +82,8 @@ def turn_of(record: Record) -> TurnId:
     return record.run_id if isinstance(record, ChildEvent) else record.turn_id
 
 
-def group_json(records: Sequence[Record]) -> tuple[list[str], str]:
-    """Return the turns of a group, and its parts as JSON.
+def group_json(records: Sequence[Record]) -> tuple[list[str], list[str], list[str]]:
+    """Return the turns of a group, kinds in the order in which they are to be taken, and the rows of each as JSON.
 
     Raises:
         RecordConflict: the group contradicts itself.
@@ -94,13 +94,15 @@ def group_json(records: Sequence[Record]) -> tuple[list[str], str]:
             parts.append(Part())
             parts[-1].add(record, turn_of(record))
     turns: list[str] = list(dict.fromkeys(turn_of(record) for record in records))
-    return turns, stored(msgspec.json.encode([part.rows for part in parts]).decode())
+    taken = [(kind, part.rows[kind]) for part in parts for kind in KIND.values() if kind in part.rows]
+    return turns, [kind for kind, _ in taken], [stored(_text(rows)) for _, rows in taken]
 
 
 def _each_once(records: Sequence[Record]) -> list[Record]:
     found: dict[str, Record] = {}
     for record in records:
-        if found.setdefault(record.record_id, record) != record:
+        there = found.setdefault(record.record_id, record)
+        if there is not record and there != record:
             raise RecordConflict(
                 f"{type(record).__name__} is in one group twice, with different contents",
                 metadata={"record_id": record.record_id},

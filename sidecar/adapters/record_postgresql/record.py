@@ -17,7 +17,7 @@ from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.record_ports import CommitUnknown
 
-APPEND: Final = "select record_append($1, $2, $3)"
+APPEND: Final = "select record_append($1, $2, $3, $4)"
 RENEW: Final = """
 with before as (select lease_until from instances where instance_id = $1)
 insert into instances as kept (instance_id, started_at, lease_until)
@@ -73,10 +73,10 @@ class PostgresRecord(RunningReads, ArchiveReads):
         """Append one group. See the port."""
         if not records:
             return
-        turns, parts = group_json(records)
+        group = group_json(records)
 
         async def append(connection: Connection) -> None:
-            await connection.execute(APPEND, self._instance, turns, parts)
+            await connection.execute(APPEND, self._instance, *group)
 
         try:
             try:

@@ -10,8 +10,8 @@ from typing import Final
 ESCAPE: Final = "\ue000"
 ITSELF: Final = ESCAPE + "\ue001"
 NUL: Final = ESCAPE + "\ue002"
-WRITTEN: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
-"""An odd number of backslashes before `u0000`; an even number is a backslash and the characters `u0000`."""
+WRITTEN: Final = re.compile(r"\\(?:\\|u0000)")
+"""Either a backslash, which is written as two and may be followed by the characters `u0000`, or U+0000 itself."""
 
 
 def stored(json_text: str) -> str:
@@ -19,7 +19,7 @@ def stored(json_text: str) -> str:
     if ESCAPE in json_text:
         json_text = json_text.replace(ESCAPE, ITSELF)
     if "\\u0000" in json_text:
-        json_text = WRITTEN.sub(rf"\g<1>{NUL}", json_text)
+        json_text = WRITTEN.sub(lambda found: found[0] if found[0] == "\\\\" else NUL, json_text)
     return json_text
 
 

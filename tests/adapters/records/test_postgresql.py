@@ -213,7 +213,7 @@ async def test_what_an_append_waited_for_counts(dsn: str) -> None:
         life = a_life(child)
         await first.commit([a_dispatch(), child])
         async with outside.transaction():
-            await outside.execute("select record_append('two', '{turn-1}', $1)", _part_that_takes())
+            await outside.execute("select record_append('two', '{turn-1}', '{owners}', array[$1])", _taking())
             appending = asyncio.ensure_future(first.commit(life[:1]))
             await _somebody_waits(outside)
             assert not appending.done()
@@ -336,5 +336,5 @@ async def _somebody_waits(connection: Any) -> None:
         pass
 
 
-def _part_that_takes() -> str:
-    return '[{"owners": [{"turn_id": "turn-1", "dispatch_id": "dispatch-1", "epoch": 1, "taken_at": "2026-03-01Z"}]}]'
+def _taking() -> str:
+    return '[{"turn_id": "turn-1", "dispatch_id": "dispatch-1", "epoch": 1, "taken_at": "2026-03-01Z"}]'

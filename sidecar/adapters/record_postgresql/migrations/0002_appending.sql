@@ -1,4 +1,4 @@
--- `record_append`: one statement a commit. Each kind of record has a function that takes all its rows at once, as JSON
+-- `record_append` is one statement a commit. Each kind of record has a function that takes all its rows at once, as JSON
 -- with the names of the columns, in order. The rules are in sidecar/operations/record_ports.py; SR409 is a conflict,
 -- with the id of the record as its detail. A unique key that is taken (the step of another child) is one, too.
 
@@ -90,7 +90,9 @@ begin
     perform record_conflict(v_wrong, 'is on record with other contents');
   end if;
   select child_id into v_wrong from unnest(v_new) new
-    where record_owner(turn_id, dispatch_id) is distinct from p_instance limit 1;
+    where (select owner.instance_id from dispatch_owners owner
+        where owner.turn_id = new.turn_id and owner.dispatch_id = new.dispatch_id
+        order by owner.epoch desc limit 1) is distinct from p_instance limit 1;
   if found then
     perform record_conflict(v_wrong, 'is of a dispatch that belongs to another sidecar, or is not on record');
   end if;
@@ -113,11 +115,14 @@ declare
   v_new sub_agent_events[];
   v_wrong text;
 begin
-  select array_agg(given order by ordinal) filter (where kept.event_id is null),
-      min(kept.event_id) filter (where kept.event_id is not null and kept is distinct from given)
+  select array_agg(row(given.event_id, given.child_id, given.run_id, given.sequence, given.name, given.time,
+        given.actor, given.summary, given.details_json, given.previous_link, given.link)::sub_agent_events
+        order by given.ordinality) filter (where kept.event_id is null),
+      min(kept.event_id) filter (where kept.event_id is not null and kept is distinct from row(given.event_id,
+        given.child_id, given.run_id, given.sequence, given.name, given.time, given.actor, given.summary,
+        given.details_json, given.previous_link, given.link)::sub_agent_events)
     into v_new, v_wrong
-    from json_array_elements(p_given) with ordinality as each (element, ordinal)
-    cross join lateral json_populate_record(null::sub_agent_events, element) as given
+    from json_populate_recordset(null::sub_agent_events, p_given) with ordinality given
     left join sub_agent_events kept on kept.event_id = given.event_id;
   if v_wrong is not null then
     perform record_conflict(v_wrong, 'is on record with other contents');
@@ -138,7 +143,9 @@ begin
       order by sequence desc limit 1
     ) head on true
     where child.child_id is null
-      or record_owner(child.turn_id, child.dispatch_id) is distinct from p_instance
+      or (select owner.instance_id from dispatch_owners owner
+        where owner.turn_id = child.turn_id and owner.dispatch_id = child.dispatch_id
+        order by owner.epoch desc limit 1) is distinct from p_instance
       or new.sequence is distinct from coalesce(head.sequence, 0) + new.place
       or new.previous_link is distinct from coalesce(new.link_before, head.link, child.opening_link)
       or coalesce(new.name_before, head.name, '') = 'agent.subagent_closed'
@@ -182,7 +189,9 @@ declare
 begin
   select array_agg(given) filter (where kept.attempt_id is null),
       min(given.attempt_id) filter (where case when kept.attempt_id is null
-        then record_owner(given.turn_id, given.dispatch_id) is distinct from p_instance
+        then (select owner.instance_id from dispatch_owners owner
+        where owner.turn_id = given.turn_id and owner.dispatch_id = given.dispatch_id
+        order by owner.epoch desc limit 1) is distinct from p_instance
         else kept is distinct from given end)
     into v_new, v_wrong
     from json_populate_recordset(null::attempts, p_given) given
@@ -201,7 +210,9 @@ declare
 begin
   select array_agg(given) filter (where kept.turn_id is null),
       min(concat_ws('/', given.turn_id, given.dispatch_id, given.call_id, given.revision)) filter (where case
-        when kept.turn_id is null then record_owner(given.turn_id, given.dispatch_id) is distinct from p_instance
+        when kept.turn_id is null then (select owner.instance_id from dispatch_owners owner
+        where owner.turn_id = given.turn_id and owner.dispatch_id = given.dispatch_id
+        order by owner.epoch desc limit 1) is distinct from p_instance
         else kept is distinct from given end)
     into v_new, v_wrong
     from json_populate_recordset(null::call_outcomes, p_given) given
@@ -257,14 +268,15 @@ begin
 end
 $$;
 
--- Appends a group. Within a part, kinds may be taken one after the other; parts may not.
+-- Appends a group: of each kind in turn all rows that may be taken at once; a kind may come more than once.
 -- Plans for small inputs and large tables, made once: statistics of an empty table would give a scan of all of it.
-create function record_append(p_instance text, p_turns text[], p_parts text) returns void language plpgsql
+create function record_append(p_instance text, p_turns text[], p_kinds text[], p_rows text[]) returns void
+  language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
-  v_part json;
+  v_at integer;
 begin
   update instance_heads set version = version + 1 where instance_id = p_instance;
   if not found then
@@ -273,31 +285,17 @@ begin
   insert into turns (turn_id) select turn_id from unnest(p_turns) turn_id order by turn_id collate "C"
     on conflict do nothing;
   perform from turns where turn_id = any (p_turns) order by turn_id for update;
-  for v_part in select value from json_array_elements(p_parts::json) loop
-    if v_part->'dispatches' is not null then
-      perform record_append_dispatches(p_instance, v_part->'dispatches');
-    end if;
-    if v_part->'owners' is not null then
-      perform record_append_owners(p_instance, v_part->'owners');
-    end if;
-    if v_part->'children' is not null then
-      perform record_append_children(p_instance, v_part->'children');
-    end if;
-    if v_part->'events' is not null then
-      perform record_append_events(p_instance, v_part->'events');
-    end if;
-    if v_part->'attempts' is not null then
-      perform record_append_attempts(p_instance, v_part->'attempts');
-    end if;
-    if v_part->'outcomes' is not null then
-      perform record_append_outcomes(p_instance, v_part->'outcomes');
-    end if;
-    if v_part->'ends' is not null then
-      perform record_append_ends(v_part->'ends');
-    end if;
-    if v_part->'routing' is not null then
-      perform record_append_routing(v_part->'routing');
-    end if;
+  for v_at in 1 .. cardinality(p_kinds) loop
+    case p_kinds[v_at]
+      when 'events' then perform record_append_events(p_instance, p_rows[v_at]::json);
+      when 'attempts' then perform record_append_attempts(p_instance, p_rows[v_at]::json);
+      when 'outcomes' then perform record_append_outcomes(p_instance, p_rows[v_at]::json);
+      when 'dispatches' then perform record_append_dispatches(p_instance, p_rows[v_at]::json);
+      when 'children' then perform record_append_children(p_instance, p_rows[v_at]::json);
+      when 'ends' then perform record_append_ends(p_rows[v_at]::json);
+      when 'routing' then perform record_append_routing(p_rows[v_at]::json);
+      when 'owners' then perform record_append_owners(p_instance, p_rows[v_at]::json);
+    end case;
   end loop;
 end
 $$;
