@@ -44,14 +44,13 @@ class Screen:
 
     Args:
         out: a terminal or anything else.
-        environment: `NO_COLOR` means plain text on a terminal, too.
+        environment: where `NO_COLOR` means plain text on a terminal, too; None: that of the process.
     """
 
-    def __init__(self, out: TextIO, environment: Mapping[str, str]) -> None:
+    def __init__(self, out: TextIO, environment: Mapping[str, str] | None = None) -> None:
         self._out = out
-        self._console = None
-        if out.isatty() and not environment.get("NO_COLOR"):
-            self._console = Console(file=out, highlight=False, soft_wrap=True)
+        console = Console(file=out, highlight=False, soft_wrap=True, _environ=environment)
+        self._console = console if out.isatty() and not console.no_color else None
 
     @property
     def marks(self) -> Marks:

@@ -1,6 +1,5 @@
 """The commands that show turns. What they need beside this is imported when one of them runs."""
 
-import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum, unique
@@ -152,4 +151,4 @@ def _seeing(settings_of: SettingsOf, config: Path | None, target: str, secret_fi
             typer.echo("name the sidecar's settings file with --config, or its socket with --target", err=True)
             raise
         where = Where(f"unix:{server.dispatch_socket}", secret_file or server.boot_secret_file)
-    return _module().Seeing(where, sys.stdout, sys.stderr, os.environ)
+    return _module().Seeing(where, sys.stdout, sys.stderr)

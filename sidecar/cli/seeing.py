@@ -23,13 +23,14 @@ class Seeing:
     """Where from and where to.
 
     Attributes:
+        environment: says `NO_COLOR`; None: that of the process.
         now: the time; a test's own.
     """
 
     where: Where
     out: TextIO
     errors: TextIO
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] | None = None
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
 
