@@ -22,6 +22,7 @@ from tests.requirements.claims import claims_under
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs/evidence/isolation-and-required-blocks.md"
 SECONDS: Final = 900
+NO_RUN: Final = "Run on no day."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Shown:
         return f"{self.path}::{self.test.replace('.', '::')}"
 
 
-def tests_of(guarantee: Guarantee) -> Sequence[Shown]:
+def shown_by(guarantee: Guarantee) -> Sequence[Shown]:
     """Return the tests that carry a row of the guarantee, by file and name."""
     found = []
     for claim in claims_under(ROOT):
@@ -134,7 +135,7 @@ def page_of(results: Mapping[str, str], ran: str) -> str:
         lines += [f"## {guarantee.title}", "", guarantee.held, "", "| requirement | what it says |", "|---|---|"]
         lines += [f"| {row} | {CATALOGUE[row].sentence} |" for row in guarantee.rows]
         lines += ["", "| what the test shows | its case | rows | where | result |", "|---|---|---|---|---|"]
-        for shown in tests_of(guarantee):
+        for shown in shown_by(guarantee):
             result = results.get(shown.node, "not run")
             cells = (shown.sentence, shown.case, ", ".join(shown.rows), f"`{shown.path}`", result)
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -194,10 +195,10 @@ def _ran() -> str:
 def main() -> int:
     """Run the tests and write the page; or only compare."""
     if "--check" in sys.argv:
-        current = listed_in(page_of({}, "")) == listed_in(PAGE.read_text("utf-8"))
+        current = listed_in(page_of({}, NO_RUN)) == listed_in(PAGE.read_text("utf-8"))
         sys.stdout.write("" if current else f"{PAGE.relative_to(ROOT)} is not current: run `make evidence`\n")
         return int(not current)
-    nodes = dict.fromkeys(shown.node for guarantee in GUARANTEES for shown in tests_of(guarantee))
+    nodes = dict.fromkeys(shown.node for guarantee in GUARANTEES for shown in shown_by(guarantee))
     results = run_tests(list(nodes))
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(page_of(results, _ran()), "utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.evidence import GUARANTEES, PAGE, listed_in, page_of, tests_of
+from scripts.evidence import GUARANTEES, NO_RUN, PAGE, listed_in, page_of, shown_by
 from tests.requirements import CATALOGUE
 from tests.support.requirement import requirement
 
@@ -12,7 +12,7 @@ def test_the_page_of_evidence_lists_exactly_the_tests_that_carry_its_rows() -> N
     """Guarantees, rows, tests and their sentences; results, commit and date are those of its last run."""
     page = PAGE.read_text("utf-8")
 
-    assert listed_in(page) == listed_in(page_of({}, "")), "docs/evidence is not current: run `make evidence`"
+    assert listed_in(page) == listed_in(page_of({}, NO_RUN)), "docs/evidence is not current: run `make evidence`"
     assert "FAILED" not in page
     assert "not run" not in page
 
@@ -20,14 +20,14 @@ def test_the_page_of_evidence_lists_exactly_the_tests_that_carry_its_rows() -> N
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda each: each.title)
 def test_every_row_of_a_guarantee_is_shown_by_a_test(guarantee: object) -> None:
     """None is only claimed."""
-    shown = {row for each in tests_of(guarantee) for row in each.rows}  # type: ignore[arg-type]  # one of GUARANTEES
+    shown = {row for each in shown_by(guarantee) for row in each.rows}  # type: ignore[arg-type]  # one of GUARANTEES
     assert shown == set(guarantee.rows)  # type: ignore[attr-defined]  # the same
 
 
 def test_a_test_that_is_gone_or_renamed_makes_the_page_stale() -> None:
     """And a change of a result, of the commit or of the date does not."""
     page = page_of({}, "Run on Monday.")
-    sentence = tests_of(GUARANTEES[0])[0].sentence
+    sentence = shown_by(GUARANTEES[0])[0].sentence
 
     assert listed_in(page.replace("not run", "passed").replace("Monday", "Tuesday")) == listed_in(page)
     assert listed_in(page.replace(sentence, "something else")) != listed_in(page)
