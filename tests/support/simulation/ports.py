@@ -33,14 +33,15 @@ class JumpingClock:
 class CountedIds:
     """Ids that are the same in each run."""
 
-    def __init__(self) -> None:
-        """Begin at 1."""
+    def __init__(self, of: str = "") -> None:
+        """Begin at 1; `of` tells those of several processes apart."""
+        self._of = of
         self._made = 0
 
     def new(self, kind: str) -> str:
         """Return the next."""
         self._made += 1
-        return f"{kind}-{self._made}"
+        return f"{kind}-{self._of}{self._made}"
 
 
 class WatchedSpawner:

@@ -1,0 +1,1 @@
+"""Sidecars that are killed, paused and started again on one record, their clients, and what both are held to."""

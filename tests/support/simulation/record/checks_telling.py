@@ -1,0 +1,148 @@
+"""Promises about what clients are told: it is on record, everybody is told the same, and everybody is told in the end."""
+
+import json
+from collections.abc import Iterator
+
+from sidecar.core.dispatching.frames import Gap
+from tests.support.simulation.record.clients import Heard
+from tests.support.simulation.record.facts import INSTANT, UNRECORDED, RecordFacts, event_of
+from tests.support.simulation.record.schedule import Close
+
+
+def every_client_finishes(facts: RecordFacts) -> Iterator[str]:
+    """Whoever goes on asking is told the result of each dispatch, and that the turn has ended."""
+    watch = facts.seen.watch
+    yield from watch.gave_up
+    ended = {told.turn_id for told in facts.told("end") if not told.reason}
+    for turn in facts.seen.schedule.turns:
+        if turn.close is not Close.LOST and turn.turn_id not in ended:
+            yield f"{turn.turn_id} could not be ended: {[told.reason for told in facts.told('end')]}"
+    for turn, dispatch in facts.specs():
+        settled = watch.settled.get(dispatch.dispatch_id)
+        if turn.close in (Close.ENDS, Close.TWICE) and settled != "told" and not _lost_in_time(facts, turn.turn_id):
+            yield f"{dispatch.dispatch_id} has no result: {settled}"
+    for told in watch.told:
+        if told.reason in ("UNKNOWN_CHILD", "DISPATCH_ID_REUSED", "TURN_ID_REUSED", "INTERNAL"):
+            yield f"{told.what} of {told.of} was refused: {told.reason}"
+
+
+def _lost_in_time(facts: RecordFacts, turn_id: str) -> bool:
+    """Say whether the turn may have been taken for over: its time was up by a clock that was wrong."""
+    lost = any(routing.close_reason == "parent_lost" for routing in facts.routing.get(turn_id, []))
+    return lost and bool(facts.seen.schedule.clock_jumps)
+
+
+def what_is_told_is_on_record(facts: RecordFacts) -> Iterator[str]:
+    """No outcome is told before it is on record; and what is on record is what was told."""
+    durable = facts.seen.disk.durable_at
+    for turn, dispatch in facts.specs():
+        for heard in facts.heard(dispatch.dispatch_id):
+            if heard.result is None:
+                continue
+            at = heard.frames[-1][0]
+            kept = facts.dispatches.get(dispatch.dispatch_id)
+            if kept is None:
+                yield f"{dispatch.dispatch_id} was told, and is not on record"
+                continue
+            for outcome in heard.result.outcomes:
+                if outcome.reason == UNRECORDED:
+                    continue
+                record_id = f"{turn.turn_id}/{dispatch.dispatch_id}/{outcome.call_id}"
+                revision = 1 if durable.get(f"{record_id}/1", at + 1) <= at else 0
+                if durable.get(f"{record_id}/{revision}", at + 1) > at + INSTANT:
+                    yield f"{record_id} was told at {at}, durable at {durable.get(f'{record_id}/{revision}')}"
+                elif kept.standing(outcome.call_id) != outcome:
+                    yield f"{record_id} was told {outcome}, on record is {kept.standing(outcome.call_id)}"
+
+
+def everybody_is_told_the_same(facts: RecordFacts) -> Iterator[str]:
+    """One outcome per call, in emission order, the same at every sidecar; but for what could not be recorded."""
+    for _, dispatch in facts.specs():
+        known: dict[str, object] = {}
+        for heard in facts.heard(dispatch.dispatch_id):
+            if heard.result is None:
+                continue
+            if [each.call_id for each in heard.result.outcomes] != [call.call_id for call in dispatch.calls]:
+                yield f"{dispatch.dispatch_id}: told of {[each.call_id for each in heard.result.outcomes]}"
+            indexes = [each.emission_index for each in heard.result.outcomes]
+            if indexes != sorted(set(indexes)):
+                yield f"{dispatch.dispatch_id}: emission indexes {indexes}"
+            for outcome in heard.result.outcomes:
+                if outcome.reason != UNRECORDED and known.setdefault(outcome.call_id, outcome) != outcome:
+                    yield f"{dispatch.dispatch_id}/{outcome.call_id}: told {outcome}, and {known[outcome.call_id]}"
+
+
+def snapshots_are_on_record(facts: RecordFacts) -> Iterator[str]:
+    """Whoever is told that a child exists, or that a dispatch is accepted, can rely on it."""
+    durable = facts.seen.disk.durable_at
+    turn_of = {dispatch.dispatch_id: turn.turn_id for turn, dispatch in facts.specs()}
+    for heard in facts.seen.watch.heard:
+        if not heard.frames or heard.frames[0][1].snapshot is None:
+            continue
+        at, snapshot = heard.frames[0][0], heard.frames[0][1].snapshot
+        named = [call.child_id for call in snapshot.calls if call.child_id is not None]
+        for record_id in [f"{turn_of[heard.dispatch_id]}/{heard.dispatch_id}", *named]:
+            if durable.get(record_id, at + 1) > at + INSTANT:
+                yield f"{record_id} was told at {at}, durable at {durable.get(record_id)}"
+
+
+def ends_are_on_record(facts: RecordFacts) -> Iterator[str]:
+    """What the end of a turn, or of a child, was answered with is what is on record."""
+    for told in facts.told("end"):
+        if told.reason:
+            continue
+        closed, _ = told.answer
+        if facts.routing.get(told.turn_id) != [closed.routing]:
+            yield f"{told.turn_id}: told a routing decision that is not the one on record"
+        for summary in closed.children:
+            if _close_of(facts, summary.child_id) != (summary.final_status, summary.close_reason):
+                yield f"{summary.child_id}: told {summary}, on record {_close_of(facts, summary.child_id)}"
+    for told in facts.told("close"):
+        if not told.reason and _close_of(facts, told.of)[0] != told.answer.final_status:
+            yield f"{told.of}: told {told.answer}, on record {_close_of(facts, told.of)}"
+
+
+def _close_of(facts: RecordFacts, child_id: str) -> tuple[str, str]:
+    events = facts.events.get(child_id, [])
+    if not events or event_of(events[-1]).name != "agent.subagent_closed":
+        return "", ""
+    details = json.loads(event_of(events[-1]).details_json)
+    return details["final_status"], details["close_reason"]
+
+
+def streams_declare_their_gaps(facts: RecordFacts) -> Iterator[str]:
+    """The snapshot comes first, the result last; sequences ascend one by one, what is missing is declared."""
+    for heard in facts.seen.watch.heard:
+        frames = [frame for _, frame in heard.frames]
+        if frames and [place for place, frame in enumerate(frames) if frame.snapshot is not None] != [0]:
+            yield f"{heard.dispatch_id}: a snapshot that is not the first"
+        if [place for place, frame in enumerate(frames) if frame.result is not None] not in ([], [len(frames) - 1]):
+            yield f"{heard.dispatch_id}: a result that is not the last"
+        yield from _holes(heard)
+
+
+def _holes(heard: Heard) -> Iterator[str]:
+    if not heard.frames or heard.frames[0][1].snapshot is None:
+        return
+    at = heard.frames[0][1].snapshot.sequence
+    if at > heard.after:
+        yield f"{heard.dispatch_id}: began after {at}, asked for after {heard.after}"
+    for _, frame in heard.frames:
+        for event in frame.events:
+            first = event.what.first if isinstance(event.what, Gap) else event.sequence
+            if first != at + 1 or (isinstance(event.what, Gap) and event.what.last != event.sequence):
+                yield f"{heard.dispatch_id} at {heard.instance}: event {event.sequence} ({event.what}) after {at}"
+            at = event.sequence
+
+
+def sequences_are_of_one_owner(facts: RecordFacts) -> Iterator[str]:
+    """The same sequence is the same event for everybody who listens, wherever."""
+    for _, dispatch in facts.specs():
+        known: dict[int, object] = {}
+        for heard in facts.heard(dispatch.dispatch_id):
+            for _, frame in heard.frames:
+                for event in frame.events:
+                    if isinstance(event.what, Gap):
+                        continue
+                    if known.setdefault(event.sequence, event.what) != event.what:
+                        yield f"{dispatch.dispatch_id}: {event.sequence} is {event.what} and {known[event.sequence]}"

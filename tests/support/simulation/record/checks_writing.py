@@ -1,0 +1,135 @@
+"""Promises of whoever writes the record: what is acknowledged is kept, in order, once; chains and roots add up."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from hashlib import sha256
+
+from sidecar.core.errors import RecordConflict
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import ChildOpened
+from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
+from tests.support.simulation.store import Append
+
+NOTHING = "0" * 64
+
+
+def nothing_acknowledged_is_lost(facts: RecordFacts) -> Iterator[str]:
+    """An append that returned is on record by then, unaltered, and stays there."""
+    disk = facts.seen.disk
+    for append in disk.appends:
+        if append.answered_at is None or append.refused is not None:
+            continue
+        for record in append.records:
+            at = disk.durable_at.get(record.record_id)
+            if at is None or at > append.answered_at + INSTANT:
+                yield f"{record.record_id} was acknowledged at {append.answered_at}, durable at {at}"
+            elif disk.records.get(record.record_id) != record:
+                yield f"{record.record_id} was acknowledged, and is on record with other contents, or gone"
+
+
+def the_record_only_grows(facts: RecordFacts) -> Iterator[str]:
+    """What is on record in the end is what was kept, each once, in the order in which it was kept."""
+    disk = facts.seen.disk
+    kept = [each.record.record_id for each in disk.journal]
+    if len(set(kept)) != len(kept) or kept != list(disk.records):
+        yield f"kept {len(kept)} records, {len(disk.records)} are there"
+    if any(disk.records.get(each.record.record_id) != each.record for each in disk.journal):
+        yield "a record was altered"
+
+
+def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
+    """What a process hands over first is on record first, if both are kept and neither was handed over before."""
+    disk = facts.seen.disk
+    place = {kept.record.record_id: number for number, kept in enumerate(disk.journal)}
+    seen: set[str] = set()
+    last: dict[str, int] = {}
+    for append in disk.appends:
+        ids = [record.record_id for record in append.records]
+        first_time = not seen.intersection(ids)
+        seen.update(ids)
+        if not ids or not first_time or append.refused is not None or append.answered_at is None:
+            continue
+        places = [place[each] for each in ids if each in place]
+        if places != sorted(places) or (places and places[0] < last.get(append.instance, -1)):
+            yield f"{ids} of {append.instance} are at {places}, after {last.get(append.instance)}"
+        last[append.instance] = max([last.get(append.instance, -1), *places])
+
+
+def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
+    """Of a group that contradicts the record nothing is kept, unless somebody appends it again in a group that fits."""
+    disk = facts.seen.disk
+    appended: dict[str, int] = {}
+    for append in disk.appends:
+        for record in append.records:
+            appended[record.record_id] = appended.get(record.record_id, 0) + 1
+    for append in disk.appends:
+        if not isinstance(append.refused, RecordConflict):
+            continue
+        for record in append.records:
+            if appended[record.record_id] == 1 and disk.records.get(record.record_id) == record:
+                yield f"{record.record_id} was refused, and is on record"
+
+
+def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
+    """Only what somebody else did in the turn, or an append that was not confirmed, makes the record say otherwise."""
+    disk = facts.seen.disk
+    troubled: set[tuple[str, str]] = set()
+    for append in sorted(disk.appends, key=lambda each: each.over_at):
+        turns = {turn_of(record) for record in append.records}
+        if isinstance(append.refused, RecordConflict) and not _has_a_reason(facts, append, turns, troubled):
+            yield f"{[record.record_id for record in append.records]} of {append.instance} was refused: {append.refused}"
+        if append.refused is not None or append.answered_at is None:
+            troubled.update((append.instance, turn) for turn in turns)
+
+
+def _has_a_reason(facts: RecordFacts, append: Append, turns: set[str], troubled: set[tuple[str, str]]) -> bool:
+    others = any(
+        kept.instance != append.instance and turn_of(kept.record) in turns and kept.at <= append.over_at
+        for kept in facts.seen.disk.journal
+    )
+    return others or any((append.instance, turn) in troubled for turn in turns)
+
+
+# --- chains
+
+
+def chains_verify(facts: RecordFacts) -> Iterator[str]:
+    """The links of every child add up, from its row to its last event."""
+    for child_id, opened in facts.opened.items():
+        link = _hash(b"child\x1f", list(_fields(opened)))
+        for number, kept in enumerate(facts.events.get(child_id, []), 1):
+            event = event_of(kept)
+            contents = [event.child_id, event.sequence, event.name, event.time, event.actor, event.summary]
+            wanted = _hash(b"event\x1f", [link, *contents, event.details_json])
+            if (event.sequence, event.previous_link, event.link) != (number, link, wanted):
+                yield f"event {number} of {child_id} does not follow the one before"
+            link = event.link
+
+
+def roots_verify(facts: RecordFacts) -> Iterator[str]:
+    """The running root of every instance takes in each child that it closed, once, in order."""
+    roots: dict[str, list[str]] = {}
+    for kept in facts.seen.disk.journal:
+        if isinstance(kept.record, ChildEvent) and kept.record.name == "agent.subagent_closed":
+            links = roots.setdefault(kept.instance, [NOTHING])
+            text = "\x1f".join(("root", links[-1], kept.record.child_id, kept.record.link))
+            links.append(sha256(text.encode()).hexdigest())
+    there = {instance: [link.root for link in links] for instance, links in facts.seen.disk.contents.roots.items()}
+    if {instance: links[1:] for instance, links in roots.items()} != {key: links for key, links in there.items() if links}:
+        yield f"running roots of {sorted(roots)} do not add up"
+
+
+def _fields(opened: ChildOpened) -> Iterator[object]:
+    for name in opened.__struct_fields__:
+        yield getattr(opened, name)
+
+
+def _hash(prefix: bytes, contents: list[object]) -> str:
+    text = json.dumps(contents, separators=(",", ":"), ensure_ascii=False, default=_time)
+    return sha256(prefix + text.encode()).hexdigest()
+
+
+def _time(value: object) -> str:
+    assert isinstance(value, datetime)
+    return value.isoformat().replace("+00:00", "Z")

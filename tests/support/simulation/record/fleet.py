@@ -1,0 +1,218 @@
+"""The sidecars on one record: started, killed, paused, started again; who of them counts as alive."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from sidecar.adapters.memory_in_process import InProcessMemory
+from sidecar.core.binding.bind import BindingRules
+from sidecar.core.definitions.card import Card
+from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.errors import GrantSpent, StoreUnavailable
+from sidecar.core.identifiers import InstanceId
+from sidecar.operations.assembly import Operations, Ports, assemble
+from sidecar.operations.lease import Lease
+from sidecar.operations.rules import DispatchRules
+from tests.support.simulation.cards import orchestrator
+from tests.support.simulation.connector import ScriptedConnector
+from tests.support.simulation.ports import (
+    AllOn,
+    CountedIds,
+    FixedDefinitions,
+    JumpingClock,
+    KeepingRecorder,
+    WatchedSpawner,
+)
+from tests.support.simulation.record.processes import ConnectionLost, Process, ProcessLoop
+from tests.support.simulation.record.runners import RemoteRunner
+from tests.support.simulation.record.schedule import Blow, Mishap, RecordSchedule
+from tests.support.simulation.runner import ScriptedRunner
+from tests.support.simulation.store import Disk, FaultyDatabase, WatchedStore, Weather
+from tests.support.simulation.world import KEYS, VOCABULARY
+
+LEASE: Final = 3.0
+LIFETIME: Final = 20.0
+PATIENCE: Final = 4.0
+"""Seconds that a sub-agent waits for the gateway."""
+RULES: Final = DispatchRules(
+    binding=BindingRules(4, 4),
+    vocabulary=VOCABULARY,
+    join_timeout=timedelta(seconds=6),
+    turn_lifetime=timedelta(seconds=LIFETIME),
+    resume_grace=timedelta(seconds=2),
+    record_timeout=timedelta(seconds=1),
+    look_every=timedelta(seconds=0.5),
+    retries=RetryRules(share=1000.0, floor=1000),
+    breaker=BreakerRules(failures=10**6),
+)
+
+
+@dataclass(slots=True)
+class Sidecar:
+    """One instance. `began_at`, `over_at`: of the process."""
+
+    instance: InstanceId
+    place: int
+    process: Process
+    spawner: WatchedSpawner
+    recorder: KeepingRecorder
+    operations: Operations
+    began_at: float
+    over_at: float = float("inf")
+
+
+@dataclass(slots=True)
+class Beside:
+    """What all sidecars share, and what outlives them."""
+
+    loop: ProcessLoop
+    schedule: RecordSchedule
+    counted: Counter[str]
+    disk: Disk
+    clock: JumpingClock
+    hosts: ScriptedRunner
+    connector: ScriptedConnector
+    memory: InProcessMemory = field(default_factory=InProcessMemory)
+    asked_by: dict[str, str] = field(default_factory=dict)
+
+
+class LeasedDatabase(FaultyDatabase):
+    """A database that keeps leases, too."""
+
+    def leased(self, lend: Callable[[InstanceId], None]) -> "LeasedDatabase":
+        """Have `lend` told of each renewal."""
+        self._lend = lend
+        return self
+
+    async def renew_lease(self) -> None:
+        """Renew it, unless the store is away."""
+        chance, faults = self._weather.chance, self._weather.faults
+        await self._read()
+        if not self._disk.healthy and chance.random() < faults.refuses:
+            raise StoreUnavailable("the store is away")
+        self._lend(self.instance)
+
+
+class Fleet:
+    """The sidecars, dead and alive."""
+
+    def __init__(self, beside: Beside) -> None:
+        """Start the first instances."""
+        self._beside = beside
+        self.all: list[Sidecar] = []
+        self.leases: dict[InstanceId, list[tuple[float, float]]] = {}
+        self._cuts = [each for each in beside.schedule.mishaps if each.blow in (Blow.CUT_BEFORE, Blow.CUT_AFTER)]
+        self._commits: Counter[int] = Counter()
+        self.places = 2 if beside.schedule.shared else 1
+        for place in range(self.places):
+            self._start(place)
+
+    def at(self, place: int) -> Sidecar:
+        """Return the newest instance at a place, dead or alive."""
+        return [each for each in self.all if each.place == place][-1]
+
+    @property
+    def standing(self) -> list[Sidecar]:
+        """The instances that have not died."""
+        return [each for each in self.all if each.over_at == float("inf")]
+
+    # --- alive, on record
+
+    def alive(self, instance: InstanceId) -> bool:
+        """Say whether an instance counts as alive now."""
+        return self.alive_at(instance, self._beside.loop.time())
+
+    def alive_at(self, instance: InstanceId, at: float) -> bool:
+        """Say whether an instance counted as alive at a time: by lease, or because nobody came after it."""
+        if self._beside.schedule.shared:
+            return any(begin <= at < end for begin, end in self.leases.get(instance, ()))
+        began = [each.instance for each in self.all if each.began_at <= at]
+        return bool(began) and began[-1] == instance
+
+    def _lend(self, instance: InstanceId) -> None:
+        now = self._beside.loop.time()
+        self.leases.setdefault(instance, []).append((now, now + LEASE))
+
+    # --- what happens to them
+
+    def strike(self, mishap: Mishap) -> None:
+        """Let a blow fall."""
+        sidecar, loop, counted = self.at(mishap.place), self._beside.loop, self._beside.counted
+        if sidecar.over_at < float("inf"):
+            return
+        if mishap.blow is Blow.PAUSE:
+            counted["sidecar paused"] += 1
+            sidecar.process.pause()
+            loop.call_later(mishap.lasts, sidecar.process.go_on, context=Context())
+            return
+        counted[f"sidecar: {mishap.blow}"] += 1
+        sidecar.over_at = loop.time()
+        sidecar.process.kill()
+        loop.call_later(mishap.lasts, self._start, mishap.place, context=Context())
+
+    def _power(self, place: int) -> Callable[[int, bool], None]:
+        def cut(_: int, kept: bool) -> None:
+            if self._beside.disk.healthy:
+                return
+            self._commits[place] += not kept
+            wanted = Blow.CUT_AFTER if kept else Blow.CUT_BEFORE
+            for mishap in self._cuts:
+                if (mishap.place, mishap.blow, mishap.at) == (place, wanted, float(self._commits[place])):
+                    self.strike(mishap)
+
+        return cut
+
+    def _start(self, place: int) -> None:
+        """Start the next instance at a place."""
+        beside = self._beside
+        number = sum(1 for each in self.all if each.place == place) + 1
+        instance = InstanceId(f"s{place}-{number}")
+        beside.counted["sidecar starts again"] += number > 1
+        process = Process(beside.loop, instance)
+        sidecar = process.within(lambda: self._assembled(instance, place, process))
+        self.all.append(sidecar)
+
+    def _assembled(self, instance: InstanceId, place: int, process: Process) -> Sidecar:
+        beside, schedule = self._beside, self._beside.schedule
+        loop, name = beside.loop, f"{schedule.name} {instance}"
+        spawner, recorder = WatchedSpawner(loop), KeepingRecorder(loop)
+        weather = Weather(Random(f"store {name}"), schedule.faults, beside.counted, self._power(place))
+        database = LeasedDatabase(loop, beside.disk, weather, instance, self.alive).leased(self._lend)
+        self._lend(instance)
+        lease = Lease(database, LEASE if schedule.shared else None, (beside.clock, recorder))
+        slots = tuple(card.definition.slot for card in schedule.cards)
+        cards: list[Card] = [orchestrator(slots), *schedule.cards]
+        flags: Any = AllOn()
+        ports = Ports(
+            clock=beside.clock,
+            ids=CountedIds(f"{instance}-"),
+            chance=Random(f"jitter {name}"),
+            spawner=spawner,
+            store=WatchedStore(loop, beside.disk, database, (spawner, recorder)),
+            recorder=recorder,
+            definitions=FixedDefinitions(cards),
+            flags=flags,
+            runners=RemoteRunner(loop, beside.hosts, beside.asked_by, instance),
+            connectors=beside.connector,
+            memory=beside.memory if schedule.memory_lasts else InProcessMemory(),
+            lease_held=lease.held,
+        )
+        operations = assemble(RULES, KEYS, ports)
+        for work in (*operations.loops, lease.run):
+            process.start(work(), f"background of {instance}")
+        return Sidecar(instance, place, process, spawner, recorder, operations, loop.time())
+
+    async def call_tool(self, grant: str, tool_id: str, arguments_json: str) -> Any:
+        """Carry a sub-agent's request to the gateway that it was given, or to another one once that is gone."""
+        mine = [each for each in self.standing if each.instance == self._beside.asked_by[grant]]
+        for sidecar in [*mine, *self.standing][:1]:
+            asked = sidecar.operations.call_tool(grant, tool_id, arguments_json)
+            try:
+                return await sidecar.process.ask(asked, "tool", PATIENCE)
+            except ConnectionLost:
+                break
+        raise GrantSpent("there is no gateway any more")

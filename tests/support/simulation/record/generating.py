@@ -1,0 +1,128 @@
+"""Makes a schedule of the suite `record` from a seed. Small on purpose: many short runs find more than a few long ones."""
+
+import json
+from random import Random
+from typing import Final
+
+from sidecar.core.definitions.card import Card
+from sidecar.operations.requests import OnDisconnect
+from tests.support.simulation.cards import POOL
+from tests.support.simulation.record.schedule import (
+    Blow,
+    Close,
+    Mishap,
+    RecordDispatch,
+    RecordSchedule,
+    RecordTurn,
+)
+from tests.support.simulation.schedule import CallKind, CallSpec
+from tests.support.simulation.scripts import AttemptScript, CallScript, Do, End, Step
+from tests.support.simulation.store import StoreFaults
+
+SUITE: Final = "record"
+CALM_AFTER: Final = 6.0
+"""When nothing new goes wrong any more."""
+ENDS: Final = (End.FINISH,) * 7 + (End.TRANSIENT,) * 3 + (End.FATAL, End.HANG, End.FINISH_WITHOUT_DATA)
+
+
+def record_schedule(seed: int) -> RecordSchedule:
+    """Return what the seed stands for."""
+    return _Generator(seed).schedule()
+
+
+class _Generator:
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._chance = Random(f"{SUITE}:{seed}")
+        self._scripts: dict[str, CallScript] = {}
+        self._cards = tuple(self._chance.sample(POOL, 3))
+        self._shared = self._chance.random() < 0.6
+
+    def schedule(self) -> RecordSchedule:
+        chance = self._chance
+        turns = tuple(self._turn(number) for number in range(chance.choice((1, 1, 2))))
+        jumps = tuple((chance.uniform(0, 5), chance.choice((-3600.0, 3600.0))) for _ in range(chance.choice((0, 0, 1))))
+        return RecordSchedule(
+            suite=SUITE,
+            seed=self._seed,
+            shared=self._shared,
+            memory_lasts=chance.random() < 0.5,
+            cards=self._cards,
+            turns=turns,
+            scripts=self._scripts,
+            faults=self._faults(),
+            mishaps=tuple(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))),
+            clock_jumps=jumps,
+        )
+
+    def _faults(self) -> StoreFaults:
+        chance = self._chance
+        begin = chance.uniform(0.0, 4.0)
+        full = ((begin, begin + chance.uniform(0.2, 2.0)),) if chance.random() < 0.25 else ()
+        if chance.random() < 0.4:
+            return StoreFaults(full=full)
+        return StoreFaults(0.04, 0.08, 0.03, 0.06, 0.05, full)
+
+    def _mishap(self) -> Mishap:
+        chance = self._chance
+        blow = chance.choice((Blow.KILL, Blow.PAUSE, Blow.CUT_BEFORE, Blow.CUT_AFTER))
+        at = chance.uniform(0.0, CALM_AFTER - 1)
+        if blow in (Blow.CUT_BEFORE, Blow.CUT_AFTER):
+            at = float(chance.randint(1, 9))
+        lasts = chance.choice((0.2, chance.uniform(0.2, 2.0), chance.uniform(2.0, 5.0)))
+        return Mishap(chance.randint(0, 1) if self._shared else 0, blow, at, lasts)
+
+    def _turn(self, number: int) -> RecordTurn:
+        chance = self._chance
+        bind_at = chance.uniform(0, 0.5)
+        name = f"t{number}"
+        return RecordTurn(
+            turn_id=name,
+            episode_id=f"e{chance.randint(0, 1)}",
+            principal=f"user{number}",
+            bind_at=bind_at,
+            place=chance.randint(0, 1) if self._shared else 0,
+            fickle=chance.choice((0.0, 0.3, 0.9)),
+            dispatches=tuple(self._dispatch(f"{name}.d{index}") for index in range(chance.choice((1, 1, 2)))),
+            closes=chance.choice((None, None, None, True, False)),
+            close=chance.choice((Close.ENDS, Close.ENDS, Close.ENDS, Close.TWICE, Close.EARLY, Close.LOST)),
+            stops_at=bind_at + chance.uniform(0.0, 4.0),
+        )
+
+    def _dispatch(self, name: str) -> RecordDispatch:
+        chance = self._chance
+        leaves = tuple(chance.uniform(0.0, 1.5) for _ in range(chance.choice((0, 0, 1, 2))))
+        return RecordDispatch(
+            dispatch_id=name,
+            send_at=chance.choice((0.0, chance.uniform(0.0, 2.0))),
+            calls=tuple(self._call(f"{name}.c{index}") for index in range(chance.choice((1, 1, 2, 3)))),
+            max_parallel=chance.choice((None, None, 1)),
+            on_disconnect=chance.choice(tuple(OnDisconnect)),
+            continue_for=chance.uniform(0.1, 2.0),
+            leaves=leaves,
+        )
+
+    def _call(self, key: str) -> CallSpec:
+        chance = self._chance
+        call_id = key.rpartition(".")[2]
+        if chance.random() < 0.06:
+            return CallSpec(key, call_id, CallKind.UNKNOWN_TOOL, "ask_nobody", "{}", None)
+        card = chance.choice(self._cards)
+        self._scripts[key] = self._script(card, key)
+        tool = f"ask_{card.definition.slot}"
+        return CallSpec(key, call_id, CallKind.FIT, tool, json.dumps({"request": key}), card)
+
+    def _script(self, card: Card, key: str) -> CallScript:
+        attempts = range(1 + card.definition.limits.max_retries)
+        return CallScript(tuple(self._attempt(f"{key} try {number + 1}. ") for number in attempts))
+
+    def _attempt(self, says: str) -> AttemptScript:
+        chance = self._chance
+        wait = Step(Do.WAIT, chance.choice((0.0, chance.uniform(0.0, 0.3), chance.uniform(0.0, 2.5))))
+        steps = [wait, Step(Do.NARRATE, 0, says)]
+        if chance.random() < 0.3:
+            steps.insert(chance.randint(0, 2), Step(Do.STATUS, 1, "searching_offers"))
+        if chance.random() < 0.3:
+            tool = f"{chance.choice(('notes', 'offers'))} {chance.choice(('ok', 'ok', 'unavailable', 'wrong principal'))}"
+            steps.insert(chance.randint(0, 2), Step(Do.TOOL, chance.choice((0.0, 0.2, 1.0)), tool))
+        return AttemptScript(tuple(steps), chance.choice(ENDS))

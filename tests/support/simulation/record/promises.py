@@ -1,0 +1,51 @@
+"""Every promise that a run of the suite `record` is held to, by name."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tests.support.simulation.record import checks_owning as owning
+from tests.support.simulation.record import checks_telling as telling
+from tests.support.simulation.record import checks_writing as writing
+from tests.support.simulation.record.facts import RecordFacts, record_facts_of
+from tests.support.simulation.record.world import RecordSeen
+
+_ALL: Final = (
+    owning.nothing_crashes,
+    owning.nothing_is_left,
+    owning.every_child_closes_once,
+    owning.every_call_settles_once,
+    owning.turns_end_once,
+    owning.attempts_are_bounded,
+    owning.contracts_come_first,
+    owning.answers_are_somebodys,
+    owning.data_dies_with_its_sidecar,
+    owning.takeovers_have_reasons,
+    owning.nobody_closes_for_the_living,
+    owning.closed_for_lost_only_when_due,
+    owning.the_dead_and_the_robbed_are_refused,
+    owning.statuses_have_verdicts,
+    telling.every_client_finishes,
+    telling.what_is_told_is_on_record,
+    telling.everybody_is_told_the_same,
+    telling.snapshots_are_on_record,
+    telling.ends_are_on_record,
+    telling.streams_declare_their_gaps,
+    telling.sequences_are_of_one_owner,
+    writing.nothing_acknowledged_is_lost,
+    writing.the_record_only_grows,
+    writing.appends_keep_their_order,
+    writing.what_is_refused_is_not_kept,
+    writing.refusals_have_reasons,
+    writing.chains_verify,
+    writing.roots_verify,
+)
+RECORD_INVARIANTS: Final[Mapping[str, Callable[[RecordFacts], Iterator[str]]]] = MappingProxyType(
+    {check.__name__: check for check in _ALL}
+)
+
+
+def record_violations(seen: RecordSeen) -> list[tuple[str, str]]:
+    """Return (promise, how it was broken) for each broken promise of a run."""
+    facts = record_facts_of(seen)
+    return [(name, problem) for name, check in RECORD_INVARIANTS.items() for problem in check(facts)]
