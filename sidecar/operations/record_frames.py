@@ -170,9 +170,10 @@ class ChildFrames:
 
 
 def recorded_attempts(child: "Child", turn: "Turn") -> Sequence[AttemptRecorded]:
-    """Return what is to be kept of a child that settles now; nothing, if frames are not recorded."""
-    of_dispatch = turn.dispatches.get(child.dispatch_id)
-    if child.frames is None or of_dispatch is None:
+    """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded."""
+    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.frames
+    child.frames = None  # a child is kept longer than it runs
+    if frames is None or of_dispatch is None:
         return ()
     stopped = tuple(
         StoppedCall(each.dispatch_id, call_id, reason.name, _microseconds(at - each.received_at))
@@ -180,7 +181,7 @@ def recorded_attempts(child: "Child", turn: "Turn") -> Sequence[AttemptRecorded]
         for call_id, reason, at in each.stopped
         if reason is not CallFailure.JOIN_DEADLINE
     )
-    made = child.frames.attempts or ([] if child.attempts else [child.frames.none_made()])
+    made = frames.attempts or ([] if child.attempts else [frames.none_made()])
     return [
         AttemptRecorded(
             attempt_id=each.attempt_id or AttemptId(f"{child.child_id}-none"),
