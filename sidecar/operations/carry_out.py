@@ -30,15 +30,16 @@ class CarryOut:
         self._run_child = run_child
 
     async def __call__(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
-        """Run what is to run, then tell everybody.
+        """Run what is to run and has no outcome on record yet, then tell everybody.
 
         Args:
             dispatch: accepted, and open on record.
             begun: the children that are on record already, by call.
         """
-        if not dispatch.plan.run:
+        left = [each for each in dispatch.plan.run if each.place not in dispatch.outcomes]
+        if not left:
             self._finish(dispatch)
-        calls = [self._settle(dispatch, each, begun.get(each.call.call_id)) for each in dispatch.plan.run]
+        calls = [self._settle(dispatch, each, begun.get(each.call.call_id)) for each in left]
         # One alone has nobody to be kept from, and needs no task of its own.
         results = [await _caught(calls[0])] if len(calls) == 1 else await asyncio.gather(*calls, return_exceptions=True)
         for result in results:
