@@ -54,14 +54,16 @@ class Checkpointing:
         self._recorder = recorder
         self._signed: dict[InstanceId, ClosedState] = {}
         self._failing_since: float | None = None
+        self._looking_since: float | None = None
         self._begun = False
         self.written = 0
         self.failures = 0
 
     @property
     def waiting_seconds(self) -> float:
-        """For how long no checkpoint could be written that should have been; 0 while all is well."""
-        return 0.0 if self._failing_since is None else self._clock.monotonic() - self._failing_since
+        """For how long no checkpoint could be written that should have been; 0 while all is well, and nobody looks."""
+        since = self._looking_since if self._failing_since is None else self._failing_since
+        return 0.0 if since is None else self._clock.monotonic() - since
 
     async def run(self) -> None:
         """Look for ever."""
@@ -71,6 +73,13 @@ class Checkpointing:
 
     async def look(self) -> None:
         """Write a checkpoint if the root has moved; the first time, also for other instances."""
+        self._looking_since = self._clock.monotonic()  # a disk that hangs says nothing, and shows all the same
+        try:
+            await self._look()
+        finally:
+            self._looking_since = None
+
+    async def _look(self) -> None:
         try:
             if not self._begun:
                 self._signed = dict(await self._place.standing())

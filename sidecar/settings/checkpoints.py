@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from sidecar.settings.values import Duration, Section
 
 LEAST_AUDIT_DAYS: Final = 90
+LONGEST_DAYS: Final = 36_500
 
 
 class CheckpointSettings(Section):
@@ -35,8 +36,10 @@ class CheckpointSettings(Section):
 class RetentionSettings(Section):
     """How long the record keeps what; nothing is removed earlier, and every removal leaves a signed marker."""
 
-    audit_days: int = Field(400, description="Days that executions and their events are kept; at least 90.")
-    frames_days: int = Field(14, ge=1, description="Days that what runners sent is kept, for replay.")
+    audit_days: int = Field(
+        400, le=LONGEST_DAYS, description="Days that executions and their events are kept; at least 90."
+    )
+    frames_days: int = Field(14, ge=1, le=LONGEST_DAYS, description="Days that what runners sent is kept, for replay.")
 
     @field_validator("audit_days")
     @classmethod

@@ -1,5 +1,6 @@
 """A second place in memory, and a log that was signed there, for tests of verifying, checkpointing and retention."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,11 +37,12 @@ def a_signer(name: str = "ours") -> Ed25519Signer:
 
 @dataclass
 class PlaceInMemory:
-    """Keeps lines; is away while `away`."""
+    """Keeps lines; is away while `away`, and says nothing while `hangs` is not set."""
 
     lines: list[bytes] = field(default_factory=list)
     signer: Ed25519Signer = field(default_factory=a_signer)
     away: bool = False
+    hangs: asyncio.Event | None = None
 
     async def standing(self) -> Mapping[InstanceId, ClosedState]:
         """Return the furthest statements."""
@@ -52,6 +54,8 @@ class PlaceInMemory:
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""
         self._refuse_if_away()
+        if self.hangs is not None:
+            await self.hangs.wait()
         for statement in statements:
             previous = line_hash(self.lines[-1].rstrip(b"\n")) if self.lines else NO_LINE
             line = signed_line(statement, len(self.lines) + 1, previous, self.signer)

@@ -17,8 +17,6 @@ from sidecar.core.identifiers import InstanceId
 
 NO_LINE: Final = "0" * 64
 """What the first line has in the place of the hash of a line before it."""
-LONGEST_LINE: Final = 8 * 1024
-"""Bytes; ours take some 500."""
 
 
 @unique

@@ -1,5 +1,6 @@
 """When checkpoints are written, and what becomes of a place or a record that is away."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -49,6 +50,23 @@ async def test_a_place_that_is_away_is_told_and_made_up_for() -> None:
     log.place.away = False
     await checkpointing.look()
 
+    assert checkpointing.waiting_seconds == 0
+    assert signed(log) == [("this-process", 1)]
+
+
+async def test_a_place_that_hangs_shows_like_one_that_refuses() -> None:
+    """Five minutes into a write that does not end."""
+    log = SignedLog()
+    checkpointing = log.checkpointing()
+    await log.database.commit(a_whole_turn("turn-1"))
+    log.place.hangs = asyncio.Event()
+    looking = asyncio.create_task(checkpointing.look())
+    await asyncio.sleep(0)
+    log.clock.seconds = 300.0
+    assert checkpointing.waiting_seconds == 300.0
+
+    log.place.hangs.set()
+    await looking
     assert checkpointing.waiting_seconds == 0
     assert signed(log) == [("this-process", 1)]
 
