@@ -154,6 +154,7 @@ def a_turn_end(turn: str = "turn-1", at: float = 3, **fields: Any) -> TurnEnded:
         "fingerprint": "e" * 64,
         "narration": "Here it is.",
         "close_reason": "turn_ended",
+        "user_message": "What is new?",
     }
     return TurnEnded(turn_id=TurnId(turn), ended_at=moment(at), **(given | fields))
 
@@ -173,6 +174,7 @@ def a_routing(turn: str = "turn-1", slots: Sequence[str] = ("shop",), at: float 
         "bound_at": moment(at - 3),
         "ended_at": moment(at),
         "close_reason": "turn_ended",
+        "user_message": "What is new?",
         "overhead": timedelta(microseconds=1_501),
         "principal_asserted_by": "orchestrator",
         "gate_passed": True,

@@ -119,7 +119,8 @@ create table turn_ends (
   fingerprint text collate "C" not null,
   narration text collate "C" not null,
   close_reason text collate "C" not null,
-  ended_at timestamptz not null
+  ended_at timestamptz not null,
+  user_message text collate "C" not null
 );
 
 create table routing_records (
