@@ -30,6 +30,8 @@ def main() -> None:
         replay=_replay,
         verify_log=VerifyLog(_record_source, _verify_log),
         conversations=_conversations,
+        migrate=_migrate,
+        back_up=_back_up,
     )
     make_app(commands)(prog_name="sidecar")
 
@@ -63,6 +65,18 @@ def _conversations(settings: Settings) -> AbstractAsyncContextManager[MemoryBord
     from sidecar.composition.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
 
     return conversations_of(settings)
+
+
+def _migrate(settings: Settings, preview: bool) -> Sequence[str]:
+    from sidecar.composition.record_files import migrate_record  # noqa: PLC0415  only `migrate` needs it
+
+    return migrate_record(settings, preview)
+
+
+def _back_up(settings: Settings, target: Path) -> None:
+    from sidecar.composition.record_files import back_up_record  # noqa: PLC0415  only `backup` needs it
+
+    back_up_record(settings, target)
 
 
 def _record_source(file: Path) -> RecordSource:

@@ -10,9 +10,11 @@ from typing import Annotated, Final
 
 import typer
 
+from sidecar.cli.backup import BackUp, add_backup
 from sidecar.cli.codeowners import CodeownersWish, codeowners
 from sidecar.cli.health import health
 from sidecar.cli.history_commands import Conversations, add_history_commands
+from sidecar.cli.migrate import Migrate, add_migrate
 from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
 from sidecar.cli.record_commands import add_record_commands
 from sidecar.cli.replay_command import Replay, add_replay
@@ -42,6 +44,8 @@ class Commands:
         replay: replays a turn; returns the exit code.
         verify_log: what `verify-log` does its work with.
         conversations: opens the episode memory that the settings choose.
+        migrate: brings the schema of the record up to date.
+        back_up: copies the record.
     """
 
     read_settings: Callable[[Path | None], Settings]
@@ -52,6 +56,8 @@ class Commands:
     replay: Replay
     verify_log: VerifyLog
     conversations: Conversations
+    migrate: Migrate
+    back_up: BackUp
 
 
 def make_app(commands: Commands) -> typer.Typer:
@@ -65,6 +71,8 @@ def make_app(commands: Commands) -> typer.Typer:
     add_verify_log(app, commands.verify_log)
     add_record_commands(app, lambda config: _settings(commands, config))
     add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
+    add_migrate(app, lambda config: _settings(commands, config), commands.migrate)
+    add_backup(app, lambda config: _settings(commands, config), commands.back_up)
     add_replay(app, lambda config: _settings(commands, config), commands.replay)
     return app
 

@@ -1,0 +1,41 @@
+"""`sidecar backup`: copy the record while the sidecar serves."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from sidecar.policy.problems import EX_CONFIG
+from sidecar.settings import Settings, SettingsProblem
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
+SettingsOf = Callable[[Path | None], Settings]
+BackUp = Callable[[Settings, Path], None]
+"""From settings and the new file; raises `SettingsProblem`."""
+Result = TypeVar("Result")
+
+
+def add_backup(app: typer.Typer, settings_of: SettingsOf, back_up: BackUp) -> None:
+    """Add the command."""
+
+    @app.command(name="backup")
+    def command(
+        file: Annotated[Path, typer.Argument(help="The new file; one that is there is never replaced.")],
+        config: Config = None,
+    ) -> None:
+        """Copy the record to a file, whole and as it is now, while the sidecar serves. SQLite only.
+
+        Exit codes: 0 copied, 78 it cannot be read, or the file cannot be written.
+        """
+        carried_out(lambda: back_up(settings_of(config), file))
+        typer.echo(f"copied the record to {file}")
+
+
+def carried_out(work: Callable[[], Result]) -> Result:
+    """Return what `work` returns; what stands against it ends the command."""
+    try:
+        return work()
+    except SettingsProblem as problem:
+        typer.echo("\n".join(problem.problems), err=True)
+        raise typer.Exit(EX_CONFIG) from None
