@@ -174,7 +174,6 @@ def a_routing(turn: str = "turn-1", slots: Sequence[str] = ("shop",), at: float 
         "bound_at": moment(at - 3),
         "ended_at": moment(at),
         "close_reason": "turn_ended",
-        "user_message": "What is new?",
         "overhead": timedelta(microseconds=1_501),
         "principal_asserted_by": "orchestrator",
         "gate_passed": True,
