@@ -265,6 +265,16 @@ def test_what_it_could_not_know_is_a_note(folder: Path) -> None:
     assert out.startswith("note: no checkpoints were given: ")
 
 
+def test_without_checkpoints_a_root_that_ends_too_early_shows_against_where_it_stands(folder: Path) -> None:
+    """The last link is gone, and the row of the instance still says six."""
+    attack(folder, "DELETE FROM closed_children WHERE number = 6")
+    code, out, _ = run("--sqlite", str(folder / RECORD))
+    assert (code, out.splitlines()[0]) == (
+        1,
+        "root_cut: the end of the running root of instance first was cut off: it ends at 5, and stands at 6",
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -14,7 +14,6 @@ from sidecar.core.executing.checkpoints import (
 )
 from sidecar.core.executing.findings import Finding, FindingKind
 from sidecar.core.executing.stored import RetentionMarker
-from sidecar.core.identifiers import InstanceId
 
 
 class LinesVerifier:
@@ -108,7 +107,6 @@ def marker_findings(
         judge: knows the public keys.
         claims: of the second place; None if its files were not given.
     """
-    before: dict[InstanceId, RetentionMarker] = {}
     for marker in markers:
         up_to = f"the retention marker of instance {marker.instance} up to number {marker.number}"
         judgement = judge.judge(marker.key_id, marker_bytes(marker), marker.signature)
@@ -117,11 +115,6 @@ def marker_findings(
             yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{up_to} was forged or altered: {why}")
         elif claims is not None and claims.retained.get((marker.instance, marker.number)) != marker.root:
             yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{up_to} is not in the checkpoint files")
-        last = before.get(marker.instance)
-        if last is not None and marker.closed_before < last.closed_before:
-            text = f"{up_to} removed what was older than the marker before it, up to {last.number}, had removed"
-            yield _of_marker(FindingKind.MARKER_MISFIT, marker, text)
-        before[marker.instance] = marker
 
 
 def _of_line(kind: FindingKind, line: CheckpointLine, text: str) -> Finding:
