@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+import msgspec
+
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, not_run
 from sidecar.core.errors import RecordConflict
@@ -55,8 +57,7 @@ class CarryOut:
                 dispatch.running(started)
                 outcome = await self._run_child(started, dispatch)
             else:
-                outcome = started
-                await self._record(dispatch, outcome)
+                outcome = await self._recorded(dispatch, started)
         finally:
             dispatch.settled(outcome)
             dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
@@ -82,14 +83,20 @@ class CarryOut:
         dispatch.turn.children[child.child_id] = child
         return child
 
-    async def _record(self, dispatch: LiveDispatch, outcome: CallOutcome) -> None:
-        """Put the outcome of a call that never began on record; what cannot be now goes along with the turn's end."""
+    async def _recorded(self, dispatch: LiveDispatch, outcome: CallOutcome) -> CallOutcome:
+        """Put the outcome of a call that never began on record, and return what is told.
+
+        What cannot be recorded now is told as that, and goes along with the turn's end.
+        """
         settled = CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, self._out.clock.now())
         refused = await put_on_record(self._out.store, [settled], dispatch.record_by)
         if isinstance(refused, RecordConflict):
             dispatch.lose()
         elif refused is not None:
-            dispatch.turn.late.append(settled)
+            told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
+            dispatch.turn.late.append(msgspec.structs.replace(settled, outcome=told, revision=1))
+            return told
+        return outcome
 
     def _finish(self, dispatch: LiveDispatch) -> None:
         """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""

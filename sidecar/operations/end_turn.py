@@ -9,17 +9,19 @@ from datetime import datetime, timedelta
 
 from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.intents import IntentReport
+from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError, TurnIdReused
 from sidecar.core.executing.events import COMPLETED_STATUS, PARENT, SIDECAR
 from sidecar.core.executing.records import CallSettled, Record, TurnEnded
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.history.layering import refuse_component_data
-from sidecar.core.identifiers import ChildId
+from sidecar.core.identifiers import CallId, ChildId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.find_turn import FindTurn
 from sidecar.operations.history_capture import HistoryCapture, history_of
+from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.opening_records import end_fingerprint
 from sidecar.operations.outside import Outside
 from sidecar.operations.recording import in_time, put_on_record
@@ -121,6 +123,8 @@ class EndTurn:
             for child in turn.children.values():
                 child.unsaved.clear()
             turn.closed = turn.prepared
+            for dispatch_id, outcomes in turn.settling.items():
+                _finish(turn.dispatches[dispatch_id], outcomes)
         if turn.closed is not None:
             closing.settle(turn.closed)
             self._report(turn)
@@ -155,6 +159,7 @@ class EndTurn:
             if not isinstance(refused, RecordConflict):
                 return refused
             turn.prepared, turn.closing_records, turn.uncertain = None, [], True
+            turn.settling.clear()
         return refused
 
     def _capture(self, turn: Turn, closed: TurnClosed) -> None:
@@ -198,8 +203,7 @@ class EndTurn:
                 each.call_id: each for each in unfinished_outcomes(dispatch, turn.children_of(dispatch.dispatch_id))
             }
             records.extend(CallSettled(turn.turn_id, dispatch.dispatch_id, each, now) for each in outcomes.values())
-            dispatch.take_in(outcomes, {})
-            dispatch.finish(dispatch.joined(timedelta(0)))
+            turn.settling[dispatch.dispatch_id] = outcomes
         for child in turn.children.values():
             fail_unfinished(child, now, CallFailure.TURN_OVER)
         return records
@@ -210,7 +214,11 @@ class EndTurn:
         undispatched = ended.declared_intent_count if ended else 0
         dispatched = [dispatch.intents for dispatch in turn.dispatches.values()]
         intents = (*dispatched, *([IntentReport(undispatched, 0, False, False)] if undispatched else ()))
-        calls = [call for dispatch in turn.dispatches.values() for call in routed_calls(dispatch, now)]
+        calls = [
+            call
+            for dispatch in turn.dispatches.values()
+            for call in routed_calls(dispatch, now, turn.settling.get(dispatch.dispatch_id, {}))
+        ]
         return RoutingRecord(
             turn_id=turn.turn_id,
             episode_id=claims.episode_id,
@@ -242,6 +250,13 @@ def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime
         close_unintegrated(child, now, "turn_ended", PARENT)
     else:
         integrate(child, verdict or Integration(child.child_id, Verdict.AUTOMATIC), now)
+
+
+def _finish(dispatch: LiveDispatch, outcomes: Mapping[CallId, CallOutcome]) -> None:
+    """Tell how a dispatch ended that nobody went on with; `outcomes` are on record."""
+    if not dispatch.finished.settled:
+        dispatch.take_in(outcomes, {})
+        dispatch.finish(dispatch.joined(timedelta(0)))
 
 
 def _ended_before(turn: Turn, request: EndTurnRequest) -> TurnClosed:

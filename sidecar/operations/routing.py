@@ -1,17 +1,24 @@
 """One call of a turn, as its routing decision lists it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutedCall
+from sidecar.core.identifiers import CallId
 from sidecar.operations.live_dispatch import LiveDispatch
 
 
-def routed_calls(dispatch: LiveDispatch, now: datetime) -> Iterator[RoutedCall]:
-    """Yield what is said of the calls of a dispatch that has finished; `now` where nobody knows when one settled."""
-    result = dispatch.result
-    for outcome in result.outcomes if result else ():
+def routed_calls(dispatch: LiveDispatch, now: datetime, settling: Mapping[CallId, CallOutcome]) -> Iterator[RoutedCall]:
+    """Yield what is said of the calls of a dispatch; `now` where nobody knows when one settled.
+
+    Args:
+        dispatch: one of the turn's.
+        now: when the turn is ended.
+        settling: outcomes of a dispatch that has not finished, and of which the end of the turn is the end.
+    """
+    for place, call in enumerate(dispatch.request.calls):
+        outcome = dispatch.outcomes.get(place) or settling[call.call_id]
         yield _routed(dispatch, outcome, now)
 
 

@@ -13,11 +13,12 @@ from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unseal
 from sidecar.core.definitions.card import Card
 from sidecar.core.definitions.prompt import DynamicContext, suffix_of
+from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import AdmissionRefused, SubagentsError, SurfaceTokenExpired, TurnEnded
 from sidecar.core.executing.abandoned import cohort_of
 from sidecar.core.executing.records import Record
 from sidecar.core.history.compaction import CompactionDue
-from sidecar.core.identifiers import ChildId, Digest, DispatchId, TurnId
+from sidecar.core.identifiers import CallId, ChildId, Digest, DispatchId, TurnId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.ports import Clock, Definitions
@@ -57,6 +58,7 @@ class Turn:
         closed_as: fingerprint of the request that ended it, if another process recorded that; empty by the reaper.
         reported: its routing decision was reported here; only by the process that wrote it.
         late: outcomes that could not be recorded when they came; they go along with the end.
+        settling: outcomes that the end gives to what nobody finished; told once the end is on record.
         bound_here: by this process, which therefore knows all of it.
         restored: settled once what is on record of a turn bound elsewhere is known here.
         prompt_suffix: of every prompt of the turn.
@@ -82,6 +84,7 @@ class Turn:
     closed_as: str | None = None
     reported: bool = False
     late: list[Record] = field(default_factory=list)
+    settling: dict[DispatchId, dict[CallId, CallOutcome]] = field(default_factory=dict)
     bound_here: bool = True
     restored: Ending[SubagentsError | None] | None = None
 

@@ -61,7 +61,7 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> list[Record]:
     for dispatch in turn.dispatches:
         records.extend(_taking(dispatch, now, me))
         children = [child for child in turn.children if child.opened.dispatch_id == dispatch.opened.dispatch_id]
-        lost = _lost_outcomes(dispatch, children, now)
+        lost = list(_lost_outcomes(dispatch, children, now))
         outcomes.extend((dispatch, each) for each in (*dispatch.outcomes, *lost))
         records.extend(CallSettled(turn.turn_id, dispatch.opened.dispatch_id, each, now) for each in lost)
         for child in children:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 
 from sidecar.core.dispatching.frames import Gap
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.executing.records import CallSettled
 from tests.support.simulation.record.clients import Heard
 from tests.support.simulation.record.facts import INSTANT, UNRECORDED, RecordFacts, event_of
 from tests.support.simulation.record.schedule import Close
@@ -51,8 +53,15 @@ def what_is_told_is_on_record(facts: RecordFacts) -> Iterator[str]:
                 revision = 1 if durable.get(f"{record_id}/1", at + 1) <= at else 0
                 if durable.get(f"{record_id}/{revision}", at + 1) > at + INSTANT:
                     yield f"{record_id} was told at {at}, durable at {durable.get(f'{record_id}/{revision}')}"
-                elif kept.standing(outcome.call_id) != outcome:
+                elif not _stands(kept.settled.get(outcome.call_id, []), outcome):
                     yield f"{record_id} was told {outcome}, on record is {kept.standing(outcome.call_id)}"
+
+
+def _stands(revisions: list[CallSettled], outcome: CallOutcome) -> bool:
+    """Say whether an outcome is what stands, or what stood before its owner declared that it could not record it."""
+    newest = max(revisions, key=lambda each: each.revision)
+    declared = newest.revision == 1 and newest.outcome.reason == UNRECORDED
+    return newest.outcome == outcome or (declared and any(each.outcome == outcome for each in revisions))
 
 
 def everybody_is_told_the_same(facts: RecordFacts) -> Iterator[str]:

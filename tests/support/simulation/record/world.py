@@ -72,7 +72,6 @@ class RecordWorld:
             left_over = simulate(beside.loop, self._happen())
         except Exception as error:  # noqa: BLE001  a crash of the run is a finding like any other
             crash = f"{type(error).__name__}: {error}"
-        beside.loop.bury()
         assert self._fleet is not None
         return RecordSeen(
             schedule=self._schedule,
