@@ -1,7 +1,7 @@
 """Plays what was recorded of a turn's attempts: the runners' frames, what the tool gateway did, stops, and waits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -45,6 +45,10 @@ from sidecar.policy.protocols import (
 from subagents_errors import CallFailure
 
 MICROSECOND: Final = 1e-6
+SAME_MOMENT: Final = 1e-3
+"""Seconds. All calls of a turn are stopped in one step, which takes microseconds; people cancel further apart."""
+Stops = dict[tuple[DispatchId, CallId], tuple[CallFailure, float]]
+"""By call: why it was stopped, and how many seconds after its dispatch came."""
 Happening = GatewayFrame | DelegationFrame | StoppedFrame
 """What no runner reports, and yet came from outside."""
 _RUNS: ContextVar[Child] = ContextVar("runs")
@@ -79,18 +83,31 @@ class Recording:
         ]
         return min(found, default=0.0)
 
-    def stops_before_running(self) -> dict[tuple[DispatchId, CallId], tuple[CallFailure, float]]:
-        """Return the calls that were stopped while they waited, why, and seconds after their dispatch came."""
-        found = {
+    def stops_before_running(self) -> Stops:
+        """Return the calls that were stopped while they waited."""
+        found = self._stops()
+        for call, made in self.attempts.items():
+            if any(isinstance(frame, StoppedFrame) for attempt in made for frame in attempt.frames):
+                found.pop(call, None)  # known to the microsecond of the attempt
+        return found
+
+    def stopped_with(self, child: Child) -> Iterator[tuple[DispatchId, CallId, CallFailure]]:
+        """Return the calls that waited and were stopped in the same moment as one that ran."""
+        own = self._stops().get((child.dispatch_id, child.call_id))
+        if own is None:
+            return
+        at = self.begun_at[child.dispatch_id] + own[1]
+        for (dispatch_id, call_id), (reason, after) in self.stops_before_running().items():
+            if dispatch_id in self.begun_at and abs(self.begun_at[dispatch_id] + after - at) < SAME_MOMENT:
+                yield dispatch_id, call_id, reason
+
+    def _stops(self) -> Stops:
+        return {
             (DispatchId(each.dispatch_id), CallId(each.call_id)): (CallFailure[each.reason], each.at * MICROSECOND)
             for made in self.attempts.values()
             for attempt in made
             for each in attempt.stopped_calls
         }
-        for call, made in self.attempts.items():
-            if any(isinstance(frame, StoppedFrame) for attempt in made for frame in attempt.frames):
-                found.pop(call, None)  # known to the microsecond of the attempt
-        return found
 
 
 class RecordedGrants(GrantTable):
@@ -169,9 +186,18 @@ class RecordedRunner:
             case DelegationFrame():
                 self._delegate(child, frame)
             case StoppedFrame(_, reason):
-                dispatch = self._dispatch(child)
-                if dispatch is not None:
-                    dispatch.stop(child.call_id, CallFailure[reason])
+                self._stop(child, CallFailure[reason])
+
+    def _stop(self, child: Child, reason: CallFailure) -> None:
+        """Stop a call, and in the same step those that were stopped with it: none of them may take its lane."""
+        dispatch = self._dispatch(child)
+        if dispatch is None:
+            return
+        dispatch.stop(child.call_id, reason)
+        for dispatch_id, call_id, why in self._recording.stopped_with(child):
+            other = dispatch.turn.dispatches.get(dispatch_id)
+            if other is not None:
+                other.stop(call_id, why)
 
     def _delegate(self, child: Child, frame: DelegationFrame) -> None:
         """Count what a delegation counted; who was delegated to does not run here."""

@@ -1,17 +1,19 @@
 """A recorded turn, sent through today's code again, comes to the same; and a changed join does not."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.composition.replaying import replayed
 from sidecar.core.dispatching.collecting import ResultLimits
 from sidecar.core.dispatching.outcomes import Answer, Outcome
-from sidecar.core.dispatching.retrying import RetryRules
+from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import DispatchId
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, document_from_json
 from sidecar.operations.replay_turn import ReplayReport
@@ -196,6 +198,58 @@ async def test_cancelled_calls_are_cancelled_again_whether_they_ran_or_waited() 
         assert told(report)[0::2] == [("failed", "CALL_CANCELLED", 1), ("not_started", "CALL_CANCELLED", 0)]
 
 
+async def test_a_listener_that_left_stops_the_replayed_calls_as_well() -> None:
+    """The client goes away; what ran is cancelled, then and now."""
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", hangs())
+        bound = await sidecar.bind(turn_id="t")
+        request = sidecar.dispatch_request(bound, "ask_shop", "ask_shop", dispatch_id="d")
+        stream = sidecar.stub.Dispatch(request, metadata=sidecar.metadata)
+        await sidecar.runner.until_started("shop")
+        stream.cancel()
+        await sidecar.runner.until_cancelled("shop")
+        await sidecar.resume(bound, "d")
+
+        report = await replay_of(sidecar, "t")
+
+        assert report.differences == ()
+        assert [(outcome, attempts) for outcome, _, attempts in told(report)] == [("failed", 1), ("not_started", 0)]
+
+
+class SlowStore(MemoryStore):
+    """Confirms nothing until it may."""
+
+    waits = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may = asyncio.Event(), asyncio.Event()
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Wait, then keep."""
+        self.asked.set()
+        await self.may.wait()
+        await super().append(records)
+
+
+async def test_a_call_that_was_cancelled_before_its_first_attempt_makes_none_again() -> None:
+    """It was cancelled while the store was writing its child down; its sibling began after that."""
+    store = SlowStore()
+    async with running_sidecar_for_tests(store=store) as sidecar:
+        bound = await sidecar.bind(turn_id="t")
+        sending = asyncio.create_task(sidecar.dispatch(bound, "ask_shop", "ask_rewards", dispatch_id="d"))
+        await store.asked.wait()
+        cancel = pb.CancelCallRequest(surface_token=bound.surface_token, dispatch_id="d", call_id="call-1")
+        await sidecar.stub.CancelCall(cancel, metadata=sidecar.metadata)
+        store.may.set()
+        await sending
+
+        report = await replay_of(sidecar, "t")
+
+        assert (report.differences, report.notes) == ((), ())
+        assert told(report) == [("failed", "CALL_CANCELLED", 0), ("succeeded", None, 1)]
+
+
 async def test_the_join_deadline_comes_when_it_came() -> None:
     """One answers before, one is stopped by it, and one that waits behind it never starts."""
     async with running_sidecar_for_tests() as sidecar:
@@ -258,15 +312,16 @@ async def test_outcomes_on_record_change_the_comparison_and_nothing_of_the_repla
         (answers(), {"record_frames": False}, "record.frames was off"),
         (answers("x" * 300_000), {"results": ResultLimits(narration=400_000)}, "the recording was cut: over 256 KiB"),
         (raises(FLAKY), {"retries": RetryRules(share=0.0, floor=0)}, "because of the retry budget"),
+        (raises(RunnerError("away")), {"breaker": BreakerRules(failures=1, open_for=60.0)}, "because of the breaker"),
     ],
-    ids=["not-recorded", "too-large", "retry-budget"],
+    ids=["not-recorded", "too-large", "retry-budget", "breaker"],
 )
 async def test_what_cannot_be_replayed_says_why(script: Script, rules: dict[str, Any], why: str) -> None:
     """Rather than a replay that would be wrong."""
     cards = [with_limits(a_card("shop"), max_retries=1)]
     async with running_sidecar_for_tests(cards=cards, rules=rules) as sidecar:
         sidecar.runner.use("shop", script)
-        await sidecar.dispatch(await sidecar.bind(turn_id="t"), "ask_shop")
+        await sidecar.dispatch(await sidecar.bind(turn_id="t"), "ask_shop", "ask_shop")
 
         with pytest.raises(CannotReplay, match=why):
             await replay_of(sidecar, "t")
