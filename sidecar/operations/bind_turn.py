@@ -83,7 +83,7 @@ class BindTurn:
         turn = self._turns.known(request.turn_id)
         if turn is None:
             return None
-        if turn.bind_request != request:
+        if turn.bind_request != request and not (turn.bind_request is None and _is_bound_as(turn.claims, request)):
             raise TurnIdReused(
                 "turn_id names a turn that was bound with other contents; make a new id for each turn",
                 metadata={"turn_id": request.turn_id},
@@ -128,6 +128,15 @@ def _bound(turn: Turn, *, attached: bool) -> Bound:
         compaction_due=turn.compaction_due,
         attached=attached,
     )
+
+
+def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
+    """Say whether a turn that is known here from its token only was bound with `request`, as far as the token tells."""
+    asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
+    bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
+    same_arm = request.experiment_arm == claims.arm
+    same_orchestrator = request.orchestrator_id in {"", claims.orchestrator_id}
+    return asked == bound and same_arm and same_orchestrator
 
 
 def _claims(
