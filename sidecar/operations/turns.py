@@ -121,8 +121,8 @@ class Turn:
             listed.clear()
 
     def refuse_if_over(self) -> None:
-        """Raise `TurnEnded` once the turn is being ended."""
-        if self.closing is not None:
+        """Raise `TurnEnded` once the turn is being ended, or has been by another process."""
+        if self.closing is not None or self.closed is not None:
             raise TurnEnded("the turn has ended; bind a new one", metadata={"turn_id": self.turn_id})
 
 

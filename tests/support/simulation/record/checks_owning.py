@@ -223,7 +223,7 @@ def _may_close(append: Append) -> bool:
 def _lived(facts: RecordFacts, instance: str, until: float) -> bool:
     """Say whether an instance counted as alive all the time before `until`."""
     begin = max(0.0, until - LOOKED_BEFORE)
-    moments = [begin + (until - begin) * part / 20 for part in range(21)]
+    moments = [begin + (until - begin) * part / 20 for part in range(20)] + [until]
     return all(facts.seen.fleet.alive_at(instance, at) for at in moments)  # type: ignore[arg-type]
 
 
