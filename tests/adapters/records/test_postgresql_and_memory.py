@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.adapters.record_memory import MemoryDatabase
@@ -14,6 +14,7 @@ from sidecar.adapters.record_memory.contents import RecordInMemory
 from sidecar.adapters.record_postgresql import PostgresRecord, open_postgres_record
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.chain import NOTHING, closed_root
+from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import DispatchTaken, Record
 from sidecar.core.executing.stored import ClosedChild, StoredTurn, TurnQuery
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
@@ -33,12 +34,15 @@ from tests.support.record_builders import (
 )
 from tests.support.requirement import requirement
 
-EXAMPLES = 40
+EXAMPLES = 30
 
-# How a group is made of a turn's records: the next few in order; or any, some of them with other contents.
+# How a group is made of a turn's records: the next few in order; some of the last ones again; or any around there, some
+# of them with other contents. One in eight groups is another instance's.
 in_order = st.tuples(st.just("next"), st.integers(1, 9))
-anyhow = st.tuples(st.just("any"), st.lists(st.tuples(st.integers(0, 60), st.booleans()), min_size=1, max_size=4))
-steps = st.lists(st.tuples(st.integers(0, 7).map(lambda n: n == 0), in_order | in_order | anyhow), max_size=14)
+again = st.tuples(st.just("again"), st.integers(1, 12))
+anyhow = st.tuples(st.just("any"), st.lists(st.tuples(st.integers(-14, 8), st.booleans()), min_size=1, max_size=4))
+by_whom = st.integers(0, 7).map(lambda n: n == 7)
+steps = st.lists(st.tuples(by_whom, st.one_of(in_order, in_order, again, anyhow)), min_size=2, max_size=14)
 
 
 def one_turn(turn: str) -> list[Record]:
@@ -50,9 +54,25 @@ def one_turn(turn: str) -> list[Record]:
     records: list[Record] = [first, *children[:2], *lives[0][:2], *lives[1][:2], an_attempt(children[0])]
     records += [a_settling(first, an_outcome("call-0")), a_taking(first), *lives[0][2:], *lives[1][2:]]
     records += [a_settling(first, an_outcome("call-1", 1), 3), a_settling(first, an_outcome("call-1", 1), 4, 1)]
-    records += [second, children[2], *lives[2], a_taking(second), a_taking(first, 2), a_taking(first, 3)]
+    records += [
+        second,
+        children[2],
+        *lives[2],
+        _after_the_last(lives[2][-1]),
+        a_taking(second),
+        a_taking(first, 2),
+        a_taking(first, 3),
+    ]
     records += [a_settling(second, an_outcome("call-2", 2)), a_turn_end(turn, 20, **episode)]
     return [*records, a_routing(turn, ("shop", "rewards"), 20, **episode)]
+
+
+def _after_the_last(closed: ChildEvent) -> ChildEvent:
+    """Return an event that would follow, if anything could."""
+    event_id = f"{closed.child_id}/{closed.sequence + 1}"
+    return msgspec.structs.replace(
+        closed, event_id=event_id, sequence=closed.sequence + 1, previous_link=closed.link, link="f" * 64
+    )
 
 
 def group_of(records: Sequence[Record], begun: int, step: tuple[str, Any]) -> list[Record]:
@@ -60,7 +80,9 @@ def group_of(records: Sequence[Record], begun: int, step: tuple[str, Any]) -> li
     how, what = step
     if how == "next":
         return list(records[begun : begun + what])
-    chosen = [(records[index % len(records)], changed) for index, changed in what]
+    if how == "again":
+        return list(records[max(0, begun - what) : begun])
+    chosen = [(records[max(0, begun + offset) % len(records)], changed) for offset, changed in what]
     return [with_other_contents(record) if changed else record for record, changed in chosen]
 
 
@@ -151,6 +173,8 @@ def test_postgresql_refuses_and_keeps_what_the_reference_does(postgres_dsn: str)
 
         @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
         @given(steps)
+        @example([(False, ("next", 1)), (False, ("any", [(2, False), (0, False)]))])  # an event, then its child
+        @example([*[(False, ("next", 9))] * 3, (False, ("next", 1))])  # an event after the last one
         def tried(steps: Sequence[tuple[bool, tuple[str, Any]]]) -> None:
             runner.run(both.tried(steps))
 
