@@ -4,6 +4,7 @@ The factory invocation of TN-4. Nothing here waits for a flag backend, a file or
 wait, what is known of the episode, has a limit of milliseconds and an answer for not knowing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +15,8 @@ from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import Slot
+from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
 from sidecar.operations.cohort_surfaces import CohortSurfaces
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts
 from sidecar.operations.flag_snapshot import FlagSnapshots
@@ -61,7 +64,8 @@ class BindTurn:
         self._flags = flags
         self._turns = turns
         self._binding = binding
-        self._surfaces = CohortSurfaces(rules.binding)
+        self._rollouts = binding.rollouts
+        self._surfaces = CohortSurfaces(rules.binding, definitions.card_by_digest)
 
     async def __call__(self, request: BindTurnRequest) -> Bound:
         """Bind the turn.
@@ -97,7 +101,8 @@ class BindTurn:
                 "no valid definitions have been loaded; see the log, or run `sidecar validate`"
             )
         orchestrator = orchestrator_of(catalogue, request.orchestrator_id)
-        surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), request.experiment_arm)
+        asker = Asker(request.principal, request.experiment_arm)
+        surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), asker, self._rollouts())
         now = self._clock.now()
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
@@ -114,6 +119,7 @@ class BindingState:
     keys: SigningKeys
     facts: EpisodeFacts
     compaction: CompactionFacts
+    rollouts: Callable[[], RolloutView] = lambda: FOLLOWS_FLAGS
     draining: bool = False
 
 

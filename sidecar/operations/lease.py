@@ -38,7 +38,7 @@ class Lease:
 
     async def renew(self) -> None:
         """Renew it once; a failure is reported, and the next time may succeed."""
-        began = self._clock.monotonic()  # the lease counts from before the question, so that it never outlives the truth
+        began = self._clock.monotonic()  # from before the question, so that it never outlives what the database knows
         try:
             await self._database.renew_lease()
         except StoreUnavailable:

@@ -210,7 +210,8 @@ def test_no_method_takes_what_a_user_said_and_gives_a_choice() -> None:
     methods = [method for file in files for service in file.services_by_name.values() for method in service.methods]
     assert {method.name for method in methods} == {
         *("BindTurn", "Dispatch", "DispatchUnary", "ResumeDispatch", "CancelCall", "CloseChild", "EndTurn"),
-        *("Run", "Describe", "CallTool", "ReadOwnTurns", "ReadEpisode", "WriteSummary"),
+        *("Run", "Describe", "CallTool", "ReadOwnTurns", "Delegate", "ReadEpisode", "WriteSummary"),
+        *("ListTurns", "GetTurn", "WatchEvents", "ListEpisodes", "ExportReplay"),
     }
     for method in methods:
         assert not [name for name in field_names(method) if name in ROUTING_WORDS], method.full_name

@@ -3,28 +3,22 @@
 Source: PC2-FR-1, PC2-FR-2, PC1-D-10, TN-51, DESIGN section 8 (first bullet).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.flags import FlagValue
-from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface, SurfaceTool
-from sidecar.core.definitions.card import AgentDefinition, Card, Catalogue
+from sidecar.core.binding.judging import CardOf, Flags, Judged, judge
+from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
+from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.definitions.placeholders import filled
 from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.errors import FieldProblem, InvalidRequest, UnknownOrchestrator
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical, tool_name_of
 from sidecar.core.json_schemas import canonical_text
-
-
-class Flags(Protocol):
-    """What binding needs of the flag snapshot: a read from memory."""
-
-    def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
-        """Return the state of a flag."""
-        ...
+from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +57,55 @@ def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
     raise InvalidRequest("say which orchestrator the turn is for", fields=[problem])
 
 
-def bind(catalogue: Catalogue, orchestrator: Card, flags: Flags, arm: str, rules: BindingRules) -> Surface:
-    """Decide the surface for everybody in one cohort. Pure: reads nothing but its arguments."""
-    judged = [_judge_slot(slot, catalogue, flags) for slot in orchestrator.definition.sub_agents]
-    chosen = [(slot, card) for slot, card, _ in judged if card is not None]
-    tools = tuple(surface_tool(slot, card) for slot, card in chosen)
-    on = active_flags(catalogue, orchestrator, flags)
+def bind(
+    catalogue: Catalogue,
+    orchestrator: Card,
+    flags: Flags,
+    arm: str,
+    rules: BindingRules,
+) -> Surface:
+    """Decide the surface where there are no rollouts: everybody in one cohort gets the same. Pure."""
+    judged = judged_slots(catalogue, orchestrator, flags, FOLLOWS_FLAGS, Asker("", arm))
+    return surface_for(catalogue, orchestrator, judged, arm, (flags, rules, lambda _: None))
+
+
+def judged_slots(
+    catalogue: Catalogue, orchestrator: Card, flags: Flags, view: RolloutView, asker: Asker
+) -> tuple[Judged, ...]:
+    """Return who serves each slot that the orchestrator lists, in its order. Pure; a few microseconds a slot."""
+    return tuple(judge(slot, catalogue, flags, view, asker) for slot in orchestrator.definition.sub_agents)
+
+
+def surface_for(
+    catalogue: Catalogue,
+    orchestrator: Card,
+    judged: Sequence[Judged],
+    arm: str,
+    using: tuple[Flags, BindingRules, CardOf],
+) -> Surface:
+    """Return the surface of everybody who was judged alike.
+
+    Args:
+        catalogue: the configuration.
+        orchestrator: whose surface it is.
+        judged: who serves each slot, in order.
+        arm: of the experiment, as the caller says.
+        using: flags, what the operator decided, and cards of earlier states of the configuration, by digest; a slot
+            whose card is not kept is left out.
+    """
+    flags, rules, kept = using
+    cards = {card.digest: card for card in catalogue.cards.values()}
+    chosen = [(each.slot, cards.get(each.digest) or kept(each.digest)) for each in judged if each.digest is not None]
+    tools = tuple(surface_tool(slot, card) for slot, card in chosen if card is not None)
     cohort = Cohort(
         agent_definition_version=catalogue.agent_definition_version,
         prompt_block_registry_version=catalogue.prompt_block_registry_version,
         xml_prompt_component_registry_version=catalogue.xml_prompt_component_registry_version,
-        active_feature_flags=on,
+        active_feature_flags=active_flags(catalogue, orchestrator, flags),
         experiment_arm_assignment=arm,
-        active_sub_agents=tuple(slot for slot, _ in chosen),
+        active_sub_agents=tuple(tool.slot for tool in tools),
     )
-    candidates = tuple(candidate for _, _, verdicts in judged for candidate in verdicts)
+    candidates = tuple(candidate for each in judged for candidate in each.candidates)
     return surface_of(orchestrator, tools, candidates, cohort, rules)
 
 
@@ -144,38 +172,6 @@ def _reached(catalogue: Catalogue, orchestrator: Card) -> Iterable[Card]:
     for slot in orchestrator.definition.sub_agents:
         for definition_id in catalogue.slots.get(slot, ()):
             yield catalogue.cards[definition_id]
-
-
-def _judge_slot(slot: Slot, catalogue: Catalogue, flags: Flags) -> tuple[Slot, Card | None, list[Candidate]]:
-    """Return which card serves the slot, if any, and a verdict for each definition that could."""
-    fillers = [catalogue.cards[definition_id] for definition_id in catalogue.slots.get(slot, ())]
-    if not fillers:
-        return slot, None, [Candidate(slot, None, CandidateVerdict.NOT_LISTED)]
-    serving: Card | None = None
-    candidates = []
-    for card in fillers:
-        verdict = _judge(card.definition, flags, alone=len(fillers) == 1)
-        if verdict is CandidateVerdict.CHOSEN and serving is not None:
-            verdict = CandidateVerdict.STATE  # at most one definition is active in a slot (TN-62)
-        if verdict is CandidateVerdict.CHOSEN:
-            serving = card
-        candidates.append(Candidate(slot, card.definition.id, verdict))
-    return slot, serving, candidates
-
-
-def _judge(definition: AgentDefinition, flags: Flags, *, alone: bool) -> CandidateVerdict:
-    """Return the verdict on one definition. Until rollout is built, a flagged entry follows its two flags."""
-    if definition.deprecated:
-        return CandidateVerdict.DEPRECATED
-    kill, cohort = definition.enabled_via_flag, definition.cohort_flag
-    if kill is None or cohort is None:
-        return CandidateVerdict.CHOSEN if alone else CandidateVerdict.STATE
-    values = (flags.value(kill, definition.vertical), flags.value(cohort, definition.vertical))
-    if FlagValue.UNREACHABLE in values:
-        return CandidateVerdict.FLAG_STALE
-    if values[0] is not FlagValue.ON:
-        return CandidateVerdict.FLAG_OFF
-    return CandidateVerdict.CHOSEN if values[1] is FlagValue.ON else CandidateVerdict.COHORT
 
 
 def _digest(text: str) -> Digest:

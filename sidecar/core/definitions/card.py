@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum, unique
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -232,6 +233,13 @@ class Card:
     blocks: tuple[PromptBlock, ...]
     digest: Digest
     commit: Commit
+
+    @property
+    def shape(self) -> str:
+        """What only a new definition may change: model, tools, prompt blocks; not their order. Source: PF1-FR-12a."""
+        definition = self.definition
+        parts = ([definition.model], sorted(definition.tools), sorted(definition.prompt_blocks))
+        return sha256("\x1e".join("\x1f".join(part) for part in parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

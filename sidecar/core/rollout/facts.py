@@ -70,6 +70,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One definition, by digest.
 
     Attributes:
+        shape: of model, tools and blocks; another one is a major change (PF1-FR-12a).
         ramp: basis points, its own, also while it is not active (PF1-D-28, TN-65).
         activated_at: when it was first active; None: never.
         flag: kill flag as the definition names it; the cohort flag is that with `_cohort`.
@@ -82,6 +83,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     definition_id: DefinitionId
     commit: Commit
     vertical: Vertical
+    shape: str = ""
     state: LifecycleState = LifecycleState.DEV
     ramp: int = 0
     activated_at: datetime | None = None

@@ -1,16 +1,26 @@
 """Who serves a user in a slot. Pure, from memory, a few microseconds. Source: DESIGN section 8, TN-58, PF1-NFR-4."""
 
+from typing import Protocol
+
 import msgspec
 
-from sidecar.core.binding.flags import FlagSnapshot, FlagValue
+from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import CandidateVerdict
-from sidecar.core.identifiers import Digest
+from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import in_ramp
 from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 
 CONTROL = "control"
 TREATMENT = "treatment"
+
+
+class ReadsFlags(Protocol):
+    """The flags, in memory."""
+
+    def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
+        """Return the state of a flag."""
+        ...
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -41,7 +51,7 @@ PASSES_ON = frozenset({CandidateVerdict.RAMP, CandidateVerdict.COHORT, Candidate
 """Verdicts on the active definition that leave the user to the target. A stale flag does not: absent is safe."""
 
 
-def served_by(rollout: SlotRollout, asker: Asker, flags: FlagSnapshot, deprecated: frozenset[Digest]) -> Served:
+def served_by(rollout: SlotRollout, asker: Asker, flags: ReadsFlags, deprecated: frozenset[Digest]) -> Served:
     """Return who serves `asker`.
 
     Args:
@@ -65,7 +75,7 @@ def served_by(rollout: SlotRollout, asker: Asker, flags: FlagSnapshot, deprecate
 
 
 def verdict_on(
-    rollout: SlotRollout, facts: DefinitionFacts, asker: Asker, flags: FlagSnapshot, deprecated: frozenset[Digest]
+    rollout: SlotRollout, facts: DefinitionFacts, asker: Asker, flags: ReadsFlags, deprecated: frozenset[Digest]
 ) -> CandidateVerdict:
     """Return the verdict on one definition, by the one rule that holds for the active one and the target alike."""
     verdict = CandidateVerdict.CHOSEN
@@ -84,7 +94,7 @@ def verdict_on(
     return CandidateVerdict.CHOSEN if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
 
 
-def _flags_say(facts: DefinitionFacts, flags: FlagSnapshot) -> CandidateVerdict:
+def _flags_say(facts: DefinitionFacts, flags: ReadsFlags) -> CandidateVerdict:
     kill, cohort = (flags.value(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
     if FlagValue.UNREACHABLE in (kill, cohort):
         return CandidateVerdict.FLAG_STALE

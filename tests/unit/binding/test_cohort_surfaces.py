@@ -6,6 +6,7 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.definitions.card import Catalogue
 from sidecar.core.identifiers import DefinitionId
+from sidecar.core.rollout.serving import Asker
 from sidecar.operations.cohort_surfaces import KEPT, CohortSurfaces
 from tests.support.builders import a_card, a_catalogue
 from tests.support.requirement import requirement
@@ -24,17 +25,17 @@ def flags(*on: str) -> FlagSnapshot:
 def names(surfaces: CohortSurfaces, catalogue: Catalogue, now: FlagSnapshot, arm: str = "") -> list[str]:
     """Return the tools of the cohort's surface."""
     orchestrator = catalogue.cards[DefinitionId("concierge")]
-    return [tool.name for tool in surfaces.surface(catalogue, orchestrator, now, arm).tools]
+    return [tool.name for tool in surfaces.surface(catalogue, orchestrator, now, Asker("user-1", arm)).tools]
 
 
 def test_a_cohort_shares_one_surface() -> None:
     """The same object for the same definitions, flags and arm; another for another arm."""
     surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
 
-    first = surfaces.surface(GATED, orchestrator, now, "a")
+    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a"))
 
-    assert surfaces.surface(GATED, orchestrator, now, "a") is first
-    assert surfaces.surface(GATED, orchestrator, now, "b").cohort.experiment_arm_assignment == "b"
+    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a")) is first
+    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "b")).cohort.experiment_arm_assignment == "b"
 
 
 @requirement("PF1-D-74", "PF1-NFR-4c")
@@ -53,11 +54,11 @@ def test_new_flags_and_new_definitions_show_in_the_next_surface() -> None:
 def test_many_experiment_arms_do_not_fill_the_memory() -> None:
     """One more than is kept: what was remembered is dropped, the answers stay right."""
     surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
-    first = surfaces.surface(GATED, orchestrator, now, "0")
+    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"))
 
     for number in range(1, KEPT + 1):
-        surfaces.surface(GATED, orchestrator, now, str(number))
+        surfaces.surface(GATED, orchestrator, now, Asker("user-1", str(number)))
 
-    again = surfaces.surface(GATED, orchestrator, now, "0")
+    again = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"))
     assert again is not first
     assert again == first

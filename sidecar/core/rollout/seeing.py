@@ -1,0 +1,95 @@
+"""What a new state of the configuration means for the rollout of a slot. Source: PF1-FR-12, DESIGN section 8, TN-66.
+
+A digest that was never seen is a new definition, a minor revision of one that is known, or a major change. A minor one
+inherits everything; a major one starts at `dev` beside what is there, which goes on being served from what is kept.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from sidecar.core.definitions.card import Card
+from sidecar.core.identifiers import Slot
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.changes import By, Change
+from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+
+
+def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: bool) -> Change:
+    """Return what seeing `card` makes of the rollout of its slot; without events nothing is new.
+
+    Args:
+        rollout: as it stands; None: the slot has none yet.
+        slot: that the card fills.
+        card: as loaded.
+        by: when, and on whose behalf.
+        alone: nothing else in the configuration fills the slot.
+    """
+    before = rollout or SlotRollout(slot=slot, salt=slot)
+    if card.digest in before.definitions:
+        return Change(before)
+    known = [each for each in before.of_id(card.definition.id) if each.shape == card.shape]
+    if known:
+        return _revised(before, known[-1], card, by)
+    facts = _fresh(card, by.at, ungated=card.definition.enabled_via_flag is None and alone and not before.definitions)
+    after = before.with_facts(facts)
+    if facts.state is LifecycleState.PROMOTE:
+        after = msgspec.structs.replace(after, active=facts.digest)
+    return Change(_grown(after), (), (_event(slot, facts, Happening.SEEN, by, ""),))
+
+
+def _fresh(card: Card, at: datetime, *, ungated: bool) -> DefinitionFacts:
+    """Return the facts of a new definition: served to everybody only if nothing gates it and nobody is there."""
+    definition = card.definition
+    flag = definition.enabled_via_flag
+    return DefinitionFacts(
+        digest=card.digest,
+        definition_id=definition.id,
+        commit=card.commit,
+        vertical=definition.vertical,
+        shape=card.shape,
+        state=LifecycleState.PROMOTE if ungated else LifecycleState.DEV,
+        ramp=WHOLE if ungated else 0,
+        activated_at=at if ungated else None,
+        flag=flag,
+        flags=FlagPair.NONE if flag is None else FlagPair.NAMED,
+        target_recorded=ungated,
+    )
+
+
+def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -> Change:
+    """Let a minor revision take the place of what it revises; one that is being decommissioned is not revised."""
+    if known.decommission_began_at is not None:
+        return Change(rollout)
+    flag = card.definition.enabled_via_flag
+    flags = known.flags if flag is not None else FlagPair.RETIRED if known.flags is FlagPair.RETIRED else FlagPair.NONE
+    revised = msgspec.structs.replace(known, digest=card.digest, commit=card.commit, flag=flag, flags=flags)
+    others = {
+        digest: msgspec.structs.replace(each, target=card.digest) if each.target == known.digest else each
+        for digest, each in rollout.definitions.items()
+        if digest != known.digest
+    }
+    active = card.digest if rollout.active == known.digest else rollout.active
+    after = msgspec.structs.replace(rollout, definitions={**others, card.digest: revised}, active=active)
+    return Change(_grown(after), (), (_event(rollout.slot, revised, Happening.REVISED, by, known.digest),))
+
+
+def _grown(rollout: SlotRollout) -> SlotRollout:
+    return msgspec.structs.replace(rollout, revision=rollout.revision + 1)
+
+
+def _event(slot: Slot, facts: DefinitionFacts, what: Happening, by: By, detail: str) -> RolloutEvent:
+    return RolloutEvent(
+        slot=slot,
+        subagent_id=facts.definition_id,
+        digest=facts.digest,
+        what=what,
+        at=by.at,
+        actor=by.actor,
+        reason=by.reason,
+        request_id=by.request_id,
+        after=facts.ramp,
+        detail=detail,
+    )

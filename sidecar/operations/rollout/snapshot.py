@@ -1,0 +1,75 @@
+"""Keeps all rollouts in one immutable view that binds read from memory. Source: PF1-NFR-4, PF1-FR-8, DESIGN section 8.
+
+The store says when something may have changed; a poll of one number every second is heartbeat and fallback. A store
+that does not answer changes nothing: what is known goes on being served, and nothing widens. Kills that were made here
+count at once, on record or not.
+"""
+
+import asyncio
+from datetime import timedelta
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.ports import Clock
+from sidecar.operations.recording import in_time
+from sidecar.operations.rollout.ports import RolloutRecorder, RolloutStore, Tombstones
+
+POLL = timedelta(seconds=1)
+LONGEST_READ = 2.0
+
+
+class RolloutViews:
+    """The present view, and the loop that keeps it so."""
+
+    def __init__(self, store: RolloutStore, tombstones: Tombstones, clock: Clock, recorder: RolloutRecorder) -> None:
+        """Begin with nothing: nobody is served before the first look."""
+        self._store = store
+        self._tombstones = tombstones
+        self._clock = clock
+        self._recorder = recorder
+        self._view = RolloutView(version=-1, killed=tombstones.all())
+        self._changed = asyncio.Event()
+        self._looking = asyncio.Lock()
+        store.on_change(self._changed.set)
+
+    def current(self) -> RolloutView:
+        """Return the view; memory only."""
+        killed = self._tombstones.all()
+        if killed is not self._view.killed and killed != self._view.killed:
+            self._view = RolloutView(self._view.slots, self._view.version, killed)
+        return self._view
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await self.look()
+            try:
+                async with asyncio.timeout(POLL.total_seconds()):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+
+    async def look(self) -> None:
+        """Look once; if the version is another, read all rollouts."""
+        async with self._looking:
+            version = await in_time(self._store.version(), LONGEST_READ)
+            if isinstance(version, StoreUnavailable):
+                self._recorder.anomaly("rollout_store_away", "the store does not answer; what is known is served on")
+                return
+            if version != self._view.version:
+                found = await in_time(self._store.rollouts(), LONGEST_READ)
+                if isinstance(found, StoreUnavailable):
+                    return
+                self._view = RolloutView({each.slot: each for each in found}, version, self._tombstones.all())
+            try:
+                await self._store.show(self._view.version, self._clock.now())
+            except StoreUnavailable:
+                return
+
+    def served_digests(self) -> frozenset[Digest]:
+        """Return every definition that a bind may choose now: their cards have to be kept."""
+        view = self.current()
+        chosen = (digest for each in view.slots.values() for digest in (each.active, each.target))
+        return frozenset(digest for digest in chosen if digest is not None)
