@@ -62,8 +62,8 @@ test: lint types protos ## everything the pipeline runs (ten minutes at most on 
 bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
 	@$(BIN)/python -m scripts.bench $(ARGS)
 
-torture: $(VENV)/.ready ## five times as many simulated schedules, all of them fresh
-	@SIDECAR_SCHEDULES=10000 $(PYTEST) -q tests/simulation $(ARGS)
+torture: $(VENV)/.ready ## five times as many simulated schedules, and 500 faults of the disk, all of them fresh
+	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 $(PYTEST) -q tests/simulation tests/adapters/records/sqlite_faults $(ARGS)
 
 # -- the parts of `check` -------------------------------------------------------------------------------------------
 

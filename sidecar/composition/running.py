@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sidecar.adapters.definitions_directory.git_history import GitHistory
@@ -185,9 +185,13 @@ def _parts(
 async def _record(parts: _Parts) -> AsyncIterator[OpenRecord]:
     replaced = parts.replaced
     around = Surroundings(replaced.clock, replaced.ids, parts.tasks, parts.recorder, parts.redactor)
-    async with opened_record(parts.settings.record, around) as record:
+    said = parts.settings.record
+    async with (
+        opened_record(said, around) as record,
+        guarded_record(said, record.database, replaced.clock, parts.recorder, parts.metrics) as loops,
+    ):
         parts.readiness.section("record", record.show)
-        yield record
+        yield replace(record, loops=(*record.loops, *loops))
 
 
 def _spawned(tasks: OwnedTasks, work: Coroutine[Any, Any, None]) -> None:
