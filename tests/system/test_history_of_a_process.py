@@ -128,9 +128,9 @@ async def test_what_a_hanging_memory_did_not_take_is_kept_by_the_next_process(fo
         assert (left.series[("history_lost",)], left.series[("history_deferred",)]) == (0, 2)
 
     mine = Mine()
-    async with running_sidecar(settings(folder), replaced=Replaced(plugins=[mine])) as sidecar:
-        async with client_of(sidecar) as client:
-            turns = (await client.read_episode("episode-1", "user-1")).turns
+    again = running_sidecar(settings(folder), replaced=Replaced(plugins=[mine]))
+    async with again as sidecar, client_of(sidecar) as client:
+        turns = (await client.read_episode("episode-1", "user-1")).turns
     assert [turn.narration for turn in turns] == ["Hello!", "Hello again!"]
 
 
