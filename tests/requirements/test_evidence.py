@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.evidence import GUARANTEES, NO_RUN, PAGE, listed_in, page_of, shown_by
+from scripts.evidence import GUARANTEES, NO_RUN, PAGE, Guarantee, listed_in, page_of, shown_by
 from tests.requirements import CATALOGUE
 from tests.support.requirement import requirement
 
@@ -18,10 +18,10 @@ def test_the_page_of_evidence_lists_exactly_the_tests_that_carry_its_rows() -> N
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda each: each.title)
-def test_every_row_of_a_guarantee_is_shown_by_a_test(guarantee: object) -> None:
+def test_every_row_of_a_guarantee_is_shown_by_a_test(guarantee: Guarantee) -> None:
     """None is only claimed."""
-    shown = {row for each in shown_by(guarantee) for row in each.rows}  # type: ignore[arg-type]  # one of GUARANTEES
-    assert shown == set(guarantee.rows)  # type: ignore[attr-defined]  # the same
+    shown = {row for each in shown_by(guarantee) for row in each.rows}
+    assert shown == set(guarantee.rows)
 
 
 def test_a_test_that_is_gone_or_renamed_makes_the_page_stale() -> None:
