@@ -11,43 +11,29 @@ import msgspec
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
+from sidecar.core.rollout.stepping import (
+    By,
+    Change,
+    event_about,
+    facts_of,
+    next_revision,
+    refuse_unless,
+    transition,
+    with_events,
+)
 
 PRE_MERGE = "pre_merge"
 PRE_RAMP = "pre_ramp"
 PRE_FULL = "pre_full"
 
 
-class By(msgspec.Struct, frozen=True, kw_only=True):
-    """Who takes a step, when, why, and what the audit says of the surroundings.
-
-    Attributes:
-        actor: the authenticated subject; never a field of a request.
-        definition_version, active_flags: of the configuration and the flags at the moment.
-    """
-
-    actor: str
-    reason: str
-    request_id: str
-    at: datetime
-    definition_version: str = ""
-    active_flags: tuple[str, ...] = ()
-
-
-class Change(msgspec.Struct, frozen=True):
-    """What a step makes of a rollout; without events nothing has changed and nothing is written."""
-
-    rollout: SlotRollout
-    transitions: tuple[TransitionEvent, ...] = ()
-    events: tuple[RolloutEvent, ...] = ()
-
-
 def to_test(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     """`dev` to `test`: developer-driven, no platform gate. Source: PF1-D-5."""
-    facts = _facts(rollout, digest)
-    return _transition(rollout, facts, LifecycleState.TEST, Trigger.OPERATOR, by)
+    facts = facts_of(rollout, digest)
+    return transition(rollout, facts, LifecycleState.TEST, Trigger.OPERATOR, by)
 
 
 def promote(rollout: SlotRollout, digest: Digest, by: By) -> Change:
@@ -56,15 +42,15 @@ def promote(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     Raises:
         TransitionRefused: another state; killed; or no flag gates it (PF1-FR-3a).
     """
-    facts = _facts(rollout, digest)
+    facts = facts_of(rollout, digest)
     moved(facts.state, LifecycleState.PROMOTE)
     if facts.flag is None:
         raise TransitionRefused(
             f"{facts.definition_id} names no `enabled_via_flag`; a new definition is promoted behind its flags only"
         )
     created = msgspec.structs.replace(facts, ramp=0, flags=FlagPair.CREATED)
-    change = _transition(rollout, created, LifecycleState.PROMOTE, Trigger.GATE, by)
-    return _with(change, _event(rollout, created, Happening.FLAGS_CREATED, by))
+    change = transition(rollout, created, LifecycleState.PROMOTE, Trigger.GATE, by)
+    return with_events(change, event_about(rollout, created, Happening.FLAGS_CREATED, by))
 
 
 def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
@@ -84,10 +70,10 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
         TransitionRefused: not in `promote`; inactive though it was active before; a first step to 100 %; a step that
             the declared curve does not have; an open breach that nobody has acknowledged.
     """
-    facts = _facts(rollout, digest)
-    _refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
+    facts = facts_of(rollout, digest)
+    refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
     promoted = facts.state is LifecycleState.PROMOTE
-    _refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps")
+    refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps")
     if to == facts.ramp:
         return Change(rollout)
     first = facts.activated_at is None
@@ -98,32 +84,30 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
     if to > facts.ramp:
         _refuse_raise(rollout, facts, to, first=first)
     stepped = msgspec.structs.replace(facts, ramp=to, breach=None if to > facts.ramp else facts.breach)
-    events = [_event(rollout, stepped, Happening.RAMP_SET, by, before=facts.ramp, after=to)]
+    events = [event_about(rollout, stepped, Happening.RAMP_SET, by, before=facts.ramp, after=to)]
     if first and to > 0:
         stepped = msgspec.structs.replace(
             stepped, activated_at=by.at, flags=FlagPair.ON, target=rollout.active, target_recorded=True
         )
-        events += [_event(rollout, stepped, what, by) for what in (Happening.FLAGS_ON, Happening.ACTIVATED)]
+        events += [event_about(rollout, stepped, what, by) for what in (Happening.FLAGS_ON, Happening.ACTIVATED)]
         rollout = msgspec.structs.replace(rollout, active=digest)
-    return Change(_next(rollout.with_facts(stepped)), (), tuple(events))
+    return Change(next_revision(rollout.with_facts(stepped)), (), tuple(events))
 
 
 def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) -> Change:
     """Set the ramp to 0 and nothing else, because a safety floor was breached; waits for no gate. Source: PF1-D-31."""
-    facts = _facts(rollout, digest)
-    _refuse_unless(
-        facts.state is LifecycleState.PROMOTE, f"{facts.definition_id} is in {facts.state}; there is no ramp"
-    )
+    facts = facts_of(rollout, digest)
+    refuse_unless(facts.state is LifecycleState.PROMOTE, f"{facts.definition_id} is in {facts.state}; there is no ramp")
     if facts.breach is not None and facts.breach.breach_id == breach_id and facts.ramp == 0:
         return Change(rollout)
     down = msgspec.structs.replace(facts, ramp=0, breach=Breach(breach_id, by.at, by.reason))
-    event = _event(rollout, down, Happening.RAMPED_DOWN, by, before=facts.ramp, after=0, detail=breach_id)
-    return Change(_next(rollout.with_facts(down)), (), (event,))
+    event = event_about(rollout, down, Happening.RAMPED_DOWN, by, before=facts.ramp, after=0, detail=breach_id)
+    return Change(next_revision(rollout.with_facts(down)), (), (event,))
 
 
 def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) -> Change:
     """Take note of a breach, which the next non-zero step needs. Raises `TransitionRefused` if there is none such."""
-    facts = _facts(rollout, digest)
+    facts = facts_of(rollout, digest)
     breach = facts.breach
     if breach is None or breach.breach_id != breach_id:
         raise TransitionRefused(f"{facts.definition_id} has no open breach {breach_id[:64]!r}")
@@ -131,9 +115,9 @@ def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) ->
         return Change(rollout)
     noted = msgspec.structs.replace(facts, breach=msgspec.structs.replace(breach, acknowledged_by=by.actor))
     return Change(
-        _next(rollout.with_facts(noted)),
+        next_revision(rollout.with_facts(noted)),
         (),
-        (_event(rollout, noted, Happening.BREACH_ACKNOWLEDGED, by, detail=breach_id),),
+        (event_about(rollout, noted, Happening.BREACH_ACKNOWLEDGED, by, detail=breach_id),),
     )
 
 
@@ -143,19 +127,19 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     Raises:
         TransitionRefused: it is in `dev` or in `rollback`, or its target is not in `promote` or was never active.
     """
-    facts = _facts(rollout, digest)
+    facts = facts_of(rollout, digest)
     moved(facts.state, LifecycleState.ROLLBACK)
     was_active = rollout.active == digest
     target = rollout.definitions.get(facts.target) if was_active and facts.target else None
     if target is not None:
         usable = target.state is LifecycleState.PROMOTE and target.activated_at is not None and target.killed is None
-        _refuse_unless(
+        refuse_unless(
             usable, f"the rollback target {target.definition_id} is in {target.state}; roll back to nothing first"
         )
     if was_active:
         rollout = msgspec.structs.replace(rollout, active=target.digest if target else None)
-    change = _transition(rollout, facts, LifecycleState.ROLLBACK, Trigger.OPERATOR, by)
-    return _with(change, _event(rollout, target, Happening.ACTIVATED, by)) if target else change
+    change = transition(rollout, facts, LifecycleState.ROLLBACK, Trigger.OPERATOR, by)
+    return with_events(change, event_about(rollout, target, Happening.ACTIVATED, by)) if target else change
 
 
 def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
@@ -164,14 +148,14 @@ def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     Raises:
         TransitionRefused: the slot is not empty, another state, killed, or it was never active.
     """
-    facts = _facts(rollout, digest)
-    _refuse_unless(rollout.active is None, f"{rollout.slot} is not empty; roll its active definition back first")
+    facts = facts_of(rollout, digest)
+    refuse_unless(rollout.active is None, f"{rollout.slot} is not empty; roll its active definition back first")
     usable = facts.state is LifecycleState.PROMOTE and facts.killed is None and facts.activated_at is not None
-    _refuse_unless(
+    refuse_unless(
         usable, f"{facts.definition_id} is in {facts.state} and cannot serve; only one that was active in `promote` can"
     )
     back = msgspec.structs.replace(rollout, active=digest)
-    return Change(_next(back), (), (_event(back, facts, Happening.ACTIVATED, by, after=facts.ramp),))
+    return Change(next_revision(back), (), (event_about(back, facts, Happening.ACTIVATED, by, after=facts.ramp),))
 
 
 def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Change:
@@ -182,18 +166,18 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Chan
     Raises:
         TransitionRefused: it is in `dev`, or in `test` with flags that were never created, or being decommissioned.
     """
-    facts = _facts(rollout, digest)
+    facts = facts_of(rollout, digest)
     if facts.state is LifecycleState.ROLLBACK:
         return Change(rollout)
-    _refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
+    refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
     if trigger is Trigger.KILL_SWITCH and facts.state is LifecycleState.TEST:
         created = facts.flags not in {FlagPair.NONE, FlagPair.NAMED}
-        _refuse_unless(created, f"the flags of {facts.definition_id} were never created")
+        refuse_unless(created, f"the flags of {facts.definition_id} were never created")
     dead = msgspec.structs.replace(facts, killed=Tombstone(by.at, by.actor, by.reason))
     if rollout.active == digest:
         rollout = msgspec.structs.replace(rollout, active=None)
-    change = _transition(rollout, dead, LifecycleState.ROLLBACK, trigger, by)
-    return _with(change, _event(rollout, dead, Happening.KILLED, by))
+    change = transition(rollout, dead, LifecycleState.ROLLBACK, trigger, by)
+    return with_events(change, event_about(rollout, dead, Happening.KILLED, by))
 
 
 def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetime], by: By) -> Change:
@@ -208,33 +192,35 @@ def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetim
     Raises:
         TransitionRefused: the step does not need that gate, or it has expired already.
     """
-    facts, (gate, to, expires_at) = _facts(rollout, digest), what
+    facts, (gate, to, expires_at) = facts_of(rollout, digest), what
     needed = (PRE_MERGE,) if facts.state is LifecycleState.TEST else gates_of_step(facts, to)
-    _refuse_unless(
+    refuse_unless(
         gate in needed, f"the step to {to / 100:g} % does not need {gate}; it needs: {', '.join(needed) or 'none'}"
     )
-    _refuse_unless(by.at < expires_at, "the override has expired already; set a later time")
+    refuse_unless(by.at < expires_at, "the override has expired already; set a later time")
     kept = tuple(each for each in facts.overrides if by.at < each.expires_at)
     granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)
     passing = msgspec.structs.replace(facts, overrides=(*kept, granted))
-    event = _event(rollout, passing, Happening.GATE_OVERRIDDEN, by, before=facts.ramp, after=to, detail=gate)
-    return Change(_next(rollout.with_facts(passing)), (), (event,))
+    event = event_about(rollout, passing, Happening.GATE_OVERRIDDEN, by, before=facts.ramp, after=to, detail=gate)
+    return Change(next_revision(rollout.with_facts(passing)), (), (event,))
 
 
 def retire_flags(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     """Let the flags go: they have served. Raises `TransitionRefused` below 100 %. Source: PF1-D-35, TN-59."""
-    facts = _facts(rollout, digest)
+    facts = facts_of(rollout, digest)
     if facts.flags is FlagPair.RETIRED:
         return Change(rollout)
     whole = rollout.active == digest and facts.ramp == WHOLE
-    _refuse_unless(whole, f"{facts.definition_id} does not serve everybody; its flags are still needed")
+    refuse_unless(whole, f"{facts.definition_id} does not serve everybody; its flags are still needed")
     retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED)
-    return Change(_next(rollout.with_facts(retired)), (), (_event(rollout, retired, Happening.FLAGS_RETIRED, by),))
+    return Change(
+        next_revision(rollout.with_facts(retired)), (), (event_about(rollout, retired, Happening.FLAGS_RETIRED, by),)
+    )
 
 
 def _refuse_raise(rollout: SlotRollout, facts: DefinitionFacts, to: int, *, first: bool) -> None:
     name = facts.definition_id
-    _refuse_unless(not (first and to == WHOLE), f"the first step of {name} must be below 100 %")
+    refuse_unless(not (first and to == WHOLE), f"the first step of {name} must be below 100 %")
     if facts.breach is not None and not facts.breach.acknowledged_by:
         raise TransitionRefused(
             f"{name} was ramped down by breach {facts.breach.breach_id}; acknowledge it before the next step",
@@ -242,70 +228,4 @@ def _refuse_raise(rollout: SlotRollout, facts: DefinitionFacts, to: int, *, firs
         )
     steps = ", ".join(f"{each / 100:g} %" for each in rollout.curve)
     declared = not rollout.curve or to in rollout.curve
-    _refuse_unless(declared, f"{to / 100:g} % is not a declared step of {name}; its curve is: {steps}")
-
-
-def _transition(
-    rollout: SlotRollout, facts: DefinitionFacts, target: LifecycleState, trigger: Trigger, by: By
-) -> Change:
-    after = msgspec.structs.replace(facts, state=moved(facts.state, target))
-    event = TransitionEvent(
-        slot=rollout.slot,
-        subagent_id=facts.definition_id,
-        digest=facts.digest,
-        source_state=facts.state,
-        target_state=target,
-        trigger=trigger,
-        agent_definition_commit=facts.commit,
-        cohort=AuditCohort(by.definition_version, by.active_flags, facts.ramp / 100),
-        at=by.at,
-        actor=by.actor,
-        reason=by.reason,
-        request_id=by.request_id,
-    )
-    return Change(_next(rollout.with_facts(after)), (event,))
-
-
-def _event(
-    rollout: SlotRollout,
-    facts: DefinitionFacts,
-    what: Happening,
-    by: By,
-    *,
-    before: int = 0,
-    after: int = 0,
-    detail: str = "",
-) -> RolloutEvent:
-    return RolloutEvent(
-        slot=rollout.slot,
-        subagent_id=facts.definition_id,
-        digest=facts.digest,
-        what=what,
-        at=by.at,
-        actor=by.actor,
-        reason=by.reason,
-        request_id=by.request_id,
-        before=before,
-        after=after,
-        detail=detail,
-    )
-
-
-def _with(change: Change, *events: RolloutEvent) -> Change:
-    return msgspec.structs.replace(change, events=(*change.events, *events))
-
-
-def _next(rollout: SlotRollout) -> SlotRollout:
-    return msgspec.structs.replace(rollout, revision=rollout.revision + 1)
-
-
-def _facts(rollout: SlotRollout, digest: Digest) -> DefinitionFacts:
-    facts = rollout.definitions.get(digest)
-    if facts is None:
-        raise TransitionRefused(f"{rollout.slot} has no definition with that digest", metadata={"digest": digest})
-    return facts
-
-
-def _refuse_unless(possible: bool, why: str) -> None:
-    if not possible:
-        raise TransitionRefused(why)
+    refuse_unless(declared, f"{to / 100:g} % is not a declared step of {name}; its curve is: {steps}")

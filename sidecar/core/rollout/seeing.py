@@ -11,10 +11,10 @@ import msgspec
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import Slot
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.changes import By, Change
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.stepping import By, Change
 
 
 def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: bool) -> Change:

@@ -7,8 +7,8 @@ from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.definitions.card_json import card_from_json, card_to_json
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.core.rollout.changes import By
 from sidecar.core.rollout.seeing import seen
+from sidecar.core.rollout.stepping import By
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.rollout.ports import KeptDefinition, RolloutRecorder, RolloutStore, RolloutWrite
 from sidecar.operations.rollout.snapshot import RolloutViews

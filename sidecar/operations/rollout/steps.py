@@ -23,9 +23,9 @@ from sidecar.core.errors import (
 )
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout import changes
-from sidecar.core.rollout.changes import By, Change
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.stepping import By, Change
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.gatekeeping import Gatekeeper
 from sidecar.operations.rollout.policies import Policies

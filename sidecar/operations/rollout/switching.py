@@ -9,8 +9,8 @@ from typing import Final
 
 from sidecar.core.binding.flags import FlagSnapshot, FlagValue
 from sidecar.core.identifiers import Vertical
-from sidecar.core.rollout.changes import Change
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
+from sidecar.core.rollout.stepping import Change
 from sidecar.operations.rollout.ports import FlagWriter
 
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}

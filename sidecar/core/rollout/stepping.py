@@ -1,0 +1,107 @@
+"""What every step of a rollout is made of: who takes it, what it changes, what is written."""
+
+from datetime import datetime
+
+import msgspec
+
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.states import LifecycleState, Trigger, moved
+
+
+class By(msgspec.Struct, frozen=True, kw_only=True):
+    """Who takes a step, when, why, and what the audit says of the surroundings.
+
+    Attributes:
+        actor: the authenticated subject; never a field of a request.
+        definition_version, active_flags: of the configuration and the flags at the moment.
+    """
+
+    actor: str
+    reason: str
+    request_id: str
+    at: datetime
+    definition_version: str = ""
+    active_flags: tuple[str, ...] = ()
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a step makes of a rollout; without events nothing has changed and nothing is written."""
+
+    rollout: SlotRollout
+    transitions: tuple[TransitionEvent, ...] = ()
+    events: tuple[RolloutEvent, ...] = ()
+
+
+def transition(
+    rollout: SlotRollout, facts: DefinitionFacts, target: LifecycleState, trigger: Trigger, by: By
+) -> Change:
+    """Return the change that moves a definition to `target`, with its audit event."""
+    after = msgspec.structs.replace(facts, state=moved(facts.state, target))
+    event = TransitionEvent(
+        slot=rollout.slot,
+        subagent_id=facts.definition_id,
+        digest=facts.digest,
+        source_state=facts.state,
+        target_state=target,
+        trigger=trigger,
+        agent_definition_commit=facts.commit,
+        cohort=AuditCohort(by.definition_version, by.active_flags, facts.ramp / 100),
+        at=by.at,
+        actor=by.actor,
+        reason=by.reason,
+        request_id=by.request_id,
+    )
+    return Change(next_revision(rollout.with_facts(after)), (event,))
+
+
+def event_about(
+    rollout: SlotRollout,
+    facts: DefinitionFacts,
+    what: Happening,
+    by: By,
+    *,
+    before: int = 0,
+    after: int = 0,
+    detail: str = "",
+) -> RolloutEvent:
+    """Return a rollout event about a definition."""
+    return RolloutEvent(
+        slot=rollout.slot,
+        subagent_id=facts.definition_id,
+        digest=facts.digest,
+        what=what,
+        at=by.at,
+        actor=by.actor,
+        reason=by.reason,
+        request_id=by.request_id,
+        before=before,
+        after=after,
+        detail=detail,
+    )
+
+
+def with_events(change: Change, *events: RolloutEvent) -> Change:
+    """Return a change with more events."""
+    return msgspec.structs.replace(change, events=(*change.events, *events))
+
+
+def next_revision(rollout: SlotRollout) -> SlotRollout:
+    """Return the rollout with its next revision."""
+    return msgspec.structs.replace(rollout, revision=rollout.revision + 1)
+
+
+def facts_of(rollout: SlotRollout, digest: Digest) -> DefinitionFacts:
+    """Return the facts of a definition. Raises `TransitionRefused` if the slot has none such."""
+    facts = rollout.definitions.get(digest)
+    if facts is None:
+        raise TransitionRefused(f"{rollout.slot} has no definition with that digest", metadata={"digest": digest})
+    return facts
+
+
+def refuse_unless(possible: bool, why: str) -> None:
+    """Raise `TransitionRefused` unless a step is possible."""
+    if not possible:
+        raise TransitionRefused(why)
