@@ -18,7 +18,7 @@ from sidecar.operations.children import Child
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.outside import Outside
 from sidecar.operations.recording import put_on_record
-from sidecar.operations.restoring import RestoreTurn
+from sidecar.operations.restoring import RestoreTurn, events_of_owner
 from sidecar.operations.rules import DispatchRules
 
 
@@ -60,6 +60,7 @@ class GoOn:
             if not dispatch.finished.settled and not dispatch.runs_here:
                 # Nobody follows it any more: whoever asks next reads it from the record again.
                 dispatch.lose()
+                turn.uncertain = True
                 if turn.dispatches.get(dispatch.dispatch_id) is dispatch:
                     turn.dispatches.pop(dispatch.dispatch_id)
 
@@ -91,6 +92,7 @@ class GoOn:
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
         """Let what is left of the dispatch begin here; returns the children that are on record. No await in here."""
         turn, now = dispatch.turn, self._out.clock.now()
+        dispatch.begin_events_after(max(dispatch.sequence, events_of_owner(dispatch.epoch)))
         dispatch.runs_here = True
         left = (dispatch.settle_by - now).total_seconds() if dispatch.settle_by else 0.0
         since = self._out.clock.monotonic() - dispatch.received_at

@@ -27,7 +27,12 @@ from sidecar.operations.turns import Turn
 from subagents_errors import CallFailure
 
 EVENTS_PER_OWNER = 1_000_000
-"""Events of a dispatch are counted on from here for each owner, so that a listener of the one before sees a gap."""
+"""Room for the events of one owner of a dispatch; whoever goes on begins another range: listeners see a gap."""
+
+
+def events_of_owner(epoch: int) -> int:
+    """Return after which sequence the owner with `epoch` counts: two ranges each, for it may begin a second time."""
+    return 2 * epoch * EVENTS_PER_OWNER
 
 
 class RestoreTurn:
@@ -99,7 +104,7 @@ class RestoreTurn:
         dispatch.owner, dispatch.epoch, dispatch.owner_alive = stored.owner, stored.epoch, stored.owner_alive
         dispatch.settle_by = opened.settle_by
         dispatch.runs_here = False
-        dispatch.begin_events_after(EVENTS_PER_OWNER * (stored.epoch + 1))
+        dispatch.begin_events_after(events_of_owner(stored.epoch) + EVENTS_PER_OWNER)
         dispatch.opened.settle(None)
         return dispatch
 
@@ -130,7 +135,8 @@ def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None)
         principal=turn.claims.principal,
         log=log_of(stored),
         outcome=outcome,
-        attempts=max(1, sum(1 for event in stored.events if event.name == ATTEMPT)),
+        # The event of an attempt may be lost with the sidecar that made it; its number never is: the next one has it.
+        attempts=max([1, *(event.details()["number"] for event in stored.events if event.name == ATTEMPT)]),
         started_at=opened.opened_at,
         settled_at=stored.events[-1].time if outcome and stored.events else None,
         close_reason=str(details.get("close_reason", "")),

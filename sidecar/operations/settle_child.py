@@ -131,9 +131,11 @@ class CloseChild:
         if request.integration.child_id not in turn.children:
             await self._restore(turn)
         child = child_named(turn, request.integration.child_id)
-        dispatch = turn.dispatches.get(child.dispatch_id)
-        if dispatch and not dispatch.runs_here and not dispatch.finished.settled and dispatch.owner_alive:
-            raise RunsElsewhere("another sidecar runs the child's dispatch; close it there, or end the turn here")
+        if turn.runs_elsewhere(child.dispatch_id):
+            await self._restore(turn)  # what is known of it here may be old
+            child = child_named(turn, child.child_id)
+            if turn.runs_elsewhere(child.dispatch_id):
+                raise RunsElsewhere("another sidecar runs the child's dispatch; close it there, or end the turn here")
         if child.log.state is not ExecutionState.CLOSED:
             turn.refuse_if_over()
             integrate(child, request.integration, self._out.clock.now())

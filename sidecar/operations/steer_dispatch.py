@@ -36,7 +36,10 @@ class CancelCall:
         dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
         if not dispatch.has_call(request.call_id):
             raise UnknownCall("the dispatch has no call with that call_id", metadata={"call_id": request.call_id})
-        if not dispatch.runs_here and not dispatch.finished.settled and dispatch.owner_alive:
+        if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
+            await self._going.restore(dispatch.turn)  # what is known of it here may be old
+            dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
+        if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
             raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
         return dispatch.stop(request.call_id, CallFailure.CALL_CANCELLED)
 

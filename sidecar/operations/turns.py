@@ -112,6 +112,13 @@ class Turn:
         called = (each for each in self.children.values() if each.contract.parent_child_id is None)
         return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
 
+    def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
+        """Say whether another process that lives runs a dispatch, as far as is known here."""
+        dispatch = self.dispatches.get(dispatch_id)
+        if dispatch is None or dispatch.runs_here or dispatch.finished.settled:
+            return False
+        return dispatch.owner_alive
+
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.lanes = TurnLanes()
@@ -194,7 +201,8 @@ class Turns:
         left = claims.expires_at - self._clock.now()
         if left <= timedelta(0):
             raise SurfaceTokenExpired("the surface token has expired; bind the turn again")
-        reap_at = self._clock.monotonic() + left.total_seconds()
+        # By a clock that was set back, a turn would seem to last longer than any does.
+        reap_at = self._clock.monotonic() + min(left, claims.expires_at - claims.bound_at).total_seconds()
         turn = Turn(claims, token, self._surface_of(claims), reap_at, bound_here=False)
         self.add(turn)
         return turn

@@ -166,8 +166,9 @@ def nobody_closes_for_the_living(facts: RecordFacts) -> Iterator[str]:
             assert isinstance(end, TurnEnded)
             if end.close_reason != "parent_lost":
                 continue
-            asked = [told.instance for told in facts.seen.watch.told if told.turn_id == turn_id]
             append = _append_of(facts, kept)
+            asked = [told.instance for told in facts.seen.watch.told if told.turn_id == turn_id]
+            asked += [each.instance for each in _before(facts, append) if turn_id in map(turn_of, each.records)]
             owners = _owners_before(facts, turn_id, append.submitted_at)
             robbed = [owner for owner in owners if owner != kept.instance]
             robbed = [owner for owner in robbed if _lived(facts, owner, append.submitted_at)]
@@ -210,6 +211,10 @@ def _append_of(facts: RecordFacts, kept: Kept) -> Append:
         for append in facts.seen.disk.appends
         if append.instance == kept.instance and any(record == kept.record for record in append.records)
     )
+
+
+def _before(facts: RecordFacts, append: Append) -> list[Append]:
+    return [each for each in facts.seen.disk.appends if each.submitted_at < append.submitted_at]
 
 
 def _may_close(append: Append) -> bool:

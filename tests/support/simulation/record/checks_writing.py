@@ -116,7 +116,9 @@ def roots_verify(facts: RecordFacts) -> Iterator[str]:
             text = "\x1f".join(("root", links[-1], kept.record.child_id, kept.record.link))
             links.append(sha256(text.encode()).hexdigest())
     there = {instance: [link.root for link in links] for instance, links in facts.seen.disk.contents.roots.items()}
-    if {instance: links[1:] for instance, links in roots.items()} != {key: links for key, links in there.items() if links}:
+    if {instance: links[1:] for instance, links in roots.items()} != {
+        key: links for key, links in there.items() if links
+    }:
         yield f"running roots of {sorted(roots)} do not add up"
 
 

@@ -123,6 +123,8 @@ class _Generator:
         if chance.random() < 0.3:
             steps.insert(chance.randint(0, 2), Step(Do.STATUS, 1, "searching_offers"))
         if chance.random() < 0.3:
-            tool = f"{chance.choice(('notes', 'offers'))} {chance.choice(('ok', 'ok', 'unavailable', 'wrong principal'))}"
+            tool = (
+                f"{chance.choice(('notes', 'offers'))} {chance.choice(('ok', 'ok', 'unavailable', 'wrong principal'))}"
+            )
             steps.insert(chance.randint(0, 2), Step(Do.TOOL, chance.choice((0.0, 0.2, 1.0)), tool))
         return AttemptScript(tuple(steps), chance.choice(ENDS))
