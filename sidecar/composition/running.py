@@ -135,9 +135,6 @@ async def running_sidecar(
 
         parts = _parts(settings, redactor or Redactor(), replaced or Replaced(), set_health)
         record = await opened.enter_async_context(_record(parts))  # closed after the last task that may write to it
-        guards = await opened.enter_async_context(
-            guarded_record(settings.record, record.database, parts.replaced.clock, parts.recorder, parts.metrics)
-        )
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         ending = await opened.enter_async_context(AsyncExitStack())  # after the listeners have closed
         boot_secret = _boot_secret(parts)
@@ -148,16 +145,11 @@ async def running_sidecar(
         show_process(parts.metrics, parts.readiness, operations, ports.flags)
         interceptors = parts.telemetry.interceptors(opened)
         for plan in listener_plans(settings, operations, boot_secret):
-            around = CallSurroundings(
-                on_defect=parts.defects.of_call,
-                correlation_id=lambda: parts.replaced.ids.new("defect"),
-                in_flight=parts.in_flight,
-            )
-            serving = listening(plan, around, settings.server.limits, interceptors)
+            serving = listening(plan, _around_calls(parts), settings.server.limits, interceptors)
             healths.append(await opened.enter_async_context(serving))
         ops = OpsHttp(pages(parts.metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
-        loops += [*guards, *await parts.telemetry.begin(ending)]
+        loops += await parts.telemetry.begin(ending)
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
         sidecar = Sidecar(
             settings, operations, parts.metrics, parts.readiness, parts.in_flight, boot_secret, ops_address, set_health
@@ -179,6 +171,14 @@ def _parts(
         redactor.learn_settings(dict(sections))
     telemetry = Telemetry(settings.telemetry, metrics, redactor)
     return _Parts(settings, replaced, redactor, metrics, readiness, recorder, tasks, defects, InFlight(), telemetry)
+
+
+def _around_calls(parts: _Parts) -> CallSurroundings:
+    return CallSurroundings(
+        on_defect=parts.defects.of_call,
+        correlation_id=lambda: parts.replaced.ids.new("defect"),
+        in_flight=parts.in_flight,
+    )
 
 
 @asynccontextmanager
