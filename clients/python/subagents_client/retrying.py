@@ -21,7 +21,9 @@ Answer = TypeVar("Answer")
 
 def may_repeat(error: SubagentsError) -> bool:
     """Whether a request that is safe to repeat may be repeated after this failure."""
-    return isinstance(error, DependencyAway | RecordConflict) or (isinstance(error, Overloaded) and error.retry_after is not None)
+    return isinstance(error, DependencyAway | RecordConflict) or (
+        isinstance(error, Overloaded) and error.retry_after is not None
+    )
 
 
 def pause_before(attempt: int, error: SubagentsError, limits: Limits, chance: Chance) -> float:
