@@ -31,7 +31,7 @@ def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
         raise CannotReplay(f"the sidecar's boot secret cannot be read: {problem}; is the sidecar running?") from None
     with grpc.insecure_channel(target) as channel:
         # The committed stubs are typed for asyncio only, and work for both.
-        stub: Any = history_pb2_grpc.HistoryServiceStub(channel)  # type: ignore[arg-type]
+        stub: Any = history_pb2_grpc.HistoryServiceStub(channel)  # type: ignore[arg-type]  # the same stubs
         try:
             pieces = stub.ExportReplay(
                 pb.ExportReplayRequest(turn_id=turn_id),

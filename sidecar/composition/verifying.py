@@ -68,8 +68,9 @@ async def _opened(source: RecordSource) -> AsyncIterator[RecordToVerify]:
 async def _postgresql(dsn: str) -> AsyncIterator[RecordToVerify]:
     try:
         from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql.opening import SCHEMA  # noqa: PLC0415  the same holds
-        from sidecar.adapters.record_postgresql.record import PostgresRecord, RecordOptions  # noqa: PLC0415  the same
+        from sidecar.adapters.record_postgresql.opening import SCHEMA  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.record_postgresql.record import PostgresRecord  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.record_postgresql.record import RecordOptions  # noqa: PLC0415  its library is an extra
     except ModuleNotFoundError:
         raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     limits = Limits(statement=LONGEST_ANSWER)

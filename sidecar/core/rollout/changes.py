@@ -84,7 +84,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
     if to > facts.ramp:
         _refuse_raise(rollout, facts, to, first=first)
     stepped = msgspec.structs.replace(facts, ramp=to, breach=None if to > facts.ramp else facts.breach)
-    events = [event_about(rollout, stepped, Happening.RAMP_SET, by, before=facts.ramp, after=to)]
+    events = [event_about(rollout, stepped, Happening.RAMP_SET, by, (facts.ramp, to))]
     if first and to > 0:
         stepped = msgspec.structs.replace(
             stepped, activated_at=by.at, flags=FlagPair.ON, target=rollout.active, target_recorded=True
@@ -101,7 +101,7 @@ def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) -> C
     if facts.breach is not None and facts.breach.breach_id == breach_id and facts.ramp == 0:
         return Change(rollout)
     down = msgspec.structs.replace(facts, ramp=0, breach=Breach(breach_id, by.at, by.reason))
-    event = event_about(rollout, down, Happening.RAMPED_DOWN, by, before=facts.ramp, after=0, detail=breach_id)
+    event = event_about(rollout, down, Happening.RAMPED_DOWN, by, (facts.ramp, 0), breach_id)
     return Change(next_revision(rollout.with_facts(down)), (), (event,))
 
 
@@ -155,7 +155,8 @@ def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
         usable, f"{facts.definition_id} is in {facts.state} and cannot serve; only one that was active in `promote` can"
     )
     back = msgspec.structs.replace(rollout, active=digest)
-    return Change(next_revision(back), (), (event_about(back, facts, Happening.ACTIVATED, by, after=facts.ramp),))
+    event = event_about(back, facts, Happening.ACTIVATED, by, (facts.ramp, facts.ramp))
+    return Change(next_revision(back), (), (event,))
 
 
 def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Change:
@@ -201,7 +202,7 @@ def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetim
     kept = tuple(each for each in facts.overrides if by.at < each.expires_at)
     granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)
     passing = msgspec.structs.replace(facts, overrides=(*kept, granted))
-    event = event_about(rollout, passing, Happening.GATE_OVERRIDDEN, by, before=facts.ramp, after=to, detail=gate)
+    event = event_about(rollout, passing, Happening.GATE_OVERRIDDEN, by, (facts.ramp, to), gate)
     return Change(next_revision(rollout.with_facts(passing)), (), (event,))
 
 

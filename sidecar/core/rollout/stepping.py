@@ -62,12 +62,10 @@ def event_about(
     facts: DefinitionFacts,
     what: Happening,
     by: By,
-    *,
-    before: int = 0,
-    after: int = 0,
+    ramps: tuple[int, int] = (0, 0),
     detail: str = "",
 ) -> RolloutEvent:
-    """Return a rollout event about a definition."""
+    """Return a rollout event about a definition; `ramps` before and after, in basis points, where it is about them."""
     return RolloutEvent(
         slot=rollout.slot,
         subagent_id=facts.definition_id,
@@ -77,8 +75,8 @@ def event_about(
         actor=by.actor,
         reason=by.reason,
         request_id=by.request_id,
-        before=before,
-        after=after,
+        before=ramps[0],
+        after=ramps[1],
         detail=detail,
     )
 

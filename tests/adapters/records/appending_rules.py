@@ -24,7 +24,6 @@ from tests.support.record_builders import (
     moment,
     with_other_contents,
 )
-from tests.support.requirement import requirement
 
 TURN = TurnId("turn-1")
 
@@ -32,7 +31,6 @@ TURN = TurnId("turn-1")
 class AppendingRules:
     """Subclass it with a fixture `bench`."""
 
-    @requirement("SX-3", "SX-38")
     async def test_a_turn_is_read_back_as_it_was_appended(self, bench: RecordBench) -> None:
         """Contract, events to the microsecond, outcomes, frames, end and routing decision: equal, in order."""
         async with bench:
@@ -177,7 +175,6 @@ class AppendingRules:
             other = a_dispatch("turn-2")
             await database.commit([other, a_child(other)])
 
-    @requirement("SX-38")
     async def test_events_follow_each_other(self, bench: RecordBench) -> None:
         """A gap, a first one that is not 1, another chain, and anything behind the close are refused."""
         async with bench:
