@@ -147,7 +147,8 @@ class EndTurn:
             try:
                 if turn.uncertain:
                     await in_time(store.append(()), seconds)  # whatever was handed over before is decided then
-                    await self._restore(turn)
+                if turn.uncertain or (store.waits and not turn.closing_records):
+                    await self._restore(turn)  # another sidecar may have carried out a dispatch of the turn, too
                     turn.uncertain = False
             except StoreUnavailable as away:
                 return away

@@ -20,7 +20,7 @@ from sidecar.operations.outside import Outside
 from sidecar.operations.recording import in_time, put_on_record
 from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turns import Turns
+from sidecar.operations.turns import Turn, Turns
 
 Found = TypeVar("Found")
 
@@ -43,7 +43,7 @@ class LostWork:
         self._out = outside
         self._turns = turns
         self._keys = keys
-        self._find, self._go_on = going.find, going.go_on
+        self._find, self._restore, self._go_on = going.find, going.restore, going.go_on
         self._noticed: dict[tuple[TurnId, DispatchId], float] = {}
 
     async def run(self) -> None:
@@ -61,12 +61,27 @@ class LostWork:
 
     async def _look(self) -> None:
         store = self._out.store
+        for turn in self._turns:
+            if turn.uncertain and turn.closing is None and turn.closed is None:
+                await self._find_own(turn)
         left = await self._asked(store.left_behind(AT_A_TIME))
         self._noticed = {each: self._noticed.get(each, self._out.clock.monotonic()) for each in left}
         for turn_id, dispatch_id in left:
             await self._settle(turn_id, dispatch_id)
         for turn_id in await self._asked(store.overdue_turns(self._out.clock.now(), AT_A_TIME)):
             await self._close(turn_id)
+
+    async def _find_own(self, turn: Turn) -> None:
+        """Go on with what was opened here although the store did not say so: nobody else does while this one lives."""
+        store, turn.uncertain = self._out.store, False
+        try:
+            await self._asked(store.append(()))  # whatever was handed over before is decided then
+            await self._restore(turn)
+        except StoreUnavailable:
+            turn.uncertain = True
+            raise
+        for dispatch in [each for each in turn.dispatches.values() if each.owner == store.instance]:
+            self._go_on(dispatch, unheard=True)
 
     async def _asked(self, reading: Awaitable[Found]) -> Found:
         found = await in_time(reading, self._rules.record_timeout.total_seconds())

@@ -85,6 +85,7 @@ class RestoreTurn:
             if known.runs_here and not mine:
                 known.lose()
                 turn.dispatches.pop(opened.dispatch_id)
+                turn.drop_late(opened.dispatch_id)  # whoever took it over has settled it, or will
             elif known.runs_here or known.finished.settled:
                 return
             else:

@@ -16,7 +16,7 @@ from sidecar.core.definitions.prompt import DynamicContext, suffix_of
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import AdmissionRefused, SubagentsError, SurfaceTokenExpired, TurnEnded
 from sidecar.core.executing.abandoned import cohort_of
-from sidecar.core.executing.records import Record
+from sidecar.core.executing.records import CallSettled, Record
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import CallId, ChildId, Digest, DispatchId, TurnId
 from sidecar.operations.children import Child
@@ -83,7 +83,7 @@ class Turn:
     closed: TurnClosed | None = None
     closed_as: str | None = None
     reported: bool = False
-    late: list[Record] = field(default_factory=list)
+    late: list[CallSettled] = field(default_factory=list)
     settling: dict[DispatchId, dict[CallId, CallOutcome]] = field(default_factory=dict)
     bound_here: bool = True
     restored: Ending[SubagentsError | None] | None = None
@@ -112,6 +112,10 @@ class Turn:
         called = (each for each in self.children.values() if each.contract.parent_child_id is None)
         return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
 
+    def drop_late(self, dispatch_id: DispatchId) -> None:
+        """Forget the outcomes that go along with the end, of one dispatch."""
+        self.late = [each for each in self.late if each.dispatch_id != dispatch_id]
+
     def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
         """Say whether another process that lives runs a dispatch, as far as is known here."""
         dispatch = self.dispatches.get(dispatch_id)
@@ -122,10 +126,8 @@ class Turn:
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.lanes = TurnLanes()
-        for kept in (self.dispatches, self.children):
+        for kept in (self.dispatches, self.children, self.settling, self.late, self.closing_records):
             kept.clear()
-        for listed in (self.late, self.closing_records):
-            listed.clear()
 
     def refuse_if_over(self) -> None:
         """Raise `TurnEnded` once the turn is being ended, or has been by another process."""

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from tests.support.simulation.generating import SUITES
 from tests.support.simulation.invariants import INVARIANTS
+from tests.support.simulation.record.generating import SUITE as RECORD
+from tests.support.simulation.record.promises import RECORD_INVARIANTS
 
 PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -25,8 +28,8 @@ PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "progress_follows_the_policy": ("PC2-D-21", "PC2-T-31"),
     }
 )
-PROMISES: Final = tuple(INVARIANTS)
-FAULTS: Final = tuple(
+PROMISES: Final = tuple(dict.fromkeys((*INVARIANTS, *RECORD_INVARIANTS)))
+_FAULTS: Final = tuple(
     """
 client: cancel_call|client: cancel_unknown|client: close_child|client: deadline too short|client: disconnect
 client: early|client: end rejecting|client: end twice|client: end unknown_child|client: lost|client: repeat
@@ -36,7 +39,8 @@ data: schema|data: two principals|data: unavailable|data: wrong principal|refuse
 refused: DEADLINE_TOO_SHORT|refused: DISPATCH_ID_REUSED|refused: DRAINING|refused: PRIOR_CONTEXT_MISSING
 refused: STORE_UNAVAILABLE|refused: TOO_MANY_DISPATCHES|refused: TURN_ENDED|refused: TURN_ID_REUSED
 refused: UNKNOWN_CALL|refused: UNKNOWN_CHILD|refused: UNKNOWN_DISPATCH|sidecar drains
-store commits after the asker left|store commits and says it did not|store refuses|store slow|store slow to read
+store commits and says it did not|store full|store hangs and does not keep|store hangs and keeps|store refuses
+store slow|store slow to read
 sub-agent: cancelled and went on|sub-agent: cancelled and went on with a tool call|sub-agent: cancels_itself
 sub-agent: fatal|sub-agent: finish_without_data|sub-agent: flood|sub-agent: hang|sub-agent: ignore_cancel
 sub-agent: inline_json|sub-agent: lying_component|sub-agent: no_end|sub-agent: no_event|sub-agent: oversize
@@ -46,5 +50,19 @@ wall clock jumps
     .replace("\n", "|")
     .split("|")
 )
-"""Every kind of fault; each has to occur in each suite."""
+_FAULTS_ON_RECORD: Final = tuple(
+    """
+client: binds again|client: closes a child|client: goes elsewhere|client: lost|client: repeats|client: resumes
+client told: LOST|client told: RECORD_CONFLICT|client told: RUNS_ELSEWHERE|client told: STORE_UNAVAILABLE
+client told: SURFACE_TOKEN_EXPIRED|data: wrong principal|sidecar paused|sidecar starts again|sidecar: cut after
+sidecar: cut before|sidecar: kill|store commits and says it did not|store full|store hangs and does not keep
+store hangs and keeps|store refuses|store slow|store slow to read|sub-agent: hang|sub-agent: transient|wall clock jumps
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
+FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {**dict.fromkeys(SUITES, _FAULTS), RECORD: _FAULTS_ON_RECORD}
+)
+"""Every kind of fault by suite; each has to occur."""
 LEAST: Final = 5

@@ -11,7 +11,7 @@ import sys
 import time
 
 from tests.simulation.running import run_seeds, run_suites, say
-from tests.support.simulation.generating import SUITES
+from tests.support.simulation.playing import ALL_SUITES
 
 SHOWN = 20
 
@@ -24,7 +24,7 @@ def fresh_base() -> int:
 def main() -> int:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.run", description=__doc__)
-    parser.add_argument("--suite", choices=[*SUITES, "all"], default="all")
+    parser.add_argument("--suite", choices=[*ALL_SUITES, "all"], default="all")
     parser.add_argument("--schedules", type=int, default=2000, help="of each suite")
     parser.add_argument("--base", type=int, default=None, help="first seed; by default fresh ones")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--until", default="", metavar="PROMISE", help="with --first: only this one stops")
     chosen = parser.parse_args()
     base = fresh_base() if chosen.base is None else chosen.base
-    suites = list(SUITES) if chosen.suite == "all" else [chosen.suite]
+    suites = list(ALL_SUITES) if chosen.suite == "all" else [chosen.suite]
     began = time.monotonic()
     seeds = range(base, base + chosen.schedules)
     if chosen.first:

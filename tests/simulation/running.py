@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from tests.support.simulation.generating import schedule_of
-from tests.support.simulation.invariants import violations
-from tests.support.simulation.world import run_schedule
+from tests.support.simulation.playing import play
 
 BETWEEN_COLLECTIONS = 100
 
@@ -62,11 +60,11 @@ def run_seeds(suite: str, seeds: Iterable[int], *, until: str | None = None) -> 
     gc.collect()
     gc.freeze()
     for seed in seeds:
-        seen = run_schedule(schedule_of(suite, seed))
+        played = play(suite, seed)
         report.schedules += 1
-        report.steps += seen.loop.steps
-        report.counted.update(seen.counted)
-        report.broken += [Broken(promise, suite, seed, problem) for promise, problem in violations(seen)]
+        report.steps += played.steps
+        report.counted.update(played.counted)
+        report.broken += [Broken(promise, suite, seed, problem) for promise, problem in played.broken]
         if until is not None and any(until in ("", each.promise) for each in report.broken):
             break
         if report.schedules % BETWEEN_COLLECTIONS == 0:

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from tests.architecture.reading import REPOSITORY
-from tests.support.simulation.invariants import INVARIANTS
+from tests.simulation.promises import PROMISES
 
 PATCHES: Final = tuple(sorted((Path(__file__).parent / "defects").glob("*.patch")))
 MOST_SCHEDULES: Final = 1500
@@ -79,6 +79,6 @@ def test_the_defect_is_found(patch: Path) -> None:
 def test_there_are_at_least_fifteen_and_each_names_a_promise() -> None:
     """And no two are the same."""
     assert len(PATCHES) >= 15
-    assert {header(patch, "Breaks") for patch in PATCHES} <= set(INVARIANTS)
+    assert {header(patch, "Breaks") for patch in PATCHES} <= set(PROMISES)
     bodies = {patch.read_text(encoding="utf-8").partition("--- ")[2] for patch in PATCHES}
     assert len(bodies) == len(PATCHES)

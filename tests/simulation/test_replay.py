@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from tests.architecture.reading import REPOSITORY
-from tests.support.simulation.generating import SUITES, schedule_of
-from tests.support.simulation.world import run_schedule
+from tests.support.simulation.playing import ALL_SUITES, play
 
 SEEDS = tuple(range(40, 60))
 
@@ -30,18 +29,18 @@ def digests_elsewhere(suite: str, hash_seed: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(("suite", "hash_seed"), list(zip(SUITES, ("1", "2", "random"), strict=True)))
+@pytest.mark.parametrize(("suite", "hash_seed"), list(zip(ALL_SUITES, ("1", "2", "random", "3"), strict=True)))
 def test_a_seed_is_the_same_run_in_a_fresh_process(suite: str, hash_seed: str) -> None:
     """Twenty seeds of each suite, with another order of sets there."""
-    here = [run_schedule(schedule_of(suite, seed)).trace.digest() for seed in SEEDS]
+    here = [play(suite, seed).trace.digest() for seed in SEEDS]
     assert digests_elsewhere(suite, hash_seed) == here
     assert len(set(here)) == len(SEEDS)
 
 
 def test_a_readable_replay_shows_steps_and_the_same_digest(capsys: pytest.CaptureFixture[str]) -> None:
     """Reading along changes nothing."""
-    quiet = run_schedule(schedule_of("turns", 7))
-    loud = run_schedule(schedule_of("turns", 7), readable=True)
+    quiet = play("turns", 7)
+    loud = play("turns", 7, readable=True)
     assert loud.trace.digest() == quiet.trace.digest()
     assert loud.trace.lines is not None
     assert any("durable t" in line for line in loud.trace.lines)

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from tests.simulation.promises import FAULTS, LEAST, PROMISES, PROVES
+from tests.simulation.promises import FAULTS_OF, LEAST, PROMISES, PROVES
 from tests.simulation.run import fresh_base
 from tests.simulation.running import Report, run_suites, say
 from tests.support.requirement import requirement
-from tests.support.simulation.generating import SUITES
+from tests.support.simulation.playing import ALL_SUITES
 
 HALF: Final = 1000
 AT_LENGTH: Final = int(os.environ.get("SIDECAR_SCHEDULES") or 0)
@@ -24,7 +24,7 @@ def reports() -> tuple[int, dict[str, Report]]:
     """Return where the fresh seeds began, and what came of each suite; run once for all tests here."""
     base = fresh_base()
     seeds = [range(base, base + AT_LENGTH)] if AT_LENGTH else [range(HALF), range(base, base + HALF)]
-    return base, run_suites([(suite, each) for suite in SUITES for each in seeds], CORES)
+    return base, run_suites([(suite, each) for suite in ALL_SUITES for each in seeds], CORES)
 
 
 def proving(promise: str) -> object:
@@ -42,17 +42,17 @@ def test_the_promise_holds_in_every_schedule(promise: str) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", ALL_SUITES)
 def test_every_kind_of_fault_occurs(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What does not occur is not survived either; the table is printed."""
     base, by_suite = reports()
     with capsys.disabled():
         say(f"\n== simulation suite {suite}: fresh seeds from {base} (SIM_SEED); {by_suite[suite].table()}")
     assert by_suite[suite].schedules == (AT_LENGTH or 2 * HALF)
-    assert [fault for fault in FAULTS if by_suite[suite].counted[fault] < LEAST] == []
+    assert [fault for fault in FAULTS_OF[suite] if by_suite[suite].counted[fault] < LEAST] == []
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", ALL_SUITES)
 def test_a_few_schedules_keep_every_promise(suite: str) -> None:
     """The short form, for everyday."""
     [report] = run_suites([(suite, range(FEW))], 1).values()

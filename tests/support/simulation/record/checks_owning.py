@@ -125,17 +125,13 @@ def answers_are_somebodys(facts: RecordFacts) -> Iterator[str]:
 
 def data_dies_with_its_sidecar(facts: RecordFacts) -> Iterator[str]:
     """A sub-agent whose sidecar is gone, or has lost its call to another, gets no more data."""
-    over = {sidecar.instance: sidecar.over_at for sidecar in facts.seen.sidecars}
+    over: dict[str, float] = {sidecar.instance: sidecar.over_at for sidecar in facts.seen.sidecars}
     for run in facts.seen.hosts.runs:
         owner = facts.seen.asked_by[run.request.grant]
         for tool in run.tools:
             released = tool.answer not in ("", "unavailable") and not tool.answer.isupper()
-            if released and tool.ended_at is not None and tool.ended_at > over[_instance(owner, over)] + INSTANT:
-                yield f"{run.key}: got data at {tool.ended_at}, its sidecar was gone at {over[_instance(owner, over)]}"
-
-
-def _instance(name: str, of: dict[object, float]) -> object:
-    return next(each for each in of if each == name)
+            if released and tool.ended_at is not None and tool.ended_at > over[owner] + INSTANT:
+                yield f"{run.key}: got data at {tool.ended_at}, its sidecar was gone at {over[owner]}"
 
 
 # --- whose it is
@@ -181,7 +177,7 @@ def closed_for_lost_only_when_due(facts: RecordFacts) -> Iterator[str]:
     if facts.seen.schedule.clock_jumps:
         return
     for turn_id, ends in facts.ends.items():
-        bound = [told.over_at for told in facts.told("bind") if told.turn_id == turn_id and not told.reason]
+        bound = [told.asked_at for told in facts.told("bind") if told.turn_id == turn_id]
         for kept in ends:
             end = kept.record
             assert isinstance(end, TurnEnded)

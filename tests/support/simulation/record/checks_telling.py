@@ -1,4 +1,4 @@
-"""Promises about what clients are told: it is on record, everybody is told the same, and everybody is told in the end."""
+"""Promises about what clients are told: it is on record, the same for everybody, and it comes."""
 
 import json
 from collections.abc import Iterator

@@ -78,7 +78,7 @@ def refusals_have_reasons(facts: RecordFacts) -> Iterator[str]:
     for append in sorted(disk.appends, key=lambda each: each.over_at):
         turns = {turn_of(record) for record in append.records}
         if isinstance(append.refused, RecordConflict) and not _has_a_reason(facts, append, turns, troubled):
-            yield f"{[record.record_id for record in append.records]} of {append.instance} was refused: {append.refused}"
+            yield f"{[each.record_id for each in append.records]} of {append.instance} was refused: {append.refused}"
         if append.refused is not None or append.answered_at is None:
             troubled.update((append.instance, turn) for turn in turns)
 

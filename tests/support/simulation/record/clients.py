@@ -28,7 +28,7 @@ from sidecar.operations.requests import (
     Verdict,
 )
 from tests.support.simulation.clients import Listener
-from tests.support.simulation.record.fleet import Fleet, Sidecar
+from tests.support.simulation.record.fleet import Fleet
 from tests.support.simulation.record.processes import ConnectionLost, ProcessLoop
 from tests.support.simulation.record.schedule import Close, RecordDispatch, RecordTurn
 

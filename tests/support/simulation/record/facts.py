@@ -7,6 +7,7 @@ from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import (
+    AttemptRecorded,
     CallSettled,
     ChildOpened,
     DispatchOpened,
@@ -97,4 +98,6 @@ def record_facts_of(seen: RecordSeen) -> RecordFacts:
                 facts.ends.setdefault(turn_id, []).append(kept)
             case RoutingRecord() as routing:
                 facts.routing.setdefault(routing.turn_id, []).append(routing)
+            case AttemptRecorded():
+                pass
     return facts

@@ -1,4 +1,4 @@
-"""Makes a schedule of the suite `record` from a seed. Small on purpose: many short runs find more than a few long ones."""
+"""Makes a schedule of the suite `record` from a seed. Small on purpose: many short runs find most."""
 
 import json
 from random import Random

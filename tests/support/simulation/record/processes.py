@@ -7,6 +7,7 @@ put aside until the process goes on, with the state it had.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context, ContextVar
 from enum import StrEnum, unique
 from typing import Any, Final, Optional, TypeVar
@@ -37,7 +38,7 @@ class ProcessLoop(VirtualLoop):
 
     def _next(self) -> asyncio.Handle:
         handle = super()._next()
-        process = handle._context.get(_PROCESS)  # type: ignore[attr-defined]  # noqa: SLF001  nothing public says it
+        process = handle._context.get(_PROCESS)  # type: ignore[attr-defined]  # nothing public says it
         if process is None or process.state is State.RUNS:
             return handle
         if process.state is State.DEAD:
@@ -57,11 +58,9 @@ class ProcessLoop(VirtualLoop):
         """Close what never ended: nobody is to be told of it when it is collected."""
         for task in self.tasks:
             if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  it is meant to be
-                try:
-                    task.get_coro().close()  # type: ignore[union-attr]  # tasks here are made of coroutines
-                except BaseException:  # noqa: BLE001,S110  a `finally` of the dead that awaits or raises
-                    pass
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is meant to be
+                with suppress(BaseException):  # a `finally` of the dead may await, or raise
+                    task.get_coro().close()
         self.tasks.clear()
 
 
@@ -133,7 +132,7 @@ class Process:
         finally:
             if answer in self._waiting:
                 self._waiting.remove(answer)
-            if not task.done() and self.state is not State.DEAD:
+            if not task.done():  # if the process is dead by now, that is thrown away, too
                 self._loop.call_soon(task.cancel, context=self._context.copy())
 
 

@@ -1,0 +1,66 @@
+"""Plays one seed of any suite, and says what was broken."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.adapters.virtual_time import Trace
+from tests.support.simulation.generating import SUITES, schedule_of
+from tests.support.simulation.invariants import violations
+from tests.support.simulation.record.generating import SUITE as RECORD
+from tests.support.simulation.record.generating import record_schedule
+from tests.support.simulation.record.promises import record_violations
+from tests.support.simulation.record.world import run_record_schedule
+from tests.support.simulation.world import run_schedule
+
+ALL_SUITES: Final = (*SUITES, RECORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one seed. `broken`: promise, and how."""
+
+    trace: Trace
+    steps: int
+    counted: Counter[str]
+    broken: list[tuple[str, str]]
+
+
+def play(suite: str, seed: int, *, readable: bool = False) -> Played:
+    """Let the schedule of a seed happen and judge it."""
+    if suite != RECORD:
+        seen = run_schedule(schedule_of(suite, seed), readable=readable)
+        return Played(seen.trace, seen.loop.steps, seen.counted, violations(seen))
+    on_record = run_record_schedule(record_schedule(seed), readable=readable)
+    played = Played(on_record.trace, on_record.loop.steps, on_record.counted, record_violations(on_record))
+    on_record.loop.bury()
+    return played
+
+
+def plan_of(suite: str, seed: int) -> list[str]:
+    """Return the schedule of a seed, to be read."""
+    return _record_plan(seed) if suite == RECORD else _plan(suite, seed)
+
+
+def _plan(suite: str, seed: int) -> list[str]:
+    schedule = schedule_of(suite, seed)
+    lines = [f"{schedule.name}: {schedule.tuning}, store {schedule.store_faults}"]
+    for turn in schedule.turns:
+        lines.append(f"  {turn.turn_id} of {turn.principal} at {turn.bind_at:.3f}, ends {turn.ending}")
+        for dispatch in turn.dispatches:
+            lines.append(f"    {dispatch.dispatch_id} {dispatch.on_disconnect}, left {dispatch.time_left}")
+            lines += [f"      {call.key} {call.kind} {call.tool_name[:40]}" for call in dispatch.calls]
+            lines += [f"      {action}" for action in dispatch.actions]
+    return lines
+
+
+def _record_plan(seed: int) -> list[str]:
+    schedule = record_schedule(seed)
+    lines = [f"{schedule.name}: two sidecars {schedule.shared}, store {schedule.faults}"]
+    lines += [f"  {mishap}" for mishap in schedule.mishaps]
+    for turn in schedule.turns:
+        lines.append(f"  {turn.turn_id} at sidecar {turn.place} from {turn.bind_at:.3f}, {turn.close}")
+        for dispatch in turn.dispatches:
+            lines.append(f"    {dispatch.dispatch_id} {dispatch.on_disconnect}, leaves after {dispatch.leaves}")
+            lines += [f"      {call.key} {call.kind} {call.tool_name[:40]}" for call in dispatch.calls]
+    return lines
