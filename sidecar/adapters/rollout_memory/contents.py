@@ -1,0 +1,117 @@
+"""What is kept of rollouts, as plain objects, and the rules of changing it: the reference for every database."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice, takewhile
+
+import msgspec
+
+from sidecar.core.identifiers import Digest, InstanceId, Slot
+from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
+from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
+from sidecar.operations.rollout.retention import (
+    LARGEST_REMOVAL,
+    AuditMarker,
+    OldAudit,
+    check_marker,
+    old_audit_of,
+)
+
+
+@dataclass(slots=True)
+class RolloutsInMemory:
+    """All of it; the stores of several replicas may share one.
+
+    Attributes:
+        version: grows with every change of a rollout, a flag or a kept definition.
+        last_number: of the audit rows, removed ones included.
+        audit: by number, in order.
+        numbers: of transition events, by their id; an event is kept once, even if its row was removed.
+        shown: version and time, by replica.
+        listeners: told of every change.
+    """
+
+    version: int = 0
+    last_number: int = 0
+    rollouts: dict[Slot, SlotRollout] = field(default_factory=dict)
+    audit: dict[int, AuditRow] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    answers: dict[str, StoredAnswer] = field(default_factory=dict)
+    definitions: dict[Digest, KeptDefinition] = field(default_factory=dict)
+    flags: dict[str, StoredFlag] = field(default_factory=dict)
+    shown: dict[InstanceId, tuple[int, datetime]] = field(default_factory=dict)
+    markers: list[AuditMarker] = field(default_factory=list)
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    def write(self, change: RolloutWrite) -> None:
+        """Keep one change, whole or not at all. Raises `RevisionConflict` and `RequestIdReused`."""
+        check_whole(change)
+        answer = change.answer
+        if answer is not None and kept_before(self.answers.get(answer.request_id), answer):
+            return
+        stored = self.rollouts.get(change.slot)
+        refuse_other_revision(
+            f"the rollout of {change.slot}", change.expected_revision, stored.revision if stored else 0
+        )
+        if change.rollout is not None:
+            self.rollouts[change.slot] = change.rollout
+            self.version += 1
+        for event in change.transitions:
+            if event.event_id not in self.numbers:
+                self.numbers[event.event_id] = self._audited(change.slot, event)
+        for happening in change.events:
+            self._audited(change.slot, happening)
+        if answer is not None:
+            self.answers[answer.request_id] = answer
+        self.tell()
+
+    def set_flag(self, flag: StoredFlag, expected_revision: int) -> None:
+        """Set or create a flag. Raises `RevisionConflict`."""
+        stored = self.flags.get(flag.name)
+        refuse_other_revision(f"the flag {flag.name}", expected_revision, stored.revision if stored else 0)
+        self.flags[flag.name] = flag
+        self.version += 1
+        self.tell()
+
+    def keep_definition(self, definition: KeptDefinition) -> None:
+        """Keep a definition, if it is not kept already."""
+        if definition.digest not in self.definitions:
+            self.definitions[definition.digest] = definition
+            self.version += 1
+            self.tell()
+
+    def became_effective(self, event_id: str, at: datetime) -> bool:
+        """Note that a transition took effect; False if it is not known, or somebody noted it before."""
+        row = self.audit.get(self.numbers.get(event_id, 0))
+        if row is None or row.effective_at is not None:
+            return False
+        self.audit[row.number] = msgspec.structs.replace(row, effective_at=at)
+        return True
+
+    def old_audit(self, before: datetime) -> OldAudit | None:
+        """Return the rows that may be removed; see the port."""
+        old = takewhile(lambda row: row.exported and row.body.at < before, self.audit.values())
+        return old_audit_of(
+            [(row.number, msgspec.json.encode(row.body).decode()) for row in islice(old, LARGEST_REMOVAL)]
+        )
+
+    def remove_audit(self, marker: AuditMarker) -> int:
+        """Keep a marker and remove what it covers. Raises `RecordConflict`."""
+        check_marker(marker, self.old_audit(marker.before))
+        self.markers.append(marker)
+        self.audit = {number: row for number, row in self.audit.items() if number > marker.number}
+        self.answers = {each: answer for each, answer in self.answers.items() if answer.at >= marker.before}
+        return marker.rows
+
+    def tell(self) -> None:
+        """Hint at a change."""
+        for listener in list(self.listeners):
+            listener()
+
+    def _audited(self, slot: Slot, body: TransitionEvent | RolloutEvent) -> int:
+        self.last_number += 1
+        self.audit[self.last_number] = AuditRow(self.last_number, slot, body, None, exported=False)
+        return self.last_number

@@ -1,0 +1,154 @@
+"""The port of rollouts over what is kept in memory."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from sidecar.adapters.rollout_memory.contents import RolloutsInMemory
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import Digest, InstanceId, Slot
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
+from sidecar.operations.rollout.ports import (
+    AuditQuery,
+    AuditRow,
+    KeptDefinition,
+    Replica,
+    RolloutWrite,
+    StoredAnswer,
+    StoredFlag,
+)
+from sidecar.operations.rollout.retention import AuditMarker, OldAudit
+
+ALONE: Final = InstanceId("in-memory")
+
+
+class MemoryRollouts:
+    """Rollouts in memory, as one replica sees them.
+
+    Args:
+        clock: says which replicas count as alive.
+        contents: shared with the stores of other replicas; not given: of its own.
+        instance: of this replica.
+
+    Attributes:
+        away: every call is refused with `StoreUnavailable`, as if the database could not be reached; for tests.
+    """
+
+    def __init__(self, clock: Clock, contents: RolloutsInMemory | None = None, instance: InstanceId = ALONE) -> None:
+        """Join the parts."""
+        self.away = False
+        self._clock = clock
+        self._kept = contents if contents is not None else RolloutsInMemory()
+        self._instance = instance
+
+    async def version(self) -> int:
+        """Return the newest version."""
+        return self._contents().version
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called after every change, whichever replica made it."""
+        self._kept.listeners.append(tell)
+
+    async def rollouts(self) -> Sequence[SlotRollout]:
+        """Return all rollouts, by slot."""
+        kept = self._contents().rollouts
+        return [kept[slot] for slot in sorted(kept)]
+
+    async def rollout(self, slot: Slot) -> SlotRollout | None:
+        """Return one rollout."""
+        return self._contents().rollouts.get(slot)
+
+    async def write(self, change: RolloutWrite) -> None:
+        """Write one change. See the port."""
+        self._contents().write(change)
+
+    async def answer(self, request_id: str) -> StoredAnswer | None:
+        """Return what a request was answered with."""
+        return self._contents().answers.get(request_id)
+
+    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
+        """Return audit rows, oldest first."""
+        fitting = (row for row in self._contents().audit.values() if _fits(row, query))
+        return list(islice(fitting, query.limit))
+
+    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
+        """Note that transitions took effect; returns those for which nobody had noted it yet."""
+        contents = self._contents()
+        return [event_id for event_id in event_ids if contents.became_effective(event_id, at)]
+
+    async def unexported(self, limit: int) -> Sequence[AuditRow]:
+        """Return audit rows that have not been handed on, oldest first."""
+        waiting = (row for row in self._contents().audit.values() if not row.exported)
+        return list(islice(waiting, limit))
+
+    async def exported(self, rows: Sequence[AuditRow]) -> None:
+        """Note that rows have been handed on."""
+        audit = self._contents().audit
+        for row in rows:
+            if row.number in audit:
+                audit[row.number] = msgspec.structs.replace(audit[row.number], exported=True)
+
+    async def keep_definition(self, definition: KeptDefinition) -> None:
+        """Keep a definition by digest."""
+        self._contents().keep_definition(definition)
+
+    async def definition(self, digest: Digest) -> KeptDefinition | None:
+        """Return a kept definition."""
+        return self._contents().definitions.get(digest)
+
+    async def flags(self) -> Sequence[StoredFlag]:
+        """Return the embedded flags, by name."""
+        kept = self._contents().flags
+        return [kept[name] for name in sorted(kept)]
+
+    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
+        """Set or create a flag. Raises `RevisionConflict`."""
+        flag = StoredFlag(name, on, expected_revision + 1, at, by)
+        self._contents().set_flag(flag, expected_revision)
+        return flag
+
+    async def show(self, version: int, at: datetime) -> None:
+        """Say which version the binds of this replica show."""
+        self._contents().shown[self._instance] = (version, at)
+
+    async def replicas(self) -> Sequence[Replica]:
+        """Return the replicas that said so lately, by id."""
+        now = self._clock.now()
+        return [
+            Replica(instance, version, at, alive=now - at <= ALIVE_FOR)
+            for instance, (version, at) in sorted(self._contents().shown.items())
+            if now - at <= LISTED_FOR
+        ]
+
+    # --- retention
+
+    async def old_audit(self, before: datetime) -> OldAudit | None:
+        """Return the rows that may be removed."""
+        return self._contents().old_audit(before)
+
+    async def remove_audit(self, marker: AuditMarker) -> int:
+        """Keep the marker and remove what it covers."""
+        return self._contents().remove_audit(marker)
+
+    async def audit_markers(self) -> tuple[AuditMarker, ...]:
+        """Return every marker, oldest first."""
+        return tuple(self._contents().markers)
+
+    def _contents(self) -> RolloutsInMemory:
+        if self.away:
+            raise StoreUnavailable("the rollouts in memory were told to be away")
+        return self._kept
+
+
+def _fits(row: AuditRow, query: AuditQuery) -> bool:
+    return (
+        row.number > query.after
+        and query.slot in {None, row.slot}
+        and query.definition_id in {None, row.body.subagent_id}
+        and (query.since is None or row.body.at >= query.since)
+    )
