@@ -22,11 +22,14 @@ class CallerKind(StrEnum):
 
     CONSUMER_AGENT = "consumer_agent"
     RUNNER_HOST = "runner_host"
+    OPERATOR = "operator"
+    """Whoever brings a role token; `rpc/operators.py` says which role may do what."""
     OPS = "ops"
 
 
 _CONSUMER_AGENT: Final = frozenset({CallerKind.CONSUMER_AGENT})
 _RUNNER_HOST: Final = frozenset({CallerKind.RUNNER_HOST})
+_OPERATOR: Final = frozenset({CallerKind.OPERATOR})
 _ANYBODY: Final = frozenset(CallerKind)
 _NOBODY: Final[frozenset[CallerKind]] = frozenset()
 
@@ -49,6 +52,25 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.tools.v1.ToolGatewayService/CallTool": _RUNNER_HOST,
         "/subagents.tools.v1.ToolGatewayService/ReadOwnTurns": _RUNNER_HOST,
         "/subagents.tools.v1.ToolGatewayService/Delegate": _RUNNER_HOST,
+        "/subagents.lifecycle.v1.LifecycleService/Transition": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/SetRamp": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/RampDown": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/AcknowledgeBreach": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/OverrideGate": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/RollBack": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/Activate": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/Kill": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/RetireFlags": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/Get": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/List": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/Explain": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/PreviewRamp": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/WatchAudit": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/Replicas": _OPERATOR,
+        "/subagents.admin.v1.AdminService/ListPlugins": _OPERATOR,
+        "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
+        "/subagents.admin.v1.AdminService/GetStatus": _OPERATOR,
+        "/subagents.admin.v1.AdminService/VerifyLog": _OPERATOR,
         "/subagents.envelope.v1.EnricherService/Enrich": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Run": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Describe": _NOBODY,

@@ -1,0 +1,1 @@
+"""Generated from the protos of the same path; do not edit."""

@@ -1,0 +1,181 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class StepHeader(_message.Message):
+    __slots__ = ("definition_id", "slot", "digest", "expected_revision", "reason", "request_id", "dry_run")
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_REVISION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    definition_id: str
+    slot: str
+    digest: str
+    expected_revision: int
+    reason: str
+    request_id: str
+    dry_run: bool
+    def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., expected_revision: _Optional[int] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class StepResult(_message.Message):
+    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "recorded")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_FIELD_NUMBER: _ClassVar[int]
+    GATES_FIELD_NUMBER: _ClassVar[int]
+    EDITS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    definition_id: str
+    digest: str
+    state: _reading_pb2.LifecycleState
+    ramp_basis_points: int
+    active: bool
+    revision: int
+    changed: bool
+    repeated: bool
+    gates: _containers.RepeatedScalarFieldContainer[str]
+    edits: _containers.RepeatedScalarFieldContainer[str]
+    version: int
+    recorded: bool
+    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., recorded: _Optional[bool] = ...) -> None: ...
+
+class TransitionRequest(_message.Message):
+    __slots__ = ("header", "target_state")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TARGET_STATE_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    target_state: _reading_pb2.LifecycleState
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., target_state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ...) -> None: ...
+
+class TransitionResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class SetRampRequest(_message.Message):
+    __slots__ = ("header", "ramp_basis_points")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    ramp_basis_points: int
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., ramp_basis_points: _Optional[int] = ...) -> None: ...
+
+class SetRampResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class RampDownRequest(_message.Message):
+    __slots__ = ("header", "breach_id")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    BREACH_ID_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    breach_id: str
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., breach_id: _Optional[str] = ...) -> None: ...
+
+class RampDownResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class AcknowledgeBreachRequest(_message.Message):
+    __slots__ = ("header", "breach_id")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    BREACH_ID_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    breach_id: str
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., breach_id: _Optional[str] = ...) -> None: ...
+
+class AcknowledgeBreachResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class OverrideGateRequest(_message.Message):
+    __slots__ = ("header", "gate", "ramp_basis_points", "expires_at")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    gate: str
+    ramp_basis_points: int
+    expires_at: _timestamp_pb2.Timestamp
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., gate: _Optional[str] = ..., ramp_basis_points: _Optional[int] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class OverrideGateResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class RollBackRequest(_message.Message):
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
+
+class RollBackResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class ActivateRequest(_message.Message):
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
+
+class ActivateResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class KillRequest(_message.Message):
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
+
+class KillResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class RetireFlagsRequest(_message.Message):
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
+
+class RetireFlagsResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,408 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.dispatch.v1 import surface_pb2 as _surface_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class LifecycleState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LIFECYCLE_STATE_UNSPECIFIED: _ClassVar[LifecycleState]
+    LIFECYCLE_STATE_DEV: _ClassVar[LifecycleState]
+    LIFECYCLE_STATE_TEST: _ClassVar[LifecycleState]
+    LIFECYCLE_STATE_PROMOTE: _ClassVar[LifecycleState]
+    LIFECYCLE_STATE_ROLLBACK: _ClassVar[LifecycleState]
+
+class RolloutMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROLLOUT_MODE_UNSPECIFIED: _ClassVar[RolloutMode]
+    ROLLOUT_MODE_EXPERIMENT: _ClassVar[RolloutMode]
+    ROLLOUT_MODE_FULL: _ClassVar[RolloutMode]
+
+class FlagPair(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FLAG_PAIR_UNSPECIFIED: _ClassVar[FlagPair]
+    FLAG_PAIR_NONE: _ClassVar[FlagPair]
+    FLAG_PAIR_NAMED: _ClassVar[FlagPair]
+    FLAG_PAIR_CREATED: _ClassVar[FlagPair]
+    FLAG_PAIR_ON: _ClassVar[FlagPair]
+    FLAG_PAIR_RETIRED: _ClassVar[FlagPair]
+
+class FlagValue(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FLAG_VALUE_UNSPECIFIED: _ClassVar[FlagValue]
+    FLAG_VALUE_ON: _ClassVar[FlagValue]
+    FLAG_VALUE_OFF: _ClassVar[FlagValue]
+    FLAG_VALUE_UNREACHABLE: _ClassVar[FlagValue]
+
+class Trigger(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRIGGER_UNSPECIFIED: _ClassVar[Trigger]
+    TRIGGER_GATE: _ClassVar[Trigger]
+    TRIGGER_OPERATOR_INITIATED: _ClassVar[Trigger]
+    TRIGGER_KILL_SWITCH: _ClassVar[Trigger]
+LIFECYCLE_STATE_UNSPECIFIED: LifecycleState
+LIFECYCLE_STATE_DEV: LifecycleState
+LIFECYCLE_STATE_TEST: LifecycleState
+LIFECYCLE_STATE_PROMOTE: LifecycleState
+LIFECYCLE_STATE_ROLLBACK: LifecycleState
+ROLLOUT_MODE_UNSPECIFIED: RolloutMode
+ROLLOUT_MODE_EXPERIMENT: RolloutMode
+ROLLOUT_MODE_FULL: RolloutMode
+FLAG_PAIR_UNSPECIFIED: FlagPair
+FLAG_PAIR_NONE: FlagPair
+FLAG_PAIR_NAMED: FlagPair
+FLAG_PAIR_CREATED: FlagPair
+FLAG_PAIR_ON: FlagPair
+FLAG_PAIR_RETIRED: FlagPair
+FLAG_VALUE_UNSPECIFIED: FlagValue
+FLAG_VALUE_ON: FlagValue
+FLAG_VALUE_OFF: FlagValue
+FLAG_VALUE_UNREACHABLE: FlagValue
+TRIGGER_UNSPECIFIED: Trigger
+TRIGGER_GATE: Trigger
+TRIGGER_OPERATOR_INITIATED: Trigger
+TRIGGER_KILL_SWITCH: Trigger
+
+class FlagStatus(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: FlagValue
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[FlagValue, str]] = ...) -> None: ...
+
+class Tombstone(_message.Message):
+    __slots__ = ("killed_at", "killed_by", "reason")
+    KILLED_AT_FIELD_NUMBER: _ClassVar[int]
+    KILLED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    killed_at: _timestamp_pb2.Timestamp
+    killed_by: str
+    reason: str
+    def __init__(self, killed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., killed_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Breach(_message.Message):
+    __slots__ = ("breach_id", "at", "reason", "acknowledged_by")
+    BREACH_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_BY_FIELD_NUMBER: _ClassVar[int]
+    breach_id: str
+    at: _timestamp_pb2.Timestamp
+    reason: str
+    acknowledged_by: str
+    def __init__(self, breach_id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., acknowledged_by: _Optional[str] = ...) -> None: ...
+
+class Override(_message.Message):
+    __slots__ = ("gate", "from_basis_points", "to_basis_points", "by", "reason", "expires_at")
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    FROM_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    TO_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    gate: str
+    from_basis_points: int
+    to_basis_points: int
+    by: str
+    reason: str
+    expires_at: _timestamp_pb2.Timestamp
+    def __init__(self, gate: _Optional[str] = ..., from_basis_points: _Optional[int] = ..., to_basis_points: _Optional[int] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class DefinitionStatus(_message.Message):
+    __slots__ = ("digest", "definition_id", "commit", "vertical", "state", "active", "ramp_basis_points", "activated_at", "flag_pair", "flags", "flag_backend", "killed", "breach", "target_digest", "target_recorded", "overrides", "gates_said", "gates_said_at", "pinned_turns", "in_configuration", "deprecated", "drifts", "decommission_began_at")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    VERTICAL_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATED_AT_FIELD_NUMBER: _ClassVar[int]
+    FLAG_PAIR_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    FLAG_BACKEND_FIELD_NUMBER: _ClassVar[int]
+    KILLED_FIELD_NUMBER: _ClassVar[int]
+    BREACH_FIELD_NUMBER: _ClassVar[int]
+    TARGET_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TARGET_RECORDED_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDES_FIELD_NUMBER: _ClassVar[int]
+    GATES_SAID_FIELD_NUMBER: _ClassVar[int]
+    GATES_SAID_AT_FIELD_NUMBER: _ClassVar[int]
+    PINNED_TURNS_FIELD_NUMBER: _ClassVar[int]
+    IN_CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    DEPRECATED_FIELD_NUMBER: _ClassVar[int]
+    DRIFTS_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSION_BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    definition_id: str
+    commit: str
+    vertical: str
+    state: LifecycleState
+    active: bool
+    ramp_basis_points: int
+    activated_at: _timestamp_pb2.Timestamp
+    flag_pair: FlagPair
+    flags: _containers.RepeatedCompositeFieldContainer[FlagStatus]
+    flag_backend: str
+    killed: Tombstone
+    breach: Breach
+    target_digest: str
+    target_recorded: bool
+    overrides: _containers.RepeatedCompositeFieldContainer[Override]
+    gates_said: str
+    gates_said_at: _timestamp_pb2.Timestamp
+    pinned_turns: int
+    in_configuration: bool
+    deprecated: bool
+    drifts: _containers.RepeatedScalarFieldContainer[str]
+    decommission_began_at: _timestamp_pb2.Timestamp
+    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., commit: _Optional[str] = ..., vertical: _Optional[str] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., active: _Optional[bool] = ..., ramp_basis_points: _Optional[int] = ..., activated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., flag_pair: _Optional[_Union[FlagPair, str]] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., flag_backend: _Optional[str] = ..., killed: _Optional[_Union[Tombstone, _Mapping]] = ..., breach: _Optional[_Union[Breach, _Mapping]] = ..., target_digest: _Optional[str] = ..., target_recorded: _Optional[bool] = ..., overrides: _Optional[_Iterable[_Union[Override, _Mapping]]] = ..., gates_said: _Optional[str] = ..., gates_said_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pinned_turns: _Optional[int] = ..., in_configuration: _Optional[bool] = ..., deprecated: _Optional[bool] = ..., drifts: _Optional[_Iterable[str]] = ..., decommission_began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class SlotStatus(_message.Message):
+    __slots__ = ("slot", "revision", "active_digest", "mode", "curve_basis_points", "definitions")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    CURVE_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    DEFINITIONS_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    revision: int
+    active_digest: str
+    mode: RolloutMode
+    curve_basis_points: _containers.RepeatedScalarFieldContainer[int]
+    definitions: _containers.RepeatedCompositeFieldContainer[DefinitionStatus]
+    def __init__(self, slot: _Optional[str] = ..., revision: _Optional[int] = ..., active_digest: _Optional[str] = ..., mode: _Optional[_Union[RolloutMode, str]] = ..., curve_basis_points: _Optional[_Iterable[int]] = ..., definitions: _Optional[_Iterable[_Union[DefinitionStatus, _Mapping]]] = ...) -> None: ...
+
+class BackendStatus(_message.Message):
+    __slots__ = ("name", "fresh", "age")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FRESH_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    fresh: bool
+    age: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., fresh: _Optional[bool] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class GetRequest(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class GetResponse(_message.Message):
+    __slots__ = ("status",)
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    status: SlotStatus
+    def __init__(self, status: _Optional[_Union[SlotStatus, _Mapping]] = ...) -> None: ...
+
+class ListRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListResponse(_message.Message):
+    __slots__ = ("slots", "backends", "version")
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    BACKENDS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    slots: _containers.RepeatedCompositeFieldContainer[SlotStatus]
+    backends: _containers.RepeatedCompositeFieldContainer[BackendStatus]
+    version: int
+    def __init__(self, slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., backends: _Optional[_Iterable[_Union[BackendStatus, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("slot", "principal", "experiment_arm", "at")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    EXPERIMENT_ARM_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    principal: str
+    experiment_arm: str
+    at: _timestamp_pb2.Timestamp
+    def __init__(self, slot: _Optional[str] = ..., principal: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class DefinitionVerdict(_message.Message):
+    __slots__ = ("digest", "definition_id", "verdict", "state", "ramp_basis_points", "flags", "killed", "words")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    KILLED_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    definition_id: str
+    verdict: _surface_pb2.CandidateVerdict
+    state: LifecycleState
+    ramp_basis_points: int
+    flags: _containers.RepeatedCompositeFieldContainer[FlagStatus]
+    killed: bool
+    words: str
+    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., verdict: _Optional[_Union[_surface_pb2.CandidateVerdict, str]] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., killed: _Optional[bool] = ..., words: _Optional[str] = ...) -> None: ...
+
+class ExplainResponse(_message.Message):
+    __slots__ = ("slot", "served_digest", "key", "salt", "bucketing", "bucket", "verdicts", "at", "assumptions")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    SERVED_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    BUCKETING_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_FIELD_NUMBER: _ClassVar[int]
+    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ASSUMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    served_digest: str
+    key: str
+    salt: str
+    bucketing: str
+    bucket: int
+    verdicts: _containers.RepeatedCompositeFieldContainer[DefinitionVerdict]
+    at: _timestamp_pb2.Timestamp
+    assumptions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slot: _Optional[str] = ..., served_digest: _Optional[str] = ..., key: _Optional[str] = ..., salt: _Optional[str] = ..., bucketing: _Optional[str] = ..., bucket: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[DefinitionVerdict, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., assumptions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PreviewRampRequest(_message.Message):
+    __slots__ = ("slot", "digest", "ramp_basis_points")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    RAMP_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    digest: str
+    ramp_basis_points: int
+    def __init__(self, slot: _Optional[str] = ..., digest: _Optional[str] = ..., ramp_basis_points: _Optional[int] = ...) -> None: ...
+
+class PreviewRampResponse(_message.Message):
+    __slots__ = ("from_basis_points", "to_basis_points", "known", "inside", "joining", "leaving", "gates")
+    FROM_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    TO_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    JOINING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    GATES_FIELD_NUMBER: _ClassVar[int]
+    from_basis_points: int
+    to_basis_points: int
+    known: int
+    inside: int
+    joining: int
+    leaving: int
+    gates: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, from_basis_points: _Optional[int] = ..., to_basis_points: _Optional[int] = ..., known: _Optional[int] = ..., inside: _Optional[int] = ..., joining: _Optional[int] = ..., leaving: _Optional[int] = ..., gates: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AuditCohort(_message.Message):
+    __slots__ = ("agent_definition_version", "active_flags", "ramp_step_percent")
+    AGENT_DEFINITION_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FLAGS_FIELD_NUMBER: _ClassVar[int]
+    RAMP_STEP_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    agent_definition_version: str
+    active_flags: _containers.RepeatedScalarFieldContainer[str]
+    ramp_step_percent: float
+    def __init__(self, agent_definition_version: _Optional[str] = ..., active_flags: _Optional[_Iterable[str]] = ..., ramp_step_percent: _Optional[float] = ...) -> None: ...
+
+class TransitionRow(_message.Message):
+    __slots__ = ("subagent_id", "source_state", "target_state", "trigger", "agent_definition_commit", "cohort", "effective_at")
+    SUBAGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_STATE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_STATE_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    AGENT_DEFINITION_COMMIT_FIELD_NUMBER: _ClassVar[int]
+    COHORT_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVE_AT_FIELD_NUMBER: _ClassVar[int]
+    subagent_id: str
+    source_state: LifecycleState
+    target_state: LifecycleState
+    trigger: Trigger
+    agent_definition_commit: str
+    cohort: AuditCohort
+    effective_at: _timestamp_pb2.Timestamp
+    def __init__(self, subagent_id: _Optional[str] = ..., source_state: _Optional[_Union[LifecycleState, str]] = ..., target_state: _Optional[_Union[LifecycleState, str]] = ..., trigger: _Optional[_Union[Trigger, str]] = ..., agent_definition_commit: _Optional[str] = ..., cohort: _Optional[_Union[AuditCohort, _Mapping]] = ..., effective_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RolloutRow(_message.Message):
+    __slots__ = ("subagent_id", "what", "before_basis_points", "after_basis_points", "detail")
+    SUBAGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    subagent_id: str
+    what: str
+    before_basis_points: int
+    after_basis_points: int
+    detail: str
+    def __init__(self, subagent_id: _Optional[str] = ..., what: _Optional[str] = ..., before_basis_points: _Optional[int] = ..., after_basis_points: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class AuditRow(_message.Message):
+    __slots__ = ("number", "slot", "digest", "at", "actor", "reason", "request_id", "transition", "rollout")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TRANSITION_FIELD_NUMBER: _ClassVar[int]
+    ROLLOUT_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    slot: str
+    digest: str
+    at: _timestamp_pb2.Timestamp
+    actor: str
+    reason: str
+    request_id: str
+    transition: TransitionRow
+    rollout: RolloutRow
+    def __init__(self, number: _Optional[int] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., transition: _Optional[_Union[TransitionRow, _Mapping]] = ..., rollout: _Optional[_Union[RolloutRow, _Mapping]] = ...) -> None: ...
+
+class WatchAuditRequest(_message.Message):
+    __slots__ = ("after", "slot", "definition_id", "no_follow")
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    NO_FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    after: int
+    slot: str
+    definition_id: str
+    no_follow: bool
+    def __init__(self, after: _Optional[int] = ..., slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., no_follow: _Optional[bool] = ...) -> None: ...
+
+class WatchAuditResponse(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[AuditRow]
+    def __init__(self, rows: _Optional[_Iterable[_Union[AuditRow, _Mapping]]] = ...) -> None: ...
+
+class ReplicasRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReplicasResponse(_message.Message):
+    __slots__ = ("replicas", "version")
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    version: int
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+
+class Replica(_message.Message):
+    __slots__ = ("instance", "version", "seen_at", "alive")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    version: int
+    seen_at: _timestamp_pb2.Timestamp
+    alive: bool
+    def __init__(self, instance: _Optional[str] = ..., version: _Optional[int] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., alive: _Optional[bool] = ...) -> None: ...
