@@ -13,6 +13,7 @@ The rules every database keeps (one suite holds each to them):
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from enum import StrEnum, unique
 from typing import Protocol
 
 import msgspec
@@ -121,33 +122,64 @@ class FlagWriter(Protocol):
         ...
 
 
-class Tombstones(Protocol):
-    """Kills as this process knows them, kept in a file of its own: they need neither database nor backend."""
+@unique
+class StopKind(StrEnum):
+    """What a replica may do by itself at once, before it is on record."""
 
-    def add(self, digest: Digest, at: datetime, by: str, reason: str) -> None:
-        """Remember a kill durably; raises `OSError` if that cannot be done (the kill holds in memory even so)."""
+    KILL = "kill"
+    """Served to nobody, for ever."""
+    RAMP_DOWN = "ramp_down"
+    """Served as at 0 %, until it is on record."""
+
+
+class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
+    """A stop that was taken here.
+
+    Attributes:
+        definition_id, slot: whose; for a definition that was revised before the stop could be put on record.
+        at: when it was taken, which is what the record will say.
+        by: the authenticated subject.
+        request_json: what was asked, as JSON of `requests.Kill` or `requests.RampDown`.
+    """
+
+    kind: StopKind
+    digest: Digest
+    definition_id: DefinitionId
+    slot: Slot
+    at: datetime
+    by: str
+    request_json: str
+
+
+class Tombstones(Protocol):
+    """Stops as this process knows them, kept in a file of its own: they need neither database nor backend.
+
+    A kill counts for ever; a ramp-down until it is on record, since the record shows it from then on.
+    """
+
+    async def add(self, stop: LocalStop) -> None:
+        """Let a stop count in memory before anything is waited for, then keep it durably; one that is there stays.
+
+        Raises:
+            OSError: it cannot be kept: it holds as long as this process does, and does not survive a restart.
+        """
         ...
 
     def all(self) -> frozenset[Digest]:
-        """Return every definition that was killed here; a read from memory."""
+        """Return every definition that was killed here; memory only, the same object until there is another."""
         ...
 
-    def pending(self) -> Sequence["PendingKill"]:
-        """Return kills that are not on record yet, oldest first."""
+    def ramped_down(self) -> frozenset[Digest]:
+        """Return every definition that counts as being at 0 % here; like `all`."""
         ...
 
-    def recorded(self, digest: Digest) -> None:
-        """Note that a kill is on record now."""
+    def pending(self) -> Sequence[LocalStop]:
+        """Return stops that are not on record yet, oldest first."""
         ...
 
-
-class PendingKill(msgspec.Struct, frozen=True):
-    """A kill that has to be put on record."""
-
-    digest: Digest
-    at: datetime
-    by: str
-    reason: str
+    async def recorded(self, stop: LocalStop) -> None:
+        """Note that a stop is on record, or never will be. Raises `OSError`: it is put on record again, and is there."""
+        ...
 
 
 class RolloutRecorder(Protocol):
@@ -159,6 +191,10 @@ class RolloutRecorder(Protocol):
 
     def gate_failed(self, definition_id: str, gate: str) -> None:
         """Count a gate's no; an outage is none. Source: PF1-OBS-2, TN-78."""
+        ...
+
+    def known(self, definition_id: str) -> None:
+        """Have the counters of a definition there at 0, so that the first kill is a rise."""
         ...
 
     def kill_switch_fired(self, definition_id: str) -> None:
@@ -210,7 +246,7 @@ class RolloutStore(Protocol):
         ...
 
     async def unexported(self, limit: int) -> Sequence[AuditRow]:
-        """Return audit rows that have not been handed to every sink, oldest first."""
+        """Return audit rows that have not been handed to every sink, oldest first; not yet effective ones included."""
         ...
 
     async def exported(self, rows: Sequence[AuditRow]) -> None:

@@ -35,17 +35,32 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         contents = (type(self).__name__, msgspec.structs.replace(self, request_id=""))
         return sha256(msgspec.json.encode(contents)).hexdigest()
 
+    @property
+    def sought(self) -> str:
+        """What exactly is wanted of the definition: what requests of two people for one step have in common."""
+        return type(self).__name__
+
 
 class Transition(Asked, frozen=True, kw_only=True):
     """`dev` to `test`, or `test` to `promote`."""
 
     step: Step
 
+    @property
+    def sought(self) -> str:
+        """Name the step."""
+        return self.step
+
 
 class SetRamp(Asked, frozen=True, kw_only=True):
     """Set a ramp, in basis points."""
 
     to: int
+
+    @property
+    def sought(self) -> str:
+        """Name the ramp."""
+        return f"{Step.SET_RAMP} {self.to}"
 
 
 class RampDown(Asked, frozen=True, kw_only=True):
@@ -66,6 +81,11 @@ class OverrideGate(Asked, frozen=True, kw_only=True):
     gate: str
     to: int
     expires_at: datetime
+
+    @property
+    def sought(self) -> str:
+        """Name gate and ramp; until when it holds is for the one whose request is taken."""
+        return f"{Step.OVERRIDE_GATE} {self.gate} {self.to}"
 
 
 class RollBack(Asked, frozen=True, kw_only=True):
@@ -94,6 +114,9 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
         gates: what each gate that was asked said, in words.
         edits: what an operator has to change by hand where a flag backend is read-only; the step waits for it.
         version: of all rollouts; replicas show it when their binds do.
+        reached: of a kill or ramp-down: what it has reached by now, one a word: `replica`, `flag`, `record`; what is
+            missing follows by itself, or has to be done as `edits` or `warnings` say.
+        warnings: what does not hold as it should, in words.
     """
 
     slot: Slot
@@ -108,3 +131,5 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[str, ...] = ()
     edits: tuple[str, ...] = ()
     version: int = 0
+    reached: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,166 @@
+"""Stops in an append-only file that only this process writes; each is on disk before its answer says so.
+
+What cannot be written holds in memory, and is written together with the next stop that can be.
+"""
+
+import asyncio
+import fcntl
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.tombstones.lines import Line, Read, line_of, read_lines
+from sidecar.adapters.tombstones.memory import TombstonesInMemory
+from sidecar.core.identifiers import Digest
+from sidecar.operations.rollout.ports import LocalStop
+
+LARGEST: Final = 16 * 1024 * 1024
+"""Bytes; a kill takes about 500, and a file that large is no file of ours."""
+
+
+class TombstonesUnusable(Exception):
+    """The file cannot be used; says which and why. A sidecar without its kills must not start."""
+
+
+class TombstonesInFile:
+    """The port `Tombstones` over an open file.
+
+    Args:
+        handle: locked, at its end.
+        read: what was found in it.
+    """
+
+    def __init__(self, handle: int, read: Read) -> None:
+        """Begin with what was found."""
+        self._handle = handle
+        self._memory = TombstonesInMemory(read.stops, read.recorded)
+        self._unwritten = b""
+        self._length = read.length
+        self._writing: asyncio.Future[None] | None = None
+
+    async def add(self, stop: LocalStop) -> None:
+        """Let a stop count at once, then keep it durably. Raises `OSError`."""
+        if self._memory.remember(stop):
+            await self._keep(line_of(Line(stop=stop)))
+        elif self._unwritten:
+            await self._keep(b"")
+
+    def all(self) -> frozenset[Digest]:
+        """Return every definition that was killed here."""
+        return self._memory.all()
+
+    def ramped_down(self) -> frozenset[Digest]:
+        """Return every definition that counts as being at 0 % here."""
+        return self._memory.ramped_down()
+
+    def pending(self) -> Sequence[LocalStop]:
+        """Return stops that are not on record yet, oldest first."""
+        return self._memory.pending()
+
+    async def recorded(self, stop: LocalStop) -> None:
+        """Note that a stop is on record, durably. Raises `OSError`."""
+        if self._memory.settled(stop):
+            await self._keep(line_of(Line(recorded=(stop.kind, stop.digest))))
+
+    async def close(self) -> None:
+        """Wait for what is being written, and let the file go."""
+        if self._writing is not None:
+            await asyncio.gather(self._writing, return_exceptions=True)
+        os.close(self._handle)
+
+    async def _keep(self, line: bytes) -> None:
+        """Write a line, and whatever could not be written before."""
+        self._unwritten += line
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.ensure_future(self._write())
+            self._writing.add_done_callback(_seen)
+        # Shielded: a caller who no longer waits for a disk that hangs must not leave half a line to the next one.
+        await asyncio.shield(self._writing)
+
+    async def _write(self) -> None:
+        while content := self._unwritten:
+            await asyncio.to_thread(self._append, content)
+            self._unwritten = self._unwritten[len(content) :]
+
+    def _append(self, content: bytes) -> None:
+        """Write whole lines or none, and wait for the disk; runs in a thread."""
+        try:
+            written = 0
+            while written < len(content):
+                written += os.pwrite(self._handle, content[written:], self._length + written)
+            os.fsync(self._handle)
+        except OSError:
+            os.ftruncate(self._handle, self._length)  # half a line must not spoil the next one
+            raise
+        self._length += len(content)
+
+
+@asynccontextmanager
+async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> AsyncIterator[TombstonesInFile]:
+    """Open the file, made if there is none, while the context is open.
+
+    Args:
+        path: of the file; its folder is made, too.
+        report: told the kind and the text of what is wrong with its content.
+
+    Raises:
+        TombstonesUnusable: it cannot be read or made, others may read or write it, or another process has it.
+    """
+    try:
+        handle, read = await asyncio.to_thread(_open, path)
+    except OSError as error:
+        raise TombstonesUnusable(f"{path} cannot be used: {error.strerror}") from None
+    if read.damaged:
+        lines = ", ".join(map(str, read.damaged[:5]))
+        report("tombstones_damaged", f"line {lines} of {path} cannot be read: a kill may be lost; compare the record")
+    tombstones = TombstonesInFile(handle, read)
+    try:
+        yield tombstones
+    finally:
+        await tombstones.close()
+
+
+def _seen(writing: "asyncio.Future[None]") -> None:
+    """Whoever waited was told; that nobody waits any more is no defect."""
+    if not writing.cancelled():
+        writing.exception()
+
+
+def _open(path: Path) -> tuple[int, Read]:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    try:
+        read = _checked(path, handle)
+        _sync_folder(path.parent)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle, read
+
+
+def _checked(path: Path, handle: int) -> Read:
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        raise TombstonesUnusable(f"{path} is no file of tombstones; move it away")
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        mode = found.st_mode & 0o777
+        raise TombstonesUnusable(f"{path} may be read or written by others (mode {mode:04o}): chmod 0600 it")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise TombstonesUnusable(f"{path} is used by another sidecar; give each a file of its own") from None
+    read = read_lines(os.pread(handle, found.st_size, 0))
+    os.ftruncate(handle, read.length)
+    return read
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let a file that was just made be there after a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

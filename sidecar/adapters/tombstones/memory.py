@@ -1,0 +1,63 @@
+"""Stops in memory: for a process that may forget them when it ends, and the part of the others that is read."""
+
+from collections.abc import Iterable, Sequence
+
+from sidecar.core.identifiers import Digest
+from sidecar.operations.rollout.ports import LocalStop, StopKind
+
+Key = tuple[StopKind, Digest]
+
+
+class TombstonesInMemory:
+    """The port `Tombstones`; reads hand out the same object until something is another."""
+
+    def __init__(self, stops: Iterable[LocalStop] = (), recorded: Iterable[Key] = ()) -> None:
+        """Begin with what is known."""
+        self._stops: dict[Key, LocalStop] = {}
+        self._pending: dict[Key, LocalStop] = {}
+        for stop in stops:
+            self.remember(stop)
+        for key in recorded:
+            self._pending.pop(key, None)
+        self._settle()
+
+    async def add(self, stop: LocalStop) -> None:
+        """Remember a stop."""
+        self.remember(stop)
+
+    def remember(self, stop: LocalStop) -> bool:
+        """Remember a stop at once; False if it was known."""
+        key = (stop.kind, stop.digest)
+        known = self._stops if stop.kind is StopKind.KILL else self._pending
+        if key in known:
+            return False
+        self._stops[key] = self._pending[key] = stop
+        self._settle()
+        return True
+
+    def all(self) -> frozenset[Digest]:
+        """Return every definition that was killed here."""
+        return self._killed
+
+    def ramped_down(self) -> frozenset[Digest]:
+        """Return every definition that counts as being at 0 % here."""
+        return self._down
+
+    def pending(self) -> Sequence[LocalStop]:
+        """Return stops that are not on record yet, oldest first."""
+        return tuple(self._pending.values())
+
+    async def recorded(self, stop: LocalStop) -> None:
+        """Forget that a stop has to be put on record."""
+        self.settled(stop)
+
+    def settled(self, stop: LocalStop) -> bool:
+        """Note at once that a stop is on record; False if that was known."""
+        if self._pending.pop((stop.kind, stop.digest), None) is None:
+            return False
+        self._settle()
+        return True
+
+    def _settle(self) -> None:
+        self._killed = frozenset(digest for kind, digest in self._stops if kind is StopKind.KILL)
+        self._down = frozenset(digest for kind, digest in self._pending if kind is StopKind.RAMP_DOWN)

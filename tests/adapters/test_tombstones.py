@@ -1,0 +1,171 @@
+"""Kills in a file of their own: on disk before the answer, there after a restart, in memory whatever the disk does."""
+
+import asyncio
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sidecar.adapters.tombstones import TombstonesInFile, TombstonesUnusable, opened_tombstones
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
+from sidecar.operations.rollout.ports import LocalStop, StopKind
+
+Problems = list[tuple[str, str]]
+
+
+def a_stop(name: str, kind: StopKind = StopKind.KILL) -> LocalStop:
+    """Return a stop of the definition `name`."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    return LocalStop(
+        kind=kind,
+        digest=Digest(name),
+        definition_id=DefinitionId(name),
+        slot=Slot(name),
+        at=at,
+        by="alice",
+        request_json="{}",
+    )
+
+
+async def kept_in(path: Path, problems: Problems | None = None) -> TombstonesInFile:
+    """Return what a process reads that starts now; it has ended again."""
+    report = [] if problems is None else problems
+    async with opened_tombstones(path, lambda kind, text: report.append((kind, text))) as tombstones:
+        return tombstones
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[None]:
+    """Let no file of this process grow beyond the length that `path` has and ten bytes: a line does not fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_kill_and_that_it_is_not_on_record_survive_a_restart(tmp_path: Path) -> None:
+    """Two kills, one of them on record: both hold, one is pending; the file is its owner's only."""
+    path = tmp_path / "state" / "tombstones"
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop("shop"))
+        await tombstones.add(a_stop("rewards"))
+        await tombstones.recorded(a_stop("shop"))
+    again = await kept_in(path)
+    assert (again.all(), [stop.digest for stop in again.pending()]) == ({"shop", "rewards"}, ["rewards"])
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_ramp_down_holds_until_it_is_on_record(tmp_path: Path) -> None:
+    """A restart in between keeps it; afterwards it is gone, may come again, and never was a kill."""
+    path, stop = tmp_path / "tombstones", a_stop("shop", StopKind.RAMP_DOWN)
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(stop)
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        assert (tombstones.ramped_down(), tombstones.all()) == ({"shop"}, frozenset())
+        await tombstones.recorded(stop)
+        assert tombstones.ramped_down() == frozenset()
+        await tombstones.add(stop)
+    assert (await kept_in(path)).ramped_down() == {"shop"}
+
+
+async def test_reading_gives_the_same_object_until_there_is_another_kill(tmp_path: Path) -> None:
+    """Binds see by identity that nothing is new."""
+    async with opened_tombstones(tmp_path / "tombstones", _no_problem) as tombstones:
+        await tombstones.add(a_stop("shop"))
+        before = tombstones.all()
+        await tombstones.add(a_stop("shop"))
+        assert tombstones.all() is before
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+async def test_a_line_that_was_half_written_is_cut_off(tmp_path: Path, cut: int) -> None:
+    """Power goes in the middle of the second line: the first holds, and what comes next can be read."""
+    path, problems = tmp_path / "tombstones", Problems()
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop("shop"))
+        first = path.stat().st_size
+        await tombstones.add(a_stop("rewards"))
+    os.truncate(path, min(first + cut, path.stat().st_size - 1))
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        assert tombstones.all() == {"shop"}
+        await tombstones.add(a_stop("support"))
+    assert ((await kept_in(path, problems)).all(), problems) == ({"shop", "support"}, [])
+
+
+async def test_a_damaged_line_is_reported_and_the_others_hold(tmp_path: Path) -> None:
+    """Bytes that nobody can read between two kills."""
+    path, problems = tmp_path / "tombstones", Problems()
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop("shop"))
+    with path.open("ab") as file:
+        file.write(b"\xff\x00{\n{}\n")
+    again = await kept_in(path, problems)
+    assert (again.all(), [kind for kind, _ in problems]) == ({"shop"}, ["tombstones_damaged"])
+    assert "line 2, 3" in problems[0][1]
+
+
+async def test_with_a_full_disk_a_kill_holds_in_memory_and_says_that_it_is_not_kept(tmp_path: Path) -> None:
+    """`add` raises and leaves no half line; with room again the next stop takes the first one along."""
+    path = tmp_path / "tombstones"
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop("shop"))
+        length = path.stat().st_size
+        with full_disk(path), pytest.raises(OSError, match="too large"):
+            await tombstones.add(a_stop("rewards"))
+        assert (tombstones.all(), path.stat().st_size) == ({"shop", "rewards"}, length)
+        await tombstones.add(a_stop("support"))
+    assert (await kept_in(path)).all() == {"shop", "rewards", "support"}
+
+
+async def test_the_same_kill_asked_again_is_kept_once_the_disk_takes_it(tmp_path: Path) -> None:
+    """An operator who repeats a kill that did not survive makes it survive."""
+    path = tmp_path / "tombstones"
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        with full_disk(path), pytest.raises(OSError, match="too large"):
+            await tombstones.add(a_stop("shop"))
+        await tombstones.add(a_stop("shop"))
+    assert (await kept_in(path)).all() == {"shop"}
+
+
+async def test_many_kills_at_once_are_all_kept(tmp_path: Path) -> None:
+    """Twenty at the same time share writes and lose none."""
+    path, names = tmp_path / "tombstones", [f"agent-{number}" for number in range(20)]
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await asyncio.gather(*(tombstones.add(a_stop(name)) for name in names))
+    assert (await kept_in(path)).all() == set(names)
+
+
+async def test_a_file_that_another_process_has_is_refused(tmp_path: Path) -> None:
+    """Two sidecars must not write into one file."""
+    path = tmp_path / "tombstones"
+    async with opened_tombstones(path, _no_problem):
+        with pytest.raises(TombstonesUnusable, match="another sidecar"):
+            await kept_in(path)
+
+
+@pytest.mark.parametrize(("mode", "why"), [(0o640, "chmod 0600"), (0o602, "chmod 0600")])
+async def test_a_file_that_others_may_touch_is_refused(tmp_path: Path, mode: int, why: str) -> None:
+    """Whoever can write it can stop sub-agents."""
+    path = tmp_path / "tombstones"
+    path.touch()
+    path.chmod(mode)
+    with pytest.raises(TombstonesUnusable, match=why):
+        await kept_in(path)
+
+
+async def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+    """A folder, and a link to elsewhere."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("", "link"):
+        with pytest.raises(TombstonesUnusable):
+            await kept_in(tmp_path / name)
+
+
+def _no_problem(kind: str, text: str) -> None:
+    raise AssertionError(f"{kind}: {text}")
