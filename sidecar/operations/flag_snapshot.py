@@ -124,6 +124,14 @@ class FlagSnapshots:
         """Return, for each backend whose last fetch failed, why; for health and `GetStatus`."""
         return {name: standing.failure for name, standing in self._standing.items() if standing.failure is not None}
 
+    def ages(self) -> Mapping[str, timedelta | None]:
+        """Return how long ago each backend was last in contact; None: never."""
+        now, contacts = self._clock.monotonic(), self._contacts
+        return {
+            name: timedelta(seconds=now - contacts[name].confirmed_at) if name in contacts else None
+            for name in self._backends
+        }
+
     async def run(self) -> None:
         """Keep the snapshot fresh until cancelled. The supervisor owns this; it never ends by itself."""
         keepers = [self._keep(name, backend) for name, backend in self._backends.items()]

@@ -29,7 +29,7 @@ class StepHeader(_message.Message):
     def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., expected_revision: _Optional[int] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class StepResult(_message.Message):
-    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "recorded")
+    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "reached", "warnings")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -42,7 +42,8 @@ class StepResult(_message.Message):
     GATES_FIELD_NUMBER: _ClassVar[int]
     EDITS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     slot: str
     definition_id: str
     digest: str
@@ -55,8 +56,9 @@ class StepResult(_message.Message):
     gates: _containers.RepeatedScalarFieldContainer[str]
     edits: _containers.RepeatedScalarFieldContainer[str]
     version: int
-    recorded: bool
-    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., recorded: _Optional[bool] = ...) -> None: ...
+    reached: _containers.RepeatedScalarFieldContainer[str]
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., reached: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TransitionRequest(_message.Message):
     __slots__ = ("header", "target_state")

@@ -41,6 +41,7 @@ class LifecycleServiceStub:
     RampDown: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RampDownRequest, _lifecycle_pb2.RampDownResponse]
     """Sets a ramp to 0 because a safety floor was breached, and nothing else; waits for no gate and no policy.
 
+    Acts before it is on record, as `Kill` does (see `StepResult.reached`).
     The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
     `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -77,7 +78,7 @@ class LifecycleServiceStub:
     """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
 
     Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
-    the replica that was asked, which records it as soon as it can (`StepResult.recorded`). Running turns keep what they
+    the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
     were bound to. Safe to repeat, also with another `request_id`.
     Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` with flags that were never created),
     `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`.
@@ -168,6 +169,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.RampDownResponse]:
         """Sets a ramp to 0 because a safety floor was breached, and nothing else; waits for no gate and no policy.
 
+        Acts before it is on record, as `Kill` does (see `StepResult.reached`).
         The next raise needs `AcknowledgeBreach` and `pre_ramp`. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (not in `promote`), `REVISION_CONFLICT` (only if `expected_revision` was given),
         `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
@@ -234,7 +236,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Takes a definition off every surface at once, for everybody; nobody takes its place, and it never comes back.
 
         Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
-        the replica that was asked, which records it as soon as it can (`StepResult.recorded`). Running turns keep what they
+        the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
         Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` with flags that were never created),
         `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`.

@@ -1,0 +1,49 @@
+"""Where configuration, flags and rollout contradict each other. Source: PF1-D-2, TN-71.
+
+The rollout is what is on record; it wins. A contradiction is shown, and nothing is done about it.
+"""
+
+from collections.abc import Iterator
+
+from sidecar.core.binding.flags import FlagValue
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, SlotRollout
+from sidecar.core.rollout.serving import ReadsFlags
+from sidecar.core.rollout.states import LifecycleState
+
+
+def drifts_of(
+    rollout: SlotRollout, facts: DefinitionFacts, flags: ReadsFlags, *, configured: bool, deprecated: bool
+) -> Iterator[str]:
+    """Yield what contradicts the recorded state of a definition, a sentence each.
+
+    Args:
+        rollout: of the slot.
+        facts: of the definition.
+        flags: as last fetched.
+        configured: the configuration has exactly this digest now.
+        deprecated: its entry says so.
+    """
+    active = rollout.active == facts.digest
+    if active and not configured:
+        yield "it is active, and the configuration does not have it any more; it is served from what is kept"
+    if active and deprecated:
+        yield "it is active, and its entry says that it is deprecated: nobody is served by it"
+    if active and rollout.mode is RolloutMode.FULL and facts.ramp < WHOLE:
+        yield f"the rollout mode is full, and the ramp is {facts.ramp / 100:g} %"
+    if facts.gated:
+        yield from _flag_drifts(facts, flags)
+
+
+def _flag_drifts(facts: DefinitionFacts, flags: ReadsFlags) -> Iterator[str]:
+    kill, cohort = (flags.value(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
+    switched_on = facts.flags is FlagPair.ON and facts.state is LifecycleState.PROMOTE
+    if switched_on and kill is FlagValue.OFF:
+        yield f"it was switched on, and its flag {facts.flag} is off: nobody is served by it"
+    if switched_on and cohort is FlagValue.OFF:
+        yield f"it was switched on, and its flag {facts.cohort_flag} is off: nobody is served by it"
+    if facts.flags is not FlagPair.ON and FlagValue.ON in (kill, cohort):
+        name = facts.flag if kill is FlagValue.ON else facts.cohort_flag
+        yield f"its flag {name} is on, and the rollout has not switched it on; it is in {facts.state}"
+    if facts.state is LifecycleState.ROLLBACK and FlagValue.ON in (kill, cohort) and facts.flags is FlagPair.ON:
+        yield f"it is in rollback, and its flag {facts.flag} is still on: that serves nobody; switch it off"

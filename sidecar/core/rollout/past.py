@@ -1,0 +1,92 @@
+"""A rollout as it stood at a time, from what the audit says. Source: PF1-D-50, PF1-FR-10.
+
+What the audit does not keep (salt, mode, names of flags, verticals) is taken from the rollout as it is now: salt and
+names do not change in the life of a definition.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sidecar.core.identifiers import Commit, Digest, Vertical
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.events import Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout, Tombstone
+from sidecar.core.rollout.states import LifecycleState
+
+PAIRS = {
+    Happening.FLAGS_CREATED: FlagPair.CREATED,
+    Happening.FLAGS_ON: FlagPair.ON,
+    Happening.FLAGS_RETIRED: FlagPair.RETIRED,
+}
+
+
+def as_of(present: SlotRollout, rows: Iterable[TransitionEvent | RolloutEvent]) -> SlotRollout:
+    """Return the rollout after `rows`.
+
+    Args:
+        present: the rollout as it is now.
+        rows: of its slot, oldest first, up to the moment that is asked about.
+    """
+    then = msgspec.structs.replace(present, definitions={}, active=None, revision=0)
+    for row in rows:
+        facts = then.definitions.get(row.digest) or _unheard_of(present, row)
+        then = _moved(then, facts, row) if isinstance(row, TransitionEvent) else _happened(then, facts, row)
+    return then
+
+
+def _unheard_of(present: SlotRollout, row: TransitionEvent | RolloutEvent) -> DefinitionFacts:
+    """Return a definition as it is when first seen; what was revised since is known by its id."""
+    known = present.definitions.get(row.digest) or next(iter(present.of_id(row.subagent_id)), None)
+    flag = known.flag if known else None
+    return DefinitionFacts(
+        digest=row.digest,
+        definition_id=row.subagent_id,
+        commit=known.commit if known else Commit(""),
+        vertical=known.vertical if known else Vertical(""),
+        flag=flag,
+        flags=FlagPair.NONE if flag is None else FlagPair.NAMED,
+    )
+
+
+def _moved(then: SlotRollout, facts: DefinitionFacts, row: TransitionEvent) -> SlotRollout:
+    after = then.with_facts(msgspec.structs.replace(facts, state=row.target_state))
+    if row.target_state is LifecycleState.ROLLBACK and then.active == row.digest:
+        after = msgspec.structs.replace(after, active=None)
+    return after
+
+
+def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> SlotRollout:
+    change, after = msgspec.structs.replace, then
+    match row.what:
+        case Happening.SEEN if row.after == WHOLE:  # nothing gates it and nobody was there: it serves at once
+            serving = change(facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=row.at)
+            after = change(then.with_facts(serving), active=row.digest)
+        case Happening.SEEN:
+            after = then.with_facts(facts)
+        case Happening.REVISED:
+            after = _revised(then, facts, Digest(row.detail))
+        case Happening.RAMP_SET | Happening.RAMPED_DOWN:
+            after = then.with_facts(change(facts, ramp=row.after))
+        case Happening.ACTIVATED:
+            if facts.activated_at is None:
+                facts = change(facts, activated_at=row.at, target=then.active, target_recorded=True)
+            after = change(then.with_facts(facts), active=row.digest)
+        case Happening.KILLED:
+            dead = then.with_facts(change(facts, killed=Tombstone(row.at, row.actor, row.reason)))
+            after = change(dead, active=None if then.active == row.digest else then.active)
+        case what if what in PAIRS:
+            after = then.with_facts(change(facts, flags=PAIRS[what]))
+    return after
+
+
+def _revised(then: SlotRollout, fresh: DefinitionFacts, before: Digest) -> SlotRollout:
+    known = then.definitions.get(before, fresh)
+    revised = msgspec.structs.replace(known, digest=fresh.digest, commit=fresh.commit)
+    others = {
+        digest: msgspec.structs.replace(each, target=fresh.digest) if each.target == before else each
+        for digest, each in then.definitions.items()
+        if digest != before
+    }
+    active = fresh.digest if then.active == before else then.active
+    return msgspec.structs.replace(then, definitions={**others, fresh.digest: revised}, active=active)

@@ -1,0 +1,127 @@
+"""Joins everything that may be asked of rollouts. The composition root and the tests both call this."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sidecar.core.identifiers import Vertical
+from sidecar.operations.ports import Clock, Definitions, Ids
+from sidecar.operations.record_ports import RecordReads
+from sidecar.operations.rollout.auditing import WatchAudit
+from sidecar.operations.rollout.explaining import Explain, ExplainingParts
+from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
+from sidecar.operations.rollout.pinned import PinnedTurns
+from sidecar.operations.rollout.policies import Policies
+from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
+from sidecar.operations.rollout.previewing import PreviewRamp
+from sidecar.operations.rollout.reading import ReadingParts, ReadRollouts, ReadsFlagBackends
+from sidecar.operations.rollout.requests import Asked, Kill, StepAnswer
+from sidecar.operations.rollout.seeing import SeeDefinitions
+from sidecar.operations.rollout.snapshot import RolloutViews
+from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.switching import FlagSwitching
+from sidecar.operations.turns import Turn
+from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
+
+KillOperation = Callable[[Kill, str], Awaitable[StepAnswer]]
+"""Takes what is asked and the authenticated actor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutPorts:
+    """Everything the rollout needs from outside.
+
+    Attributes:
+        record: what is on record of turns.
+        turns: the turns that this process knows; asked late, because binding needs the views first.
+        gate_for: the client of a vertical's gate; None: there is none, and the gate holds.
+        policies_of: the policies of a vertical, by name, in the order of the settings.
+        writer_of: who writes the flags of a vertical.
+        make_kill: makes the operation that kills; given what binds read, so that a kill shows there at once.
+    """
+
+    store: RolloutStore
+    tombstones: Tombstones
+    clock: Clock
+    ids: Ids
+    recorder: RolloutRecorder
+    definitions: Definitions
+    flags: ReadsFlagBackends
+    record: RecordReads
+    turns: Callable[[], Iterable[Turn]]
+    gate_for: Callable[[Vertical, str], GateClient | None]
+    policies_of: Callable[[Vertical], Sequence[tuple[str, LifecyclePolicy]]]
+    writer_of: Callable[[Vertical], FlagWriter]
+    make_kill: Callable[[RolloutViews, Callable[[], Surrounding]], KillOperation]
+    gate_rules: GateRules = field(default_factory=GateRules)
+
+
+class StepsShown:
+    """Takes steps; when one is answered, the binds here show it already."""
+
+    def __init__(self, take: TakeStep, views: RolloutViews) -> None:
+        """Join the parts."""
+        self._take = take
+        self._views = views
+
+    async def __call__(self, asked: Asked, actor: str) -> StepAnswer:
+        """Take a step. Raises what `TakeStep` does."""
+        answer = await self._take(asked, actor)
+        if answer.changed:
+            await self._views.look()
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutOperations:
+    """One object per thing that may be asked, and what the process itself needs to see."""
+
+    take_step: StepsShown
+    kill: KillOperation
+    read: ReadRollouts
+    explain: Explain
+    preview: PreviewRamp
+    watch_audit: WatchAudit
+    pinned: PinnedTurns
+    views: RolloutViews
+    seeing: SeeDefinitions
+    tombstones: Tombstones
+
+    @property
+    def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
+        """What has to run in the background as long as the process does."""
+        return (self.views.run, self.seeing.run)
+
+
+def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
+    """Build every operation of the rollout."""
+    store, clock = ports.store, ports.clock
+    views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
+    seeing = SeeDefinitions(ports.definitions, store, views, (clock, ports.ids), ports.recorder)
+    pinned = PinnedTurns(ports.turns, ports.record)
+
+    def surrounding() -> Surrounding:
+        catalogue = ports.definitions.current()
+        version = catalogue.agent_definition_version if catalogue else ""
+        return Surrounding(version, ports.flags.current().active_flags())
+
+    steps = StepParts(
+        store=store,
+        gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
+        policies=Policies(ports.policies_of, store, clock, ports.recorder),
+        flags=FlagSwitching(ports.writer_of, ports.flags.current),
+        clock=clock,
+        surrounding=surrounding,
+    )
+    return RolloutOperations(
+        take_step=StepsShown(TakeStep(steps), views),
+        kill=ports.make_kill(views, surrounding),
+        read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned)),
+        explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
+        preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
+        watch_audit=WatchAudit(store),
+        pinned=pinned,
+        views=views,
+        seeing=seeing,
+        tombstones=ports.tombstones,
+    )
