@@ -200,7 +200,7 @@ async def test_a_second_dispatch_of_a_turn_goes_on_counting_at_the_other_sidecar
 
 @requirement("SX-25")
 async def test_what_nobody_resumes_is_settled_and_closed_for_its_parent() -> None:
-    """The second one settles it, and closes it when the time of the turn is over; the routing decision is the reaper's."""
+    """The second one settles it, and closes it when the turn's time is over; one routing decision is written."""
     async with two_sidecars(resume_grace=timedelta(0), turn_lifetime=timedelta(milliseconds=300)) as pair:
         bound = await pair.first.bind()
         listening, child = await running_at_first(pair, bound, "ask_shop")

@@ -1,0 +1,91 @@
+"""What a new state of the configuration means for a rollout (PF1-FR-12, TN-66)."""
+
+from dataclasses import replace
+
+import pytest
+
+from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.card_json import card_from_json, card_to_json
+from sidecar.core.identifiers import BlockId, Digest, ModelId, ToolId
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.facts import FlagPair, SlotRollout
+from sidecar.core.rollout.seeing import seen
+from sidecar.core.rollout.states import LifecycleState
+from tests.support.builders import a_card
+from tests.unit.rollout.building import SHOP, by, with_target
+
+FLAG = "ai_assistant_subagent_shop"
+
+
+def card(digest: str = "one", *, flag: str | None = None, **changes: object) -> Card:
+    """Return a card of the definition `shop`."""
+    made = a_card("shop")
+    definition = replace(made.definition, enabled_via_flag=flag, **changes)
+    return replace(made, definition=definition, digest=Digest(f"sha256:{digest}"))
+
+
+def after(rollout: SlotRollout | None, *cards: Card) -> SlotRollout:
+    """Return the rollout once these cards were seen, one after the other."""
+    for each in cards:
+        rollout = seen(rollout, SHOP, each, by(), alone=len(cards) == 1).rollout
+    assert rollout is not None
+    return rollout
+
+
+def test_what_nothing_gates_and_nobody_shares_serves_everybody() -> None:
+    """The sub-agents that live today: no flag, alone in the slot."""
+    rollout = after(None, card())
+    (facts,) = rollout.definitions.values()
+    assert (facts.state, facts.ramp, rollout.active) == (LifecycleState.PROMOTE, WHOLE, facts.digest)
+    assert (facts.target_recorded, facts.target) == (True, None)
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["flagged", "not alone"])
+def test_anything_else_starts_at_dev(gated: bool) -> None:
+    """Served to nobody until an operator promotes it."""
+    rollout = (
+        after(None, card(flag=FLAG)) if gated else after(after(None, card("old")), card("new", model=ModelId("m2")))
+    )
+    newest = list(rollout.definitions.values())[-1]
+    assert (newest.state, newest.ramp, rollout.active == newest.digest) == (LifecycleState.DEV, 0, False)
+    assert newest.flags is (FlagPair.NAMED if gated else FlagPair.NONE)
+
+
+def test_seeing_it_again_changes_nothing() -> None:
+    """Each replica sees the same configuration."""
+    rollout = after(None, card())
+    assert seen(rollout, SHOP, card(), by(), alone=True).rollout is rollout
+
+
+def test_a_minor_revision_takes_its_place_in_everything() -> None:
+    """State, ramp, slot and the targets that name it; one event that says what it revises."""
+    rollout = after(None, card("one"))
+    (facts,) = rollout.definitions.values()
+    newer = with_target(facts, "one")
+    rollout = rollout.with_facts(newer)
+
+    change = seen(rollout, SHOP, card("two", description="Better words."), by(), alone=True)
+
+    (revised,) = change.rollout.definitions.values()
+    assert (revised.digest, revised.state, revised.ramp) == ("sha256:two", LifecycleState.PROMOTE, WHOLE)
+    assert change.rollout.active == "sha256:two"
+    assert [(event.what, event.detail) for event in change.events] == [(Happening.REVISED, "sha256:one")]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model": ModelId("m2")}, {"tools": (ToolId("one_more"),)}, {"prompt_blocks": (BlockId("one-more"),)}],
+    ids=str,
+)
+def test_a_major_change_starts_at_dev_beside_what_is_served(changes: dict[str, object]) -> None:
+    """Model, tools or blocks: what was gated goes on being served, from what is kept."""
+    rollout = after(None, card("one"))
+    changed = after(rollout, card("two", **changes))
+    assert changed.active == "sha256:one"
+    assert changed.definitions[Digest("sha256:two")].state is LifecycleState.DEV
+
+
+def test_a_card_comes_back_from_its_text_as_it_was() -> None:
+    """Every field: what is served from what is kept is what was gated."""
+    assert card_from_json(card_to_json(card())) == card()

@@ -1,0 +1,116 @@
+"""Who serves a user in a slot (DESIGN section 8)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.core.binding.surface import CandidateVerdict
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.bucketing import GOLDEN, WHOLE, bucket_of, in_ramp, moved_buckets
+from sidecar.core.rollout.facts import FlagPair, RolloutMode, SlotRollout, Tombstone
+from sidecar.core.rollout.serving import CONTROL, Asker, served_by
+from sidecar.core.rollout.states import LifecycleState
+from tests.support.requirement import requirement
+from tests.unit.rollout.building import NOW, facts, flags, rollout, with_target
+
+NOBODY: frozenset[Digest] = frozenset()
+USERS = [f"user-{number}" for number in range(400)]
+
+
+def who(of: SlotRollout, user: str, *on: str, stale: bool = False, arm: str = "") -> str | None:
+    """Return the name of who serves a user."""
+    served = served_by(of, Asker(user, arm), flags(*on, stale=stale), NOBODY).digest
+    return None if served is None else served.removeprefix("sha256:")
+
+
+def test_the_golden_vectors_hold() -> None:
+    """A change of the function, or of a library below it, would move users: it must not start."""
+    assert moved_buckets() == ()
+    assert len({bucket for _, _, bucket in GOLDEN}) == len(GOLDEN)
+
+
+@requirement("PF1-D-66")
+@given(st.text(max_size=40), st.text(min_size=1, max_size=40), st.integers(0, WHOLE), st.integers(0, WHOLE))
+def test_a_user_never_leaves_when_the_ramp_rises(salt: str, key: str, one: int, other: int) -> None:
+    """The same answer each time; inside at a ramp means inside at every larger one."""
+    lower, higher = sorted((one, other))
+    assert bucket_of(salt, key) == bucket_of(salt, key)
+    assert not in_ramp(salt, key, lower) or in_ramp(salt, key, higher)
+    assert in_ramp(salt, key, WHOLE)
+    assert not in_ramp(salt, key, 0)
+
+
+def test_a_call_without_a_key_is_outside_every_ramp() -> None:
+    """At 100 % too: what cannot be assigned is not served."""
+    assert not in_ramp("salt", "", WHOLE)
+
+
+def test_a_ramp_serves_about_its_share() -> None:
+    """10 % of ten thousand users, within a few standard deviations."""
+    inside = sum(in_ramp("shop", f"user-{number}", 1000) for number in range(10_000))
+    assert 850 < inside < 1150
+
+
+@requirement("PF1-D-27", "PF1-D-28")
+def test_the_target_serves_whom_the_active_one_does_not_within_its_own_ramp() -> None:
+    """The new one at 10 %, its target at 50 %: nobody is served by both, none beyond what its gates allowed."""
+    old, new = facts("old", ramp=5000), with_target(facts("new", ramp=1000), "old")
+    of = rollout(old, new, active="new")
+    served = {user: who(of, user, "old", "new") for user in USERS}
+
+    for user, name in served.items():
+        bucket = bucket_of("shop", user)
+        assert name == ("new" if bucket < 1000 else "old" if bucket < 5000 else None)
+    assert set(served.values()) == {"new", "old", None}
+
+
+def test_a_ramped_replacement_takes_the_vertical_from_nobody() -> None:
+    """Its target served everybody: everybody goes on being served."""
+    of = rollout(facts("old", ramp=WHOLE), with_target(facts("new", ramp=100), "old"), active="new")
+    assert {who(of, user, "old", "new") for user in USERS} == {"new", "old"}
+
+
+@requirement("PF1-T-4")
+@given(st.integers(0, WHOLE), st.booleans(), st.sampled_from(["", CONTROL, "treatment"]))
+def test_a_kill_takes_it_from_everybody_whatever_else_is_set(ramp: int, with_flags: bool, arm: str) -> None:
+    """And nobody takes its place: the target does not, nor for the control group."""
+    dead = with_target(facts("new", LifecycleState.ROLLBACK, ramp=ramp, killed=Tombstone(NOW, "ada", "wrong")), "old")
+    of = rollout(facts("old", ramp=WHOLE), dead, active=None)
+    names = ("old", "new") if with_flags else ()
+    assert {who(of, user, *names, arm=arm) for user in USERS[:20]} == {None}
+
+
+def test_flags_that_nobody_can_say_take_it_off_and_move_nobody_to_the_target() -> None:
+    """Absent is safe; the target would be an exposure that nobody decided."""
+    old = facts("old", ramp=WHOLE, flags=FlagPair.RETIRED)
+    of = rollout(old, with_target(facts("new", ramp=1000), "old"), active="new")
+    served = served_by(of, Asker(USERS[0]), flags(stale=True), NOBODY)
+    assert served.digest is None
+    assert [verdict for _, verdict in served.verdicts] == [CandidateVerdict.FLAG_STALE]
+
+
+def test_a_flag_that_is_seen_off_leaves_the_users_to_the_target() -> None:
+    """The cohort flag of the new one is off: exposure 0, and the old one serves."""
+    of = rollout(facts("old", ramp=WHOLE), with_target(facts("new", ramp=WHOLE), "old"), active="new")
+    assert {who(of, user, "old") for user in USERS[:20]} == {"old"}
+
+
+@requirement("PF1-D-75")
+def test_an_entry_without_flags_needs_none() -> None:
+    """It is served with no flag at all, also while the backend is unreachable."""
+    of = rollout(facts("old", ramp=WHOLE, flag=None, flags=FlagPair.NONE), active="old")
+    assert who(of, "user-1", stale=True) == "old"
+
+
+def test_only_the_experiment_keeps_the_control_arm_away() -> None:
+    """Not served by the new one, whatever its bucket; in mode `full` the arm says nothing."""
+    old, new = facts("old", ramp=WHOLE), with_target(facts("new", ramp=WHOLE), "old")
+    experiment, full = (rollout(old, new, active="new", mode=mode) for mode in RolloutMode)
+    assert {who(experiment, user, "old", "new", arm=CONTROL) for user in USERS[:20]} == {"old"}
+    assert {who(full, user, "old", "new", arm=CONTROL) for user in USERS[:20]} == {"new"}
+
+
+def test_a_deprecated_entry_serves_nobody() -> None:
+    """It is kept for replay only."""
+    of = rollout(facts("old", ramp=WHOLE), active="old")
+    served = served_by(of, Asker("user-1"), flags("old"), frozenset({Digest("sha256:old")}))
+    assert (served.digest, served.verdicts[0][1]) == (None, CandidateVerdict.DEPRECATED)
