@@ -10,6 +10,7 @@ from sidecar.adapters.flags_memory import plugin as flags_memory
 from sidecar.adapters.memory_in_process import plugin as memory_in_process
 from sidecar.adapters.runner_grpc import plugin as runner_grpc
 from sidecar.composition import memory_store
+from sidecar.policy import platform
 
 BUILT_INS: Final[Sequence[object]] = (
     flags_memory,
@@ -19,4 +20,5 @@ BUILT_INS: Final[Sequence[object]] = (
     connector_grpc,
     memory_in_process,
     memory_store,
+    platform,
 )

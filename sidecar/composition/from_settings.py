@@ -111,6 +111,8 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
         PluginKind.RUNNER: settings.runners,
         PluginKind.CONNECTOR: settings.connectors,
         PluginKind.EPISODE_MEMORY: settings.memories,
+        PluginKind.GATE_CLIENT: settings.gates,
+        PluginKind.LIFECYCLE_POLICY: settings.lifecycle,
     }
 
 

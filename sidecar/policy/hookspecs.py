@@ -18,7 +18,14 @@ from typing import Final
 
 import pluggy
 
-from sidecar.policy.specs import ConnectorSpec, EpisodeMemorySpec, FlagBackendSpec, RunnerSpec
+from sidecar.policy.specs import (
+    ConnectorSpec,
+    EpisodeMemorySpec,
+    FlagBackendSpec,
+    GateClientSpec,
+    LifecyclePolicySpec,
+    RunnerSpec,
+)
 
 PROJECT: Final = "sidecar"
 ENTRY_POINT_GROUP: Final = "sidecar.plugins"
@@ -79,6 +86,32 @@ def sidecar_episode_memories() -> Sequence[EpisodeMemorySpec]:  # type: ignore[e
     """
 
 
+@hookspec
+def sidecar_gate_clients() -> Sequence[GateClientSpec]:  # type: ignore[empty-body]  # pluggy: a spec has no body
+    """Offer gate clients, which ask whether a step of a rollout may be taken, by name.
+
+    Called: once, at start, before the server accepts calls.
+    Several plugins: all are asked; two specs with one name stop the start.
+    Chosen: by `policy.default.gates` and `policy.verticals.<id>.gates`, one name for all gates or one for each; an
+        unknown name stops the start and lists the choices. A gate without a client holds every step that needs it.
+    May block or await: no. The object that the factory makes is asked with a deadline, outside of turns; whatever it
+        does but answer holds the step, of its own verticals only (TN-78).
+    """
+
+
+@hookspec
+def sidecar_lifecycle_policies() -> Sequence[LifecyclePolicySpec]:  # type: ignore[empty-body]  # pluggy: as above
+    """Offer lifecycle policies, which may hold a step of a rollout back, by name.
+
+    Called: once, at start, before the server accepts calls.
+    Several plugins: all are asked; two specs with one name stop the start. `platform` is taken.
+    Chosen: by `policy.default.lifecycle` and `policy.verticals.<id>.lifecycle`, lists of names; an unknown name stops
+        the start and lists the choices. The platform's own rules hold whether they are named or not.
+    May block or await: no. The object that the factory makes decides from what it is given, within a second; what it
+        raises denies the step. It may deny, or ask for one gate more; it takes nothing away and raises nothing.
+    """
+
+
 __all__: Sequence[str] = (
     "ENTRY_POINT_GROUP",
     "PROJECT",
@@ -87,5 +120,7 @@ __all__: Sequence[str] = (
     "sidecar_connectors",
     "sidecar_episode_memories",
     "sidecar_flag_backends",
+    "sidecar_gate_clients",
+    "sidecar_lifecycle_policies",
     "sidecar_runners",
 )

@@ -100,12 +100,27 @@ class Step(StrEnum):
     DECOMMISSION = "decommission"
 
 
+class Approval(msgspec.Struct, frozen=True):
+    """An authenticated subject has asked for exactly a step, and stands by it.
+
+    Attributes:
+        subject: who.
+        at: when they asked last.
+    """
+
+    subject: str
+    at: datetime
+
+
 class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a policy may decide from; it asks nothing and reads no clock.
 
     Attributes:
-        approvals: subjects that have asked for exactly this step, the one who asks now included, in order.
-        last_step_at: when the definition's ramp was last raised; None: never.
+        gate: which one is to be overridden; empty for every other step.
+        approvals: who has asked for exactly this step since the definition last changed, each subject once, by the
+            time of asking; the one who asks now is the last.
+        last_step_at: when users last got more of the definition, or another content of it: its ramp was raised, it
+            was activated, or revised; None: never.
         now: the sidecar's wall clock.
     """
 
@@ -118,7 +133,8 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     from_ramp: int
     to_ramp: int
     actor: str
-    approvals: tuple[str, ...]
+    gate: str = ""
+    approvals: tuple[Approval, ...]
     last_step_at: datetime | None
     now: datetime
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from sidecar.policy.config_schemas import compiled, plain
+from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.loading import PluginHost
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.problems import PluginProblem, choices_for, nearest
@@ -17,6 +18,8 @@ from sidecar.policy.specs import (
     ConnectorSpec,
     EpisodeMemorySpec,
     FlagBackendSpec,
+    GateClientSpec,
+    LifecyclePolicySpec,
     PluginKind,
     PluginSpec,
     RunnerConfig,
@@ -28,6 +31,8 @@ SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.RUNNER: "runners",
     PluginKind.CONNECTOR: "connectors",
     PluginKind.EPISODE_MEMORY: "memories",
+    PluginKind.GATE_CLIENT: "gates",
+    PluginKind.LIFECYCLE_POLICY: "lifecycle",
 }
 """The settings of the flag backend `file` stand in `[flags.file]`."""
 
@@ -58,6 +63,20 @@ def make_episode_memory(spec: EpisodeMemorySpec, settings: Mapping[str, Any]) ->
     checked = checked_settings(spec, settings)
     methods = ("append", "read", "own_turns", "size", "write_summary", "close")
     made: EpisodeMemory = _made(spec, lambda: spec.factory(checked), methods)
+    return made
+
+
+def make_gate_client(spec: GateClientSpec, settings: Mapping[str, Any]) -> GateClient:
+    """Make a gate client. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: GateClient = _made(spec, lambda: spec.factory(checked), ("ask", "close"))
+    return made
+
+
+def make_lifecycle_policy(spec: LifecyclePolicySpec, settings: Mapping[str, Any]) -> LifecyclePolicy:
+    """Make a lifecycle policy. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: LifecyclePolicy = _made(spec, lambda: spec.factory(checked), ("check",))
     return made
 
 

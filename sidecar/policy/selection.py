@@ -1,13 +1,26 @@
 """Chooses plugins by name: the platform's default, and per vertical what differs. Source: DESIGN section 9."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from sidecar.core.binding.flags import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.loading import PluginHost, SpecT
-from sidecar.policy.specs import ConnectorSpec, EpisodeMemorySpec, FlagBackendSpec, PluginKind, RunnerSpec
+from sidecar.policy.platform import PLATFORM, PLATFORM_POLICY
+from sidecar.policy.specs import (
+    ConnectorSpec,
+    EpisodeMemorySpec,
+    FlagBackendSpec,
+    GateClientSpec,
+    LifecyclePolicySpec,
+    PluginKind,
+    PluginSpec,
+    RunnerSpec,
+)
+
+ANY_GATE = "*"
+"""Stands for every gate that is not named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +32,23 @@ class PolicyNames:
         runner: for definitions that name none.
         connector: for tools that name none.
         memory: an episode memory; of the default only.
+        gates: one gate client for all gates, or one for each, `*` standing for those that are not named. A gate that a
+            vertical does not name is the default's.
+        lifecycle: lifecycle policies, in order; the platform's own rules hold whether they are named or not.
     """
 
     flags: str | None = None
     runner: str | None = None
     connector: str | None = None
     memory: str | None = None
+    gates: str | Mapping[str, str] | None = None
+    lifecycle: tuple[str, ...] | None = None
 
 
-PLATFORM_DEFAULT = PolicyNames(flags="memory", runner="grpc", connector="rest", memory="in_process")
-"""What holds where `[policy.default]` says nothing."""
+PLATFORM_DEFAULT = PolicyNames(
+    flags="memory", runner="grpc", connector="rest", memory="in_process", gates={}, lifecycle=(PLATFORM,)
+)
+"""What holds where `[policy.default]` says nothing. No gate client comes with the sidecar: every gate holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +61,23 @@ class PolicySettings:
 
 @dataclass(frozen=True, slots=True)
 class VerticalPlugins:
-    """The descriptors that serve one vertical."""
+    """The descriptors that serve one vertical.
+
+    Attributes:
+        gates: by gate, or `*`; a gate without an entry has no client, and holds.
+        lifecycle: without the platform's own rules, which come before all of them.
+    """
 
     flags: FlagBackendSpec
     runner: RunnerSpec
     connector: ConnectorSpec
+    gates: Mapping[str, GateClientSpec] = field(default_factory=lambda: MappingProxyType({}))
+    lifecycle: tuple[LifecyclePolicySpec, ...] = ()
+
+    @property
+    def specs(self) -> tuple[PluginSpec, ...]:
+        """All of them."""
+        return (self.flags, self.runner, self.connector, *self.gates.values(), *self.lifecycle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +124,7 @@ class PolicyMap:
     def chosen(self) -> frozenset[tuple[PluginKind, str]]:
         """What the settings use, for `PluginHost.inventory`."""
         everybody = (self.default, *self.verticals.values())
-        specs = [self.memory, *(spec for each in everybody for spec in (each.flags, each.runner, each.connector))]
+        specs = [self.memory, PLATFORM_POLICY, *(spec for each in everybody for spec in each.specs)]
         return frozenset((spec.kind, spec.name) for spec in specs)
 
 
@@ -102,32 +134,40 @@ def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
     Raises:
         PluginProblem: a name that no loaded plugin offers; says which setting, and lists the choices.
     """
-    default = _resolved(settings.default, PLATFORM_DEFAULT, "policy.default", host)
     filled = _filled(settings.default, PLATFORM_DEFAULT)
+    default = _resolved(filled, "policy.default", host)
     verticals = {
-        vertical: _resolved(names, filled, f"policy.verticals.{vertical}", host)
+        vertical: _resolved(_filled(names, filled), f"policy.verticals.{vertical}", host)
         for vertical, names in settings.verticals.items()
     }
     memory = _spec(host, EpisodeMemorySpec, filled.memory, "policy.default.memory")
     return PolicyMap(host, default, MappingProxyType(verticals), memory)
 
 
-def _resolved(names: PolicyNames, otherwise: PolicyNames, where: str, host: PluginHost) -> VerticalPlugins:
-    full = _filled(names, otherwise)
+def _resolved(full: PolicyNames, where: str, host: PluginHost) -> VerticalPlugins:
+    gates = _by_gate(full.gates)
+    own = [name for name in dict.fromkeys(full.lifecycle or ()) if name != PLATFORM]
     return VerticalPlugins(
         flags=_spec(host, FlagBackendSpec, full.flags, f"{where}.flags"),
         runner=_spec(host, RunnerSpec, full.runner, f"{where}.runner"),
         connector=_spec(host, ConnectorSpec, full.connector, f"{where}.connector"),
+        gates=MappingProxyType(
+            {gate: _spec(host, GateClientSpec, name, f"{where}.gates") for gate, name in gates.items()}
+        ),
+        lifecycle=tuple(_spec(host, LifecyclePolicySpec, name, f"{where}.lifecycle") for name in own),
     )
 
 
 def _filled(names: PolicyNames, otherwise: PolicyNames) -> PolicyNames:
-    return PolicyNames(
-        flags=otherwise.flags if names.flags is None else names.flags,
-        runner=otherwise.runner if names.runner is None else names.runner,
-        connector=otherwise.connector if names.connector is None else names.connector,
-        memory=otherwise.memory if names.memory is None else names.memory,
-    )
+    said = {each.name: getattr(names, each.name) for each in fields(PolicyNames)}
+    full = {name: getattr(otherwise, name) if value is None else value for name, value in said.items()}
+    own = _by_gate(names.gates)
+    inherited = {} if ANY_GATE in own else _by_gate(otherwise.gates)
+    return PolicyNames(**{**full, "gates": {**inherited, **own}})
+
+
+def _by_gate(gates: str | Mapping[str, str] | None) -> Mapping[str, str]:
+    return {ANY_GATE: gates} if isinstance(gates, str) else gates or {}
 
 
 def _spec(host: PluginHost, spec_type: type[SpecT], name: str | None, where: str) -> SpecT:

@@ -10,6 +10,7 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
 
@@ -25,6 +26,8 @@ class PluginKind(StrEnum):
     RUNNER = "runner"
     CONNECTOR = "connector"
     EPISODE_MEMORY = "episode-memory"
+    GATE_CLIENT = "gate-client"
+    LIFECYCLE_POLICY = "lifecycle-policy"
 
 
 SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType(
@@ -33,6 +36,8 @@ SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType
         PluginKind.RUNNER: (1,),
         PluginKind.CONNECTOR: (1,),
         PluginKind.EPISODE_MEMORY: (1,),
+        PluginKind.GATE_CLIENT: (1,),
+        PluginKind.LIFECYCLE_POLICY: (1,),
     }
 )
 """Majors of each contract that this sidecar speaks. A new major is added beside the old one, never in its place."""
@@ -110,12 +115,32 @@ class EpisodeMemorySpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], EpisodeMemory]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateClientSpec(PluginSpec):
+    """Describes a gate client; the factory gets the settings, checked, once for each vertical that names it."""
+
+    kind: ClassVar[PluginKind] = PluginKind.GATE_CLIENT
+
+    factory: Callable[[Mapping[str, Any]], GateClient]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecyclePolicySpec(PluginSpec):
+    """Describes a lifecycle policy; the factory gets the settings, checked, once for each vertical that names it."""
+
+    kind: ClassVar[PluginKind] = PluginKind.LIFECYCLE_POLICY
+
+    factory: Callable[[Mapping[str, Any]], LifecyclePolicy]
+
+
 SPEC_TYPES: Final[Mapping[str, type[PluginSpec]]] = MappingProxyType(
     {
         "sidecar_flag_backends": FlagBackendSpec,
         "sidecar_runners": RunnerSpec,
         "sidecar_connectors": ConnectorSpec,
         "sidecar_episode_memories": EpisodeMemorySpec,
+        "sidecar_gate_clients": GateClientSpec,
+        "sidecar_lifecycle_policies": LifecyclePolicySpec,
     }
 )
 """What each hook of `hookspecs.py` returns a sequence of."""

@@ -106,6 +106,10 @@ class PolicyNamesSettings(Section):
     flags: str | None = Field(None, description="Flag backend; unset: the default's.")
     runner: str | None = Field(None, description="Runner of definitions that name none; unset: the default's.")
     connector: str | None = Field(None, description="Connector of tools that name none; unset: the default's.")
+    gates: str | dict[str, str] | None = Field(
+        None, description='Gate client, or one by gate, e.g. {pre_merge = "manifest"}; gates not named: the default\'s.'
+    )
+    lifecycle: tuple[str, ...] | None = Field(None, description="Lifecycle policies; unset: the default's.")
 
 
 class PlatformPolicySettings(Section):
@@ -118,6 +122,12 @@ class PlatformPolicySettings(Section):
         None,
         description="Episode memory, which keeps the conversations of all verticals; unset: `store` if the record is "
         "in a database, else `in_process`.",
+    )
+    gates: str | dict[str, str] = Field(
+        {}, description="Gate client of all gates, or one by gate (`*`: every other). A gate without a client holds."
+    )
+    lifecycle: tuple[str, ...] = Field(
+        ("platform",), description="Lifecycle policies. The platform's own rules hold whether they are named or not."
     )
 
 

@@ -42,6 +42,8 @@ class Settings(Section):
     runners: dict[str, dict[str, Any]] = Field({}, description="Settings of each runner, by its name.")
     connectors: dict[str, dict[str, Any]] = Field({}, description="Settings of each connector, by its name.")
     memories: dict[str, dict[str, Any]] = Field({}, description="Settings of each episode memory, by its name.")
+    gates: dict[str, dict[str, Any]] = Field({}, description="Settings of each gate client, by its name.")
+    lifecycle: dict[str, dict[str, Any]] = Field({}, description="Settings of each lifecycle policy, by its name.")
     keys: KeysSettings = Field(KeysSettings(), description="What signs surface tokens and grants.")
     signatures: SignatureSettings = Field(SignatureSettings(), description="Whose answers must be signed.")
     telemetry: TelemetrySettings = Field(TelemetrySettings(), description="What is measured beyond logs and metrics.")

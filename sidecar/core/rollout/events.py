@@ -66,6 +66,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         before, after: ramps in basis points, where it is about one.
+        sought: of a refused or held request, what exactly was wanted; see `Asked.sought`.
     """
 
     slot: Slot
@@ -79,3 +80,4 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     before: int = 0
     after: int = 0
     detail: str = ""
+    sought: str = ""

@@ -1,26 +1,58 @@
-"""Asks the lifecycle policies of a vertical about a step: any denial denies, an exception is one."""
+"""Asks the lifecycle policies of a vertical about a step: any denial denies, and so does whatever a policy does wrong.
 
-from collections.abc import Callable, Sequence
+The platform's own rules are asked first, whatever the settings say. A step in the safe direction asks nobody: lowering
+a ramp must not wait for a policy that is broken.
+
+Who stands behind a step is read from the audit, where nobody can claim it: each request for exactly that step which a
+policy denied, or a gate held or failed, was kept with its authenticated subject. It counts until the definition changes
+in any way, and a policy may let it expire. A dry run leaves nothing there, a repetition of a request neither, and
+another request of the same subject only makes the first one younger. Source: DESIGN section 9.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from typing import Final
 
-from sidecar.core.errors import PolicyDenied
+from sidecar.core.errors import GateFailed, GateHeld, PolicyDenied
 from sidecar.core.identifiers import Slot, Vertical
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.ports import AuditQuery, RolloutRecorder, RolloutStore
-from sidecar.operations.rollout.requests import Asked
-from sidecar.policy.lifecycle import LifecyclePolicy, PolicyAnswer, Step, StepFacts, combined
+from sidecar.operations.rollout.ports import AuditQuery, AuditRow, RolloutRecorder, RolloutStore
+from sidecar.operations.rollout.requests import Asked, OverrideGate
+from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, Step, StepFacts, combined
+from sidecar.policy.platform import PLATFORM, PlatformRules
 
-LOOK_BACK = 500
-"""Audit rows of a definition that approvals and the time of the last step are read from."""
+PAGE: Final = 500
+"""Audit rows of a definition that are read at once."""
+LONGEST_REASON: Final = 300
+"""Characters of a policy's own words that an operator is shown."""
+GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
+
+NOT_TAKEN: Final = frozenset({Happening.REFUSED, Happening.HELD})
+STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
+"""Refusals behind which a subject still stands; what the rules refuse outright nobody can approve of."""
+MORE_FOR_USERS: Final = frozenset({Happening.ACTIVATED, Happening.REVISED})
+
+AsksPolicy = Callable[[LifecyclePolicy, StepFacts], Awaitable[object]]
+"""Asks one policy; raises what it raises, or `TimeoutError`."""
+
+
+async def asked_at_once(policy: LifecyclePolicy, facts: StepFacts) -> object:
+    """Ask a policy here and now: for policies that are known to answer."""
+    return policy.check(facts)
 
 
 class Policies:
     """The policies, by vertical.
 
     Args:
-        of_vertical: named policies of a vertical, in the order of the settings.
+        of_vertical: named policies of a vertical, in the order of the settings, without the platform's.
+        store: whose audit says who has asked.
+        clock: of what a policy is told of now.
+        recorder: told of broken policies.
+        ask: asks one; by default without any guard against one that does not come back.
     """
 
     def __init__(
@@ -29,23 +61,42 @@ class Policies:
         store: RolloutStore,
         clock: Clock,
         recorder: RolloutRecorder,
+        ask: AsksPolicy = asked_at_once,
     ) -> None:
         """Join the parts."""
         self._of_vertical = of_vertical
         self._store = store
         self._clock = clock
         self._recorder = recorder
+        self._ask_one = ask
 
     async def check(
         self, step: Step, slot: Slot, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
     ) -> tuple[str, ...]:
-        """Return the gates that policies add. Raises `PolicyDenied`, `StoreUnavailable`."""
-        policies = self._of_vertical(facts.vertical)
-        if not policies:
+        """Return the gates that policies ask for; an override, which is about a gate, needs none.
+
+        Raises:
+            PolicyDenied, StoreUnavailable.
+        """
+        if step is Step.SET_RAMP and to <= facts.ramp:
             return ()
-        actor, _ = who
-        approvals, last_raised = await self._history(slot, facts, to, actor)
-        asked = StepFacts(
+        own = self._of_vertical(facts.vertical)
+        facts_of_step = await self._facts(step, slot, facts, to, who)
+        answers = [PlatformRules().check(facts_of_step)]
+        answers += [await self._ask(name, policy, facts_of_step) for name, policy in own]
+        said = combined(answers)
+        if said.denied:
+            raise PolicyDenied(said.denied, metadata={"step": step})
+        return () if step is Step.OVERRIDE_GATE else said.more_gates
+
+    async def _facts(
+        self, step: Step, slot: Slot, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
+    ) -> StepFacts:
+        actor, asked = who
+        now = self._clock.now()
+        rows = await self._rows(slot, facts)
+        standing = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
+        return StepFacts(
             step=step,
             slot=slot,
             definition_id=facts.definition_id,
@@ -55,40 +106,82 @@ class Policies:
             from_ramp=facts.ramp,
             to_ramp=to,
             actor=actor,
-            approvals=approvals,
-            last_step_at=last_raised,
-            now=self._clock.now(),
+            gate=asked.gate if isinstance(asked, OverrideGate) else "",
+            approvals=(*standing.values(), Approval(actor, now)),
+            last_step_at=last_step_of(rows, facts),
+            now=now,
         )
-        answer = combined([self._ask(name, policy, asked) for name, policy in policies])
-        if answer.denied:
-            raise PolicyDenied(answer.denied, metadata={"step": step})
-        return answer.more_gates
 
-    def _ask(self, name: str, policy: LifecyclePolicy, asked: StepFacts) -> PolicyAnswer:
+    async def _ask(self, name: str, policy: LifecyclePolicy, asked: StepFacts) -> PolicyAnswer:
+        """Ask one policy; whatever it does but answer denies."""
         try:
-            answer: object = policy.check(asked)
-        except BaseException as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
-            self._recorder.anomaly("policy_broken", f"{name} raised {type(error).__name__}")
-            return PolicyAnswer(f"policy {name} is broken; it has to be mended or taken out of the settings")
+            answer = await self._ask_one(policy, asked)
+        except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
+            return self._broken(name, f"raised {type(error).__name__}")
+        except (SystemExit, GeneratorExit) as error:
+            return self._broken(name, f"raised {type(error).__name__}")
         if not isinstance(answer, PolicyAnswer):
-            self._recorder.anomaly("policy_broken", f"{name} answered a {type(answer).__name__}")
-            return PolicyAnswer(f"policy {name} answered nonsense; it has to be mended or taken out of the settings")
-        return PolicyAnswer(f"{name}: {answer.denied}" if answer.denied else "", answer.more_gates)
+            return self._broken(name, f"answered a {type(answer).__name__}")
+        denied: object = answer.denied
+        gates: object = answer.more_gates
+        if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
+            return self._broken(name, "answered with what is no reason or no gate")
+        return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
 
-    async def _history(
-        self, slot: Slot, facts: DefinitionFacts, to: int, actor: str
-    ) -> tuple[tuple[str, ...], datetime | None]:
-        """Return who asked for exactly this step since the last one was taken, and when the ramp was last raised."""
-        rows = await self._store.audit(AuditQuery(slot=slot, definition_id=facts.definition_id, limit=LOOK_BACK))
-        approvals: list[str] = []
-        last_raised: datetime | None = None
-        for row in rows:
-            event = row.body
-            if not isinstance(event, RolloutEvent) or event.digest != facts.digest:
-                continue
-            if event.what is Happening.RAMP_SET:
-                approvals.clear()
-                last_raised = event.at if event.after > event.before else last_raised
-            elif event.what is Happening.REFUSED and (event.before, event.after) == (facts.ramp, to):
-                approvals.append(event.actor)
-        return tuple(dict.fromkeys([*approvals, actor])), last_raised
+    def _broken(self, name: str, what: str) -> PolicyAnswer:
+        self._recorder.anomaly("policy_broken", f"{name} {what}")
+        return PolicyAnswer(f"policy {name} {what}; it has to be mended, or taken out of the settings")
+
+    async def _rows(self, slot: Slot, facts: DefinitionFacts) -> Sequence[AuditRow]:
+        """Return all that is on record of a definition id, oldest first."""
+        rows: list[AuditRow] = []
+        while True:
+            after = rows[-1].number if rows else 0
+            query = AuditQuery(slot=slot, definition_id=facts.definition_id, after=after, limit=PAGE)
+            page = await self._store.audit(query)
+            rows.extend(page)
+            if len(page) < PAGE:
+                return rows
+
+
+def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) -> tuple[Approval, ...]:
+    """Return who has asked for exactly one step and was held back, since the definition last changed.
+
+    Args:
+        rows: of the definition's id, oldest first.
+        facts: of the definition as it stands: the step begins there.
+        sought: what exactly is wanted.
+    """
+    latest: dict[str, Approval] = {}
+    for row in rows:
+        event = row.body
+        if event.digest != facts.digest:
+            continue
+        if not isinstance(event, RolloutEvent) or event.what not in NOT_TAKEN:
+            latest.clear()
+        elif (event.before, event.sought) == (facts.ramp, sought) and event.detail.startswith(STANDS) and event.actor:
+            latest.pop(event.actor, None)
+            latest[event.actor] = Approval(event.actor, event.at)
+    return tuple(latest.values())
+
+
+def last_step_of(rows: Sequence[AuditRow], facts: DefinitionFacts) -> datetime | None:
+    """Return when users last got more of a definition, or another content of it; None: never.
+
+    The moment of a minor revision is one: nobody has seen that content before.
+    """
+    for row in reversed(rows):
+        event = row.body
+        if not isinstance(event, RolloutEvent) or event.digest != facts.digest:
+            continue
+        raised = event.what is Happening.RAMP_SET and event.after > event.before
+        if raised or event.what in MORE_FOR_USERS:
+            return event.at
+    return None
+
+
+def _is_gate(name: object) -> bool:
+    return isinstance(name, str) and GATE_NAME.match(name) is not None
+
+
+__all__: Sequence[str] = ("PLATFORM", "AsksPolicy", "Policies", "approvals_of", "asked_at_once", "last_step_of")

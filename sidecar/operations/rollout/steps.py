@@ -194,6 +194,7 @@ class TakeStep:
             before=facts.ramp,
             after=asked.to if isinstance(asked, SetRamp) else facts.ramp,
             detail=f"{refused.reason}: {refused.message}",
+            sought=asked.sought,
         )
         answer = _stored(asked, refused.reason, refused.message, by)
         write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)

@@ -1,0 +1,55 @@
+"""The lifecycle policy `platform`: the platform's own rules, asked before every other and in spite of every setting.
+
+The rules of the rollout themselves are in `sidecar.core.rollout.changes` and are applied first. What is said here again
+is what no plugin, no setting and no slip of ours may take away: that somebody has asked, and the gates of the step.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.changes import PRE_FULL, PRE_MERGE, PRE_RAMP
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.lifecycle import PolicyAnswer, Step, StepFacts
+from sidecar.policy.specs import LifecyclePolicySpec
+
+PLATFORM: Final = "platform"
+
+
+class PlatformRules:
+    """Denies what nobody may do, and asks for the gates that nobody may leave out."""
+
+    def check(self, facts: StepFacts) -> PolicyAnswer:
+        """Return the answer. Source: PF1-D-6, PF1-D-8, PF1-D-9, TN-73."""
+        denied = ""
+        if not facts.actor:
+            denied = "nobody has asked for it; a step is taken by an authenticated subject"
+        elif not 0 <= facts.to_ramp <= WHOLE:
+            denied = f"a ramp is 0 to {WHOLE} basis points"
+        return PolicyAnswer(denied, _gates_of(facts))
+
+
+def _gates_of(facts: StepFacts) -> tuple[str, ...]:
+    if facts.step is Step.PROMOTE:
+        return (PRE_MERGE,)
+    if facts.step is Step.SET_RAMP and facts.to_ramp > facts.from_ramp:
+        return (PRE_FULL if facts.to_ramp == WHOLE else PRE_RAMP,)
+    return ()
+
+
+def _made(_settings: Mapping[str, Any]) -> PlatformRules:
+    return PlatformRules()
+
+
+PLATFORM_POLICY: Final = LifecyclePolicySpec(
+    name=PLATFORM,
+    contract="lifecycle-policy/1",
+    summary="the platform's own rules; always there, and asked first",
+    factory=_made,
+)
+
+
+@hookimpl
+def sidecar_lifecycle_policies() -> Sequence[LifecyclePolicySpec]:
+    """Offer `platform`."""
+    return [PLATFORM_POLICY]
