@@ -26,7 +26,7 @@ from sidecar.core.errors import (
 )
 from sidecar.core.executing.contract import ownership_of
 from sidecar.core.executing.records import CallSettled
-from sidecar.core.identifiers import CallId
+from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.children import Child
 from sidecar.operations.episode_facts import EpisodeFacts
@@ -58,6 +58,14 @@ class Going(msgspec.Struct, frozen=True):
     find: FindTurn
     restore: RestoreTurn
     go_on: GoOn
+
+
+async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: Going) -> None:
+    """Read a dispatch that was lost to another sidecar from the record again, once nothing of it runs here any more."""
+    known = turn.dispatches.get(dispatch_id)
+    if known is not None and known.lost.settled:
+        await known.finished.wait()
+        await going.restore(turn)
 
 
 async def attached(dispatch: LiveDispatch, going: Going) -> Begun:
@@ -102,6 +110,7 @@ class DispatchCalls:
             TooManyDispatches, PriorContextMissing, DeadlineTooShort, AdmissionRefused, StoreUnavailable.
         """
         turn = await self._going.find(request.surface_token)
+        await give_up_lost(turn, request.dispatch_id, self._going)
         begun = await self._begin(request, turn, time_left, trace)
         if isinstance(begun, RecordConflict):
             # It was opened, or the turn was used, where this process did not see it: the record says how.

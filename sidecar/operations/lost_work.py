@@ -62,14 +62,36 @@ class LostWork:
     async def _look(self) -> None:
         store = self._out.store
         for turn in self._turns:
-            if turn.uncertain and turn.closing is None and turn.closed is None:
-                await self._find_own(turn)
+            if turn.closing is None and turn.closed is None:
+                await self._write_late(turn)
+                if turn.uncertain:
+                    await self._find_own(turn)
         left = await self._asked(store.left_behind(AT_A_TIME))
         self._noticed = {each: self._noticed.get(each, self._out.clock.monotonic()) for each in left}
         for turn_id, dispatch_id in left:
             await self._settle(turn_id, dispatch_id)
         for turn_id in await self._asked(store.overdue_turns(self._out.clock.now(), AT_A_TIME)):
             await self._close(turn_id)
+
+    async def _write_late(self, turn: Turn) -> None:
+        """Put outcomes on record that could not be when they came: whoever follows from elsewhere waits for them."""
+        for dispatch in list(turn.dispatches.values()):
+            if not (dispatch.runs_here and dispatch.finished.settled) or dispatch.lost.settled:
+                continue
+            late = [each for each in turn.late if each.dispatch_id == dispatch.dispatch_id]
+            children = turn.children_of(dispatch.dispatch_id)
+            unsaved = [(child, child.take_unsaved()) for child in children if child.unsaved]
+            records: list[Record] = [*late, *(record for _, of_child in unsaved for record in of_child)]
+            until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+            refused = await put_on_record(self._out.store, records, until)
+            if isinstance(refused, StoreUnavailable):
+                raise refused
+            if isinstance(refused, RecordConflict):
+                dispatch.lose()
+                continue
+            turn.late = [each for each in turn.late if each not in late]
+            for child, of_child in unsaved:
+                child.saved(of_child)
 
     async def _find_own(self, turn: Turn) -> None:
         """Go on with what was opened here although the store did not say so: nobody else does while this one lives."""

@@ -2,7 +2,7 @@
 
 from sidecar.core.errors import RunsElsewhere, UnknownCall, UnknownDispatch
 from sidecar.core.identifiers import DispatchId
-from sidecar.operations.dispatch_calls import Begun, Going, attached
+from sidecar.operations.dispatch_calls import Begun, Going, attached, give_up_lost
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.requests import CancelRequest, ResumeRequest
 from subagents_errors import CallFailure
@@ -46,6 +46,7 @@ class CancelCall:
 
 async def _known(going: Going, token: str, dispatch_id: DispatchId) -> LiveDispatch:
     turn = await going.find(token)
+    await give_up_lost(turn, dispatch_id, going)
     if dispatch_id not in turn.dispatches:
         await going.restore(turn)
     dispatch = turn.dispatches.get(dispatch_id)

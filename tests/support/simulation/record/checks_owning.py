@@ -225,7 +225,7 @@ def _lived(facts: RecordFacts, instance: str, until: float) -> bool:
     """Say whether an instance counted as alive all the time before `until`."""
     begin = max(0.0, until - LOOKED_BEFORE)
     moments = [begin + (until - begin) * part / 20 for part in range(20)] + [until]
-    return all(facts.seen.fleet.alive_at(instance, at) for at in moments)  # type: ignore[arg-type]
+    return all(facts.seen.fleet.alive_at(instance, at) for at in moments)
 
 
 def _owners_before(facts: RecordFacts, turn_id: str, at: float) -> list[str]:

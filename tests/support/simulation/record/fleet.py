@@ -124,12 +124,18 @@ class Fleet:
 
     def alive(self, instance: InstanceId) -> bool:
         """Say whether an instance counts as alive now."""
-        return self.alive_at(instance, self._beside.loop.time())
-
-    def alive_at(self, instance: InstanceId, at: float) -> bool:
-        """Say whether an instance counted as alive at a time: by lease, or because nobody came after it."""
+        now = self._beside.loop.time()
         if self._beside.schedule.shared:
-            return any(begin <= at < end for begin, end in self.leases.get(instance, ()))
+            return any(now < end for _, end in self.leases.get(instance, ()))
+        return self.alive_at(instance, now)
+
+    def alive_at(self, instance: str, at: float) -> bool:
+        """Say whether an instance counted as alive at a time: by lease, or because nobody came after it.
+
+        At the very moment at which a lease ends and is renewed, it may be seen either way.
+        """
+        if self._beside.schedule.shared:
+            return any(begin < at < end for begin, end in self.leases.get(InstanceId(instance), ()))
         began = [each.instance for each in self.all if each.began_at <= at]
         return bool(began) and began[-1] == instance
 
