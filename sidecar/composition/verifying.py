@@ -68,15 +68,14 @@ async def _opened(source: RecordSource) -> AsyncIterator[RecordToVerify]:
 async def _postgresql(dsn: str) -> AsyncIterator[RecordToVerify]:
     try:
         from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.record_postgresql import record as postgres  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql.opening import SCHEMA  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql.record import PostgresRecord  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql.record import RecordOptions  # noqa: PLC0415  its library is an extra
     except ModuleNotFoundError:
         raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     limits = Limits(statement=LONGEST_ANSWER)
     if await pending_migrations(dsn, SCHEMA, limits):
         raise RecordUnreadable("the database holds no record, or that of an older sidecar: start this one on it first")
-    record = PostgresRecord(dsn, READER, RecordOptions(limits))
+    record = postgres.PostgresRecord(dsn, READER, postgres.RecordOptions(limits))
     try:
         yield record
     finally:

@@ -217,9 +217,11 @@ async def test_the_run_is_complete_only_after_the_join() -> None:
         await sidecar.end(bound)
         after = await sidecar.store.turn(TurnId("turn-a"))
 
-        assert before is not None and after is not None
+        assert before is not None
+        assert after is not None
         assert (before.ended, before.routing) == (None, None)
-        assert after.ended is not None and after.routing is not None
+        assert after.ended is not None
+        assert after.routing is not None
         assert max(event.time for child in after.children for event in child.events) <= after.ended.ended_at
 
 
