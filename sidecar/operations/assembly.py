@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
 from sidecar.operations.bind_turn import BindingState, BindTurn
 from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
@@ -61,6 +62,7 @@ class Ports:
     tracing: Tracing = NO_TRACING
     reports: ReportFiles | None = None
     lease_held: Callable[[], bool] = lambda: True
+    rollouts: Callable[[], RolloutView] = lambda: FOLLOWS_FLAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     turns = Turns(ports.clock, ports.definitions, keys, rules.admission)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, (grants, hints), turns)
-    binding = BindingState(keys, facts, compaction)
+    binding = BindingState(keys, facts, compaction, ports.rollouts)
     restore = RestoreTurn(rules, outside)
     find = FindTurn(turns, restore)
     run_child = RunChild(rules, outside)
