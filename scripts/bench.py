@@ -1,6 +1,6 @@
 """Compare the sidecar with a bare gRPC server of the same bytes and with LangGraph, on this machine: `make bench`.
 
-    python -m scripts.bench [--rounds N] [--again N] [--json] [--profile FILE]
+    python -m scripts.bench [--rounds N] [--again N] [--no-databases] [--json] [--profile FILE]
 
 Exit codes: 0 the run is valid, whatever it shows; 1 the same server measured twice differed by more than a tenth, so
 that nothing is printed; 2 the bench could not be carried out. What is measured, and how: docs/benchmarks.md.
@@ -63,6 +63,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"at least {LEAST_ROUNDS} to say anything")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of requests in a round")
     parser.add_argument("--again", type=int, default=0, help="how often to try again after a void run")
+    parser.add_argument("--no-databases", action="store_true", help="leave out SQLite and PostgreSQL, to be quicker")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
         "--profile", type=Path, help="profile the sidecar into this file; its numbers mean nothing then"
@@ -75,7 +76,7 @@ def _plan(given: argparse.Namespace) -> Plan:
     """Give server and client a core each, if there are two."""
     cores = sorted(os.sched_getaffinity(0))
     server, client = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
-    return Plan(given.rounds, given.share, server, client, given.twin_delay, given.profile)
+    return Plan(given.rounds, given.share, server, client, given.twin_delay, given.profile, not given.no_databases)
 
 
 def _print(series: Series, plan: Plan, *, as_text: bool) -> None:

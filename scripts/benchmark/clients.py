@@ -18,6 +18,8 @@ SERVICE: Final = "/subagents.dispatch.v1.DispatchService"
 TIMEOUT_SECONDS: Final = 30.0
 DISPATCHES_PER_TURN: Final = 4
 AT_ONCE: Final = 16
+LEAST_TURNS: Final = 4 * AT_ONCE
+"""So many, or one for each dispatch: two dispatches of eight that run in one turn at once would be over its cap."""
 TASK_PROMPT: Final = "Find me something for the weekend, and tell me whether my points are enough for it."
 ARGUMENTS: Final = '{"request":"Find three offers for running shoes and say until when they hold.","intent_count":1}'
 
@@ -109,7 +111,7 @@ class SidecarClient:
 
         A turn gets at most 4 dispatches: what a turn holds grows with each, and real ones have few.
         """
-        turns = [turn_request(kind) for _ in range(-(-count // DISPATCHES_PER_TURN))]
+        turns = [turn_request(kind) for _ in range(max(-(-count // DISPATCHES_PER_TURN), min(count, LEAST_TURNS)))]
         bound = [one for part in _parts(turns) for one in await asyncio.gather(*map(self.bound, part))]
         return [_job(bound[number % len(bound)], kind, children) for number in range(count)]
 

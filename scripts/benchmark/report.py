@@ -14,7 +14,10 @@ from rich.table import Table
 from scripts.benchmark.definitions import MOST_CHILDREN, SLEEP_SECONDS
 from scripts.benchmark.load import Sample
 from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, TOOL_NODE, installed
-from scripts.benchmark.rounds import (
+from scripts.benchmark.postgres import NOT_INSTALLED as NO_POSTGRES
+from scripts.benchmark.postgres import binaries
+from scripts.benchmark.rounds import Plan, Series, twins_agree
+from scripts.benchmark.targets import (
     ASLEEP,
     BARE,
     BARE_BIND,
@@ -22,14 +25,18 @@ from scripts.benchmark.rounds import (
     ECHO,
     FAN_OUT,
     MANY,
+    MORE,
     OBSERVED,
+    OPEN,
+    POSTGRES,
     SIDECAR,
+    SQLITE,
+    SQLITE_ASLEEP,
+    SQLITE_FAN_OUT,
     UNOBSERVED,
-    Plan,
-    Series,
-    twins_agree,
 )
 
+NOT_MEASURED: Final = "not measured"
 LIBRARIES: Final = ("grpcio", "protobuf", "uvloop")
 PEERS: Final = ("langgraph", "langchain")
 MICROSECONDS: Final = 1e6
@@ -57,27 +64,50 @@ class Aim:
 
 
 def aims(series: Series) -> Sequence[Aim]:
-    """Compare what was measured with what it should be; everything is a median over the rounds."""
-    bare, sidecar = _median(series, BARE, "rate"), _median(series, SIDECAR, "rate")
-    echo = _median(series, ECHO, "cpu")
-    further = (_median(series, FAN_OUT, "cpu") - _median(series, SIDECAR, "cpu")) / (MOST_CHILDREN - 1)
-    messages = max(sample.messages for sample in series[FAN_OUT, MANY])
+    """Compare what was measured with what it should be; everything is a median over the rounds.
+
+    Without databases, rows that want a durable record are measured without one.
+    """
+    asleep = SQLITE_ASLEEP if (SQLITE_ASLEEP, 1) in series else ASLEEP
+    kept = "durable" if asleep == SQLITE_ASLEEP else "without a store"
     return (
-        _at_least(0, "rate with 1 child, against a bare stream of the same six messages", sidecar / bare, "x", 0.95),
-        _at_most(3, f"{MOST_CHILDREN} children that sleep 20 ms, one dispatch at a time: p50",
-                 _median(series, ASLEEP, "p50", 1) * MILLISECONDS, "ms", 25),
-        _beside_a_peer(series, TOOL_NODE, 0.8),
-        _beside_a_peer(series, AGENTS, 0.25),
-        _at_most(6, "server CPU of each further child", further * MICROSECONDS, "us", 60),
-        _at_most(6, "the same, in bare unary echoes", further / echo, "x", 0.2),
-        _at_most(6, f"most messages of a dispatch of {MOST_CHILDREN}", messages, "", 3),
+        _at_least(0, "rate with 1 child, without a store, against a bare stream of the same six messages",
+                  _compared(series, "rate", SIDECAR, BARE), "x", 0.95),
+        _at_least(1, "the same, durable in SQLite", _compared(series, "rate", SQLITE, BARE), "x", 0.85),
+        _at_most(3, f"{MOST_CHILDREN} children that sleep 20 ms, {kept}, one dispatch at a time: p50",
+                 _median(series, asleep, "p50", 1) * MILLISECONDS, "ms", 25),
+        _beside_a_peer(series, asleep, TOOL_NODE, 0.8),
+        _beside_a_peer(series, asleep, AGENTS, 0.25),
+        *_further_children(series),
         _at_least(7, "rate with 1 % of traces, log records and metrics going to a collector, against without",
-                  _median(series, OBSERVED, "rate") / _median(series, UNOBSERVED, "rate"), "x", 0.92),
-        Aim(7, "server CPU with, against without",
-            _median(series, OBSERVED, "cpu") / _median(series, UNOBSERVED, "cpu"), "x"),
+                  _compared(series, "rate", OBSERVED, UNOBSERVED), "x", 0.92),
+        Aim(7, "server CPU with, against without", _compared(series, "cpu", OBSERVED, UNOBSERVED), "x"),
         Aim(8, "rate of BindTurn, against a bare unary call of the same bytes",
-            _median(series, BIND, "rate") / _median(series, BARE_BIND, "rate"), "x"),
+            _compared(series, "rate", BIND, BARE_BIND), "x"),
+        _at_most(9, "p99 at half of the own rate, durable in SQLite, against the bare stream's at half of its own",
+                 _compared(series, "p99", SQLITE, BARE, OPEN), "x", 2.5),
+        Aim(9, "the same without a store", _compared(series, "p99", SIDECAR, BARE, OPEN), "x"),
+        _at_least(10, f"rate with PostgreSQL and {MORE} in flight, against SQLite",
+                  _compared(series, "rate", POSTGRES, SQLITE, MORE), "x", 0.8,
+                  NOT_MEASURED if binaries() else NO_POSTGRES),
     )  # fmt: skip
+
+
+def _further_children(series: Series) -> Sequence[Aim]:
+    found: list[Aim] = []
+    for one, eight, kept in ((SQLITE, SQLITE_FAN_OUT, "durable in SQLite"), (SIDECAR, FAN_OUT, "without a store")):
+        further = echoes = messages = None
+        if (eight, MANY) in series:
+            further = (_median(series, eight, "cpu") - _median(series, one, "cpu")) / (MOST_CHILDREN - 1)
+            echoes = further / _median(series, ECHO, "cpu")
+            messages = max(sample.messages for sample in series[eight, MANY])
+            further *= MICROSECONDS
+        found += [
+            _at_most(6, f"server CPU of each further child, {kept}", further, "us", 60),
+            _at_most(6, "the same, in bare unary echoes", echoes, "x", 0.2),
+            _at_most(6, f"most messages of a dispatch of {MOST_CHILDREN}", messages, "", 3),
+        ]
+    return found
 
 
 def environment(plan: Plan) -> Mapping[str, Any]:
@@ -105,6 +135,7 @@ def as_json(series: Series, plan: Plan) -> dict[str, Any]:
                 "in_flight": in_flight,
                 "rate": _spread([sample.rate for sample in samples]),
                 "p50_us": _spread([sample.p50 * MICROSECONDS for sample in samples]),
+                "p99_us": _spread([sample.p99 * MICROSECONDS for sample in samples]),
                 "cpu_us": _spread([sample.cpu * MICROSECONDS for sample in samples]),
                 "messages": {
                     "mean": mean(sample.mean_messages for sample in samples),
@@ -140,14 +171,15 @@ def _targets(series: Series) -> Table:
     same = ", ".join(f"{ratio:.2f}x at {in_flight} in flight" for in_flight, ratio in ratios.items())
     table = Table(title=f"median, least and most of the rounds; the same server twice: {same}", title_justify="left")
     table.add_column("target")
-    for heading in ("in flight", "requests/s", "p50 us", "server CPU us", "messages"):
+    for heading in ("in flight", "requests/s", "p50 us", "p99 us", "server CPU us", "messages"):
         table.add_column(heading, justify="right")
     for (target, in_flight), samples in series.items():
         table.add_row(
             target,
-            str(in_flight),
+            str(in_flight) if in_flight != OPEN else "open loop",
             _range([sample.rate for sample in samples]),
             _range([sample.p50 * MICROSECONDS for sample in samples]),
+            _range([sample.p99 * MICROSECONDS for sample in samples]),
             _range([sample.cpu * MICROSECONDS for sample in samples]),
             f"{mean(sample.mean_messages for sample in samples):.1f}, at most {max(each.messages for each in samples)}",
         )
@@ -168,24 +200,37 @@ def _measured(aim: Aim) -> str:
     return aim.remark if aim.value is None else f"{aim.value:.3g} {aim.unit}".strip()
 
 
-def _beside_a_peer(series: Series, peer: str, most: float) -> Aim:
+def _beside_a_peer(series: Series, asleep: str, peer: str, most: float) -> Aim:
     """Compare what a turn of sleeping sub-agents takes beyond their sleep with what it takes in another framework."""
     what = f"the same beyond the 20 ms, against {peer}, in its own process"
-    if (peer, 1) not in series:
-        return Aim(4, what, None, "x", f"at most {most:g} x", remark=NOT_INSTALLED)
-    return _at_most(4, what, _overhead(series, ASLEEP) / _overhead(series, peer), "x", most)
+    measured = (peer, 1) in series
+    value = _overhead(series, asleep) / _overhead(series, peer) if measured else None
+    return _at_most(4, what, value, "x", most, NOT_INSTALLED)
 
 
 def _overhead(series: Series, target: str) -> float:
     return _median(series, target, "p50", 1) - SLEEP_SECONDS
 
 
-def _at_least(row: int, what: str, value: float, unit: str, least: float) -> Aim:
-    return Aim(row, what, value, unit, f"at least {least:g} {unit}".strip(), value >= least)
+def _at_least(row: int, what: str, value: float | None, unit: str, least: float, remark: str = NOT_MEASURED) -> Aim:
+    wanted = f"at least {least:g} {unit}".strip()
+    if value is None:
+        return Aim(row, what, None, unit, wanted, remark=remark)
+    return Aim(row, what, value, unit, wanted, value >= least)
 
 
-def _at_most(row: int, what: str, value: float, unit: str, most: float) -> Aim:
-    return Aim(row, what, value, unit, f"at most {most:g} {unit}".strip(), value <= most)
+def _at_most(row: int, what: str, value: float | None, unit: str, most: float, remark: str = NOT_MEASURED) -> Aim:
+    wanted = f"at most {most:g} {unit}".strip()
+    if value is None:
+        return Aim(row, what, None, unit, wanted, remark=remark)
+    return Aim(row, what, value, unit, wanted, value <= most)
+
+
+def _compared(series: Series, field: str, target: str, with_: str, in_flight: int = MANY) -> float | None:
+    """Return the ratio of two medians; None if one was not measured."""
+    if not {(target, in_flight), (with_, in_flight)} <= series.keys():
+        return None
+    return _median(series, target, field, in_flight) / _median(series, with_, field, in_flight)
 
 
 def _median(series: Series, target: str, field: str, in_flight: int = MANY) -> float:

@@ -1,8 +1,8 @@
 """The measured targets, one after the other, round after round, and what the numbers come to."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -10,32 +10,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from scripts.benchmark.bare_server import write_answers
-from scripts.benchmark.clients import BareClient, SidecarClient, turn_request
+from scripts.benchmark.clients import SidecarClient, turn_request
 from scripts.benchmark.collector import collector
-from scripts.benchmark.definitions import INSTANT, MOST_CHILDREN, SLEEPING, write_definitions
-from scripts.benchmark.load import Call, Sample, measure
+from scripts.benchmark.definitions import INSTANT, write_definitions
+from scripts.benchmark.load import Sample, measure, measure_open
 from scripts.benchmark.peers import AGENTS, TOOL_NODE, Peer, langgraph
-from scripts.benchmark.processes import Server, running
+from scripts.benchmark.postgres import postgres
+from scripts.benchmark.processes import running
+from scripts.benchmark.sidecar_server import SQLITE as SQLITE_RECORD
 from scripts.benchmark.sidecar_server import secret_file
+from scripts.benchmark.targets import BARE, MANY, OPEN, SLEEPING_TURNS, TWIN, Cell, Measured, Servers, cells
 
-MANY: Final = 16
-"""Requests in flight where the rate is what counts."""
 A_A_TOLERANCE: Final = 0.10
 """Two runs of the same server may differ by this much; if they differ by more, nothing in the run means anything."""
-
-BARE: Final = "bare stream"
-TWIN: Final = "bare stream again"
-ECHO: Final = "bare unary echo"
-SIDECAR: Final = "sidecar, 1 child"
-UNOBSERVED: Final = "sidecar, 1 child, OTLP off"
-OBSERVED: Final = "sidecar, 1 child, OTLP on"
-FAN_OUT: Final = f"sidecar, {MOST_CHILDREN} children"
-ASLEEP: Final = f"sidecar, {MOST_CHILDREN} children of 20 ms"
-BIND: Final = "sidecar, BindTurn"
-BARE_BIND: Final = "bare BindTurn echo"
-
-SLEEPING_TURNS: Final = 32
-"""Turns in a round where eight sub-agents sleep."""
 
 Series = Mapping[tuple[str, int], Sequence[Sample]]
 """The samples of each target and number in flight, a sample for each round."""
@@ -50,6 +37,7 @@ class Plan:
         share: of the usual number of requests in a turn; at least one request for each in flight is made.
         server_cpu, client_cpu: cores to stay on; None: wherever the system likes.
         twin_delay: seconds by which the second bare server is slower; 0 but in tests.
+        databases: whether the record is also measured in SQLite and PostgreSQL.
         profile: where the sidecar writes its profile; None: it takes none, and only then its numbers mean anything.
     """
 
@@ -59,56 +47,11 @@ class Plan:
     client_cpu: int | None = None
     twin_delay: float = 0.0
     profile: Path | None = None
+    databases: bool = True
 
     def requests(self, usual: int, in_flight: int) -> int:
         """Return how many requests make a turn."""
         return max(in_flight, round(usual * self.share))
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One target with a number of requests in flight.
-
-    Attributes:
-        prepare: makes that many requests; not measured.
-        usual: requests in a turn.
-    """
-
-    target: str
-    in_flight: int
-    server: Server
-    call: Call
-    prepare: Callable[[int], Awaitable[Sequence[Any]]]
-    usual: int
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A sidecar and who calls it."""
-
-    server: Server
-    client: SidecarClient = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """Everything that listens.
-
-    Attributes:
-        unobserved, observed: sidecars that serve nothing else, so that they differ only in whether they send telemetry;
-            what was measured before in the first sidecar weighs on neither.
-    """
-
-    sidecar: Measured
-    unobserved: Measured
-    observed: Measured
-    bare: Server
-    twin: Server
-
-    async def end_all(self) -> None:
-        """End every turn that was bound."""
-        for each in (self.sidecar, self.unobserved, self.observed):
-            await each.client.end_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +73,9 @@ async def run(plan: Plan) -> Series:
     """Measure every target in every round; LangGraph's only if it is installed. Raises `ServerLost`, `WrongAnswer`."""
     samples: dict[tuple[str, int], list[Sample]] = {}
     async with _servers(plan) as servers, langgraph(plan.server_cpu) as peer:
-        slots = [*(_slot(cell, servers) for cell in _cells(servers)), *_peer_slots(peer)]
+        slots = [*(_slot(cell, servers, samples) for cell in cells(servers)), *_peer_slots(peer)]
         for slot in slots:
-            await slot.take(slot.in_flight)  # connections, caches and code are warm after this
+            await slot.take(max(slot.in_flight, 1))  # connections, caches and code are warm after this
         for _ in range(plan.rounds):
             for slot in slots:
                 sample = await slot.take(plan.requests(slot.usual, slot.in_flight))
@@ -153,14 +96,25 @@ def _rates(series: Series, target: str, in_flight: int) -> list[float]:
     return [sample.rate for sample in series[target, in_flight]]
 
 
-def _slot(cell: Cell, servers: Servers) -> Slot:
+def _slot(cell: Cell, servers: Servers, series: Series) -> Slot:
     async def take(count: int) -> Sample:
         requests = await cell.prepare(count)
-        sample = await measure(cell.server, cell.call, requests, cell.in_flight)
+        if cell.in_flight == OPEN:
+            sample = await _half_as_much(cell, requests, series)
+        else:
+            sample = await measure(cell.server, cell.call, requests, cell.in_flight)
         await servers.end_all()
         return sample
 
     return Slot(cell.target, cell.in_flight, cell.usual, take)
+
+
+async def _half_as_much(cell: Cell, requests: Sequence[Any], series: Series) -> Sample:
+    """Measure in an open loop, at half of the rate that the target came to so far; all at once if that is not known."""
+    if (cell.target, MANY) not in series:
+        return await measure(cell.server, cell.call, requests, len(requests))
+    rate = median(_rates(series, cell.target, MANY)) / 2
+    return await measure_open(cell.server, cell.call, requests, rate, len(series.get((cell.target, OPEN), ())))
 
 
 def _peer_slots(peer: Peer | None) -> Sequence[Slot]:
@@ -182,6 +136,7 @@ async def _servers(plan: Plan) -> AsyncIterator[Servers]:
             _sidecar(folder, "unobserved", on_core) as unobserved,
             collector() as endpoint,
             _sidecar(folder, "observed", [*on_core, "--otlp", endpoint]) as observed,
+            _durable(folder, plan, on_core) as (sqlite, in_postgres),
         ):
             await _write_answers(folder, sidecar.client)
             answers = ["--answers", str(folder), *on_core]
@@ -190,7 +145,24 @@ async def _servers(plan: Plan) -> AsyncIterator[Servers]:
                 running("bare_server", folder / "bare.sock", answers) as bare,
                 running("bare_server", folder / "twin.sock", [*answers, *slower]) as twin,
             ):
-                yield Servers(sidecar, unobserved, observed, bare, twin)
+                yield Servers(sidecar, unobserved, observed, sqlite, in_postgres, bare, twin)
+
+
+@asynccontextmanager
+async def _durable(
+    folder: Path, plan: Plan, on_core: Sequence[str]
+) -> AsyncIterator[tuple[Measured | None, Measured | None]]:
+    """Start a sidecar with SQLite, and one with PostgreSQL if that is installed."""
+    if not plan.databases:
+        yield None, None
+        return
+    async with AsyncExitStack() as started:
+        sqlite = _sidecar(folder, "sqlite", [*on_core, "--record", SQLITE_RECORD])
+        first, second = await started.enter_async_context(sqlite), None
+        dsn = await started.enter_async_context(postgres())
+        if dsn is not None:
+            second = await started.enter_async_context(_sidecar(folder, "postgres", [*on_core, "--record", dsn]))
+        yield first, second
 
 
 @asynccontextmanager
@@ -207,44 +179,3 @@ async def _write_answers(folder: Path, client: SidecarClient) -> None:
     whole, bound = await client.frames(job), await client.bound(turn_request(INSTANT))
     await client.end_all()
     write_answers(folder, whole, bound)
-
-
-def _cells(servers: Servers) -> Sequence[Cell]:
-    """Return what has its turn in each round, in this order."""
-    sidecar, client = servers.sidecar.server, servers.sidecar.client
-    bare, twin = BareClient(servers.bare.channel), BareClient(servers.twin.channel)
-
-    async def one(count: int) -> Sequence[Any]:
-        return await client.prepared(INSTANT, 1, count)
-
-    async def eight(count: int) -> Sequence[Any]:
-        return await client.prepared(INSTANT, MOST_CHILDREN, count)
-
-    async def asleep(count: int) -> Sequence[Any]:
-        return await client.prepared(SLEEPING, MOST_CHILDREN, count)
-
-    async def turns(count: int) -> Sequence[Any]:
-        return [turn_request(INSTANT) for _ in range(count)]
-
-    return (
-        Cell(BARE, MANY, servers.bare, bare.stream, one, 480),
-        Cell(SIDECAR, MANY, sidecar, client.dispatch, one, 480),
-        Cell(TWIN, MANY, servers.twin, twin.stream, one, 480),
-        _telemetry(UNOBSERVED, servers.unobserved),
-        _telemetry(OBSERVED, servers.observed),
-        Cell(BARE, 1, servers.bare, bare.stream, one, 200),
-        Cell(SIDECAR, 1, sidecar, client.dispatch, one, 200),
-        Cell(TWIN, 1, servers.twin, twin.stream, one, 200),
-        Cell(ECHO, MANY, servers.bare, bare.echo, one, 800),
-        Cell(FAN_OUT, MANY, sidecar, client.dispatch, eight, 240),
-        Cell(ASLEEP, 1, sidecar, client.dispatch, asleep, SLEEPING_TURNS),
-        Cell(BARE_BIND, MANY, servers.bare, bare.bind, turns, 480),
-        Cell(BIND, MANY, sidecar, client.bind, turns, 480),
-    )
-
-
-def _telemetry(target: str, measured: Measured) -> Cell:
-    async def one(count: int) -> Sequence[Any]:
-        return await measured.client.prepared(INSTANT, 1, count)
-
-    return Cell(target, MANY, measured.server, measured.client.dispatch, one, 480)

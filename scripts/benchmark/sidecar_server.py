@@ -1,15 +1,18 @@
 """The sidecar as it is measured: all that `sidecar serve` builds, with sub-agents that answer at once as a plugin.
 
-    python -m scripts.benchmark.sidecar_server --socket PATH --definitions FOLDER [--otlp URL] [--cpu N] [--profile F]
+    python -m scripts.benchmark.sidecar_server --socket PATH --definitions FOLDER [--record WHERE] [--otlp URL]
+        [--cpu N] [--profile F]
 
-Memory store, metrics and log on (the log goes to the null device), gRPC spans off: what the example settings say too.
-With an OTLP endpoint, spans of 1 % of the traces, log records and metrics go there.
+The record is in memory, in a SQLite file beside the socket, or at the address of a PostgreSQL. Metrics and log on (the
+log goes to the null device), gRPC spans off: what the example settings say too. With an OTLP endpoint, spans of 1 % of
+the traces, log records and metrics go there.
 """
 
 import argparse
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +26,26 @@ from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
 from sidecar.settings import Settings
 
+MEMORY: Final = "memory"
+SQLITE: Final = "sqlite"
 TURN_LIFETIME: Final = "20s"
 """Ended turns are kept so long; the default of 15 minutes would let one round weigh on the next ones."""
 
 
-def settings(socket: Path, definitions: Path, otlp: str | None = None) -> Settings:
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """What differs between the measured sidecars.
+
+    Attributes:
+        record: `memory`, `sqlite`, or the address of a PostgreSQL.
+        otlp: where telemetry goes; None: nowhere.
+    """
+
+    record: str = MEMORY
+    otlp: str | None = None
+
+
+def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
     """Return the settings that are measured; what is not named here is as it is by default."""
     folder = socket.parent
     said: dict[str, Any] = {
@@ -38,17 +56,25 @@ def settings(socket: Path, definitions: Path, otlp: str | None = None) -> Settin
             "ops_address": "127.0.0.1:0",
             "lame_duck": "0s",
         },
-        "record": {"database": "memory"},
+        "record": _record(varied.record, folder),
         "definitions": {"path": definitions, "git_commits": False},
         "dispatch": {
             "fan_out_cap": MOST_CHILDREN,
             "max_dispatches_per_turn": DISPATCHES_PER_TURN,
             "turn_lifetime": TURN_LIFETIME,
         },
-        "telemetry": {"otlp_endpoint": otlp, "otlp_metrics_interval": "1s"},
+        "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
     }
     return Settings.model_validate(said)
+
+
+def _record(where: str, folder: Path) -> dict[str, Any]:
+    if where == MEMORY:
+        return {"database": MEMORY}
+    if where == SQLITE:
+        return {"database": SQLITE, "sqlite": {"path": folder / "record.sqlite"}}
+    return {"database": "postgresql", "postgresql": {"dsn": where}}
 
 
 def secret_file(socket: Path) -> Path:
@@ -57,12 +83,10 @@ def secret_file(socket: Path) -> Path:
 
 
 @asynccontextmanager
-async def sidecar_server(
-    socket: Path, definitions: Path, redactor: Redactor, otlp: str | None = None
-) -> AsyncIterator[Sidecar]:
+async def sidecar_server(socket: Path, definitions: Path, redactor: Redactor, varied: Varied) -> AsyncIterator[Sidecar]:
     """Listen."""
     replaced = Replaced(plugins=(instant_runner,))
-    async with running_sidecar(settings(socket, definitions, otlp), redactor, replaced) as sidecar:
+    async with running_sidecar(settings(socket, definitions, varied), redactor, replaced) as sidecar:
         look_for_garbage_less_often()
         yield sidecar
 
@@ -72,13 +96,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A sidecar with sub-agents that answer at once.")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--definitions", type=Path, required=True)
+    parser.add_argument("--record", default=MEMORY)
     parser.add_argument("--otlp")
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--profile", type=Path)
     given = parser.parse_args()
     redactor = Redactor()
     with open(os.devnull, "w", encoding="utf-8") as nowhere, logging_to(nowhere, "json", "info", redactor):
-        serve(sidecar_server(given.socket, given.definitions, redactor, given.otlp), given.cpu, given.profile)
+        varied = Varied(given.record, given.otlp)
+        serve(sidecar_server(given.socket, given.definitions, redactor, varied), given.cpu, given.profile)
 
 
 if __name__ == "__main__":

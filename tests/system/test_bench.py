@@ -8,8 +8,22 @@ import pytest
 
 from scripts.benchmark.definitions import MOST_CHILDREN
 from scripts.benchmark.peers import AGENTS, TOOL_NODE, installed
+from scripts.benchmark.postgres import binaries
 from scripts.benchmark.report import as_json
-from scripts.benchmark.rounds import BARE, FAN_OUT, MANY, SIDECAR, TWIN, Plan, run
+from scripts.benchmark.rounds import Plan, run
+from scripts.benchmark.targets import (
+    BARE,
+    FAN_OUT,
+    MANY,
+    MORE,
+    OPEN,
+    POSTGRES,
+    SIDECAR,
+    SQLITE,
+    SQLITE_ASLEEP,
+    SQLITE_FAN_OUT,
+    TWIN,
+)
 
 pytestmark = pytest.mark.system
 
@@ -25,6 +39,9 @@ async def test_a_round_measures_every_target() -> None:
 
     assert {len(samples) for samples in series.values()} == {2}
     assert {(BARE, MANY), (TWIN, MANY), (SIDECAR, MANY), (BARE, 1), (TWIN, 1), (SIDECAR, 1)} <= series.keys()
+    assert {(BARE, OPEN), (SQLITE, OPEN), (SQLITE, MANY), (SQLITE, MORE), (SQLITE_ASLEEP, 1)} <= series.keys()
+    assert series[SQLITE_FAN_OUT, MANY][0].messages < MOST_CHILDREN
+    assert ((POSTGRES, MORE) in series) is (binaries() is not None)
     assert (series.keys() >= {(TOOL_NODE, 1), (AGENTS, 1)}) is installed()
     assert all(sample.rate > 0 and sample.p50 > 0 for samples in series.values() for sample in samples)
     assert all(sum(sample.cpu for sample in samples) > 0 for samples in series.values())
@@ -34,7 +51,7 @@ async def test_a_round_measures_every_target() -> None:
 @pytest.mark.seconds(90)
 async def test_the_bare_stream_tells_one_by_one_what_the_sidecar_folds() -> None:
     """Six messages for what the sidecar says of one child; eight children never take eight times as many."""
-    series = await run(Plan(rounds=1, share=0.02))
+    series = await run(Plan(rounds=1, share=0.02, databases=False))
 
     assert [sample.messages for sample in series[BARE, MANY]] == [6]
     assert series[SIDECAR, MANY][0].messages < 6
@@ -43,7 +60,8 @@ async def test_the_bare_stream_tells_one_by_one_what_the_sidecar_folds() -> None
 
 def test_a_run_in_which_the_same_server_differs_is_void() -> None:
     """A twin that waits 50 ms before each answer: exit code 1, the reason on standard error, no table."""
-    command = [sys.executable, "-m", "scripts.bench", "--rounds", "1", "--share", "0.02", "--twin-delay", "0.05"]
+    few = ["--rounds", "1", "--share", "0.02", "--no-databases"]
+    command = [sys.executable, "-m", "scripts.bench", *few, "--twin-delay", "0.05"]
 
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=90, check=False)
 

@@ -9,7 +9,8 @@ from scripts.benchmark.bare_server import unfolded
 from scripts.benchmark.load import Sample
 from scripts.benchmark.peers import AGENTS, TOOL_NODE
 from scripts.benchmark.report import aims, as_json, show
-from scripts.benchmark.rounds import (
+from scripts.benchmark.rounds import Plan, Series, twins_agree
+from scripts.benchmark.targets import (
     ASLEEP,
     BARE,
     BARE_BIND,
@@ -17,21 +18,28 @@ from scripts.benchmark.rounds import (
     ECHO,
     FAN_OUT,
     MANY,
+    MORE,
     OBSERVED,
+    OPEN,
+    POSTGRES,
     SIDECAR,
+    SQLITE,
+    SQLITE_ASLEEP,
+    SQLITE_FAN_OUT,
     TWIN,
     UNOBSERVED,
-    Plan,
-    Series,
-    twins_agree,
 )
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2
 
+IN_A_DATABASE = frozenset({SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES})
 
-def sample(rate: float = 1000.0, p50: float = 0.001, cpu: float = 0.0005, messages: int = 1) -> Sample:
+
+def sample(
+    rate: float = 1000.0, p50: float = 0.001, cpu: float = 0.0005, messages: int = 1, p99: float = 0.002
+) -> Sample:
     """Return what one target did in one round."""
-    return Sample(rate, p50, cpu, messages, float(messages))
+    return Sample(rate, p50, cpu, messages, float(messages), p99)
 
 
 def a_series(**changed: list[Sample]) -> Series:
@@ -42,6 +50,14 @@ def a_series(**changed: list[Sample]) -> Series:
         "bare_1": ((BARE, 1), sample(500, messages=6)),
         "twin_1": ((TWIN, 1), sample(500, messages=6)),
         "sidecar_16": ((SIDECAR, MANY), sample(980, cpu=0.0004)),
+        "sqlite_16": ((SQLITE, MANY), sample(900, cpu=0.0006)),
+        "sqlite_64": ((SQLITE, MORE), sample(1000)),
+        "sqlite_fan_out_16": ((SQLITE_FAN_OUT, MANY), sample(300, cpu=0.0006 + 7 * 0.00004, messages=2)),
+        "sqlite_asleep_1": ((SQLITE_ASLEEP, 1), sample(40, p50=0.024)),
+        "postgres_64": ((POSTGRES, MORE), sample(850)),
+        "bare_open": ((BARE, OPEN), sample(500, p99=0.002)),
+        "sidecar_open": ((SIDECAR, OPEN), sample(490, p99=0.003)),
+        "sqlite_open": ((SQLITE, OPEN), sample(450, p99=0.004)),
         "unobserved_16": ((UNOBSERVED, MANY), sample(1000, cpu=0.0005)),
         "observed_16": ((OBSERVED, MANY), sample(950, cpu=0.0006)),
         "fan_out_16": ((FAN_OUT, MANY), sample(400, cpu=0.0004 + 7 * 0.00005, messages=2)),
@@ -72,20 +88,27 @@ def test_a_difference_with_one_in_flight_voids_the_run_too() -> None:
 
 
 def test_what_is_reached_counts_as_met() -> None:
-    """A rate of 0.98, 50 us a child or a sixth of an echo, two messages."""
+    """A rate of 0.98, 40 us a durable child, two messages; and what is shown for information."""
     found = aims(a_series())
 
     assert [(aim.row, round(aim.value or 0, 3), aim.met) for aim in found] == [
         (0, 0.98, True),
+        (1, 0.9, True),
         (3, 24.0, True),
         (4, 0.667, True),
         (4, 0.2, True),
+        (6, 40.0, True),
+        (6, 0.133, True),
+        (6, 2, True),
         (6, 50.0, True),
         (6, 0.167, True),
         (6, 2, True),
         (7, 0.95, True),
         (7, 1.2, None),
         (8, 0.5, None),
+        (9, 2.0, True),
+        (9, 1.5, None),
+        (10, 0.85, True),
     ]
 
 
@@ -93,12 +116,16 @@ def test_what_is_reached_counts_as_met() -> None:
     ("target", "worse", "missed"),
     [
         ("sidecar_16", sample(949, cpu=0.0004), [0]),
-        ("asleep_1", sample(p50=0.0251), [3, 4, 4]),
+        ("sqlite_16", sample(849, cpu=0.0006), [1]),
+        ("sqlite_asleep_1", sample(p50=0.0251), [3, 4, 4]),
         ("tool_node_1", sample(p50=0.0249), [4]),
         ("agents_1", sample(p50=0.0359), [4]),
         ("observed_16", sample(919), [7]),
         ("fan_out_16", sample(cpu=0.0004 + 7 * 0.000065), [6, 6]),
-        ("fan_out_16", sample(cpu=0.0004, messages=4), [6]),
+        ("sqlite_fan_out_16", sample(cpu=0.0006 + 7 * 0.000065), [6, 6]),
+        ("sqlite_fan_out_16", sample(cpu=0.0006, messages=4), [6]),
+        ("sqlite_open", sample(p99=0.0051), [9]),
+        ("postgres_64", sample(799), [10]),
     ],
 )
 def test_what_is_not_reached_counts_as_missed(target: str, worse: Sample, missed: list[int]) -> None:
@@ -106,6 +133,17 @@ def test_what_is_not_reached_counts_as_missed(target: str, worse: Sample, missed
     found = aims(a_series(**{target: [worse] * 3}))
 
     assert [aim.row for aim in found if aim.met is False] == missed
+
+
+def test_without_databases_their_rows_say_so_and_sleepers_are_judged_without_one() -> None:
+    """Rows 1, 9 and 10, and a durable child of row 6; the sleepers' row says what it is about."""
+    series = {key: samples for key, samples in a_series().items() if key[0] not in IN_A_DATABASE}
+
+    found = aims(series)
+
+    assert [aim.row for aim in found if aim.value is None] == [1, 6, 6, 6, 9, 10]
+    assert all(aim.met is None and aim.remark for aim in found if aim.value is None)
+    assert [aim.what.split(", ")[1] for aim in found if aim.row == 3] == ["without a store"]
 
 
 def test_without_langgraph_its_rows_say_so_and_nothing_is_missed() -> None:
@@ -125,7 +163,7 @@ def test_without_langgraph_its_rows_say_so_and_nothing_is_missed() -> None:
 
 def test_the_json_holds_every_target_with_its_spread() -> None:
     """In microseconds, with the environment and the aims."""
-    rounds = [sample(100, p50=0.001, cpu=0.0001), sample(300, p50=0.003, cpu=0.0003), sample(200)]
+    rounds = [sample(100, p50=0.001, cpu=0.0001), sample(300, p50=0.003, cpu=0.0003, p99=0.009), sample(200)]
 
     told = as_json(a_series(echo_16=rounds), Plan(rounds=3, server_cpu=0, client_cpu=1))
 
@@ -135,12 +173,13 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
         "in_flight": 16,
         "rate": {"median": 200, "min": 100, "max": 300},
         "p50_us": {"median": 1000, "min": 1000, "max": 3000},
+        "p99_us": {"median": 2000, "min": 2000, "max": 9000},
         "cpu_us": {"median": pytest.approx(300), "min": pytest.approx(100), "max": pytest.approx(500)},
         "messages": {"mean": 1, "max": 1},
     }
     assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 3, 4, 6, 7, 8}
+    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10}
 
 
 def test_a_share_of_the_requests_still_fills_what_is_in_flight() -> None:
