@@ -254,6 +254,7 @@ async def _ports(
         memory=memory,
         reports=report_files(settings),
         lease_held=record.lease.held,
+        lease_term=record.lease.term,
     )
     return ports, [("definitions", definitions.run), ("flags", flags.run), *record.loops]
 

@@ -62,6 +62,7 @@ class Ports:
     tracing: Tracing = NO_TRACING
     reports: ReportFiles | None = None
     lease_held: Callable[[], bool] = lambda: True
+    lease_term: Callable[[], int] = lambda: 0
     rollouts: Callable[[], RolloutView] = lambda: FOLLOWS_FLAGS
 
 
@@ -112,7 +113,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         ports: everything from outside.
         grants: given where an in-process runner has to share it; else a new one.
     """
-    grants = grants or GrantTable(keys, ports.lease_held)
+    grants = grants or GrantTable(keys, ports.lease_held, ports.lease_term)
     hints = RecordHints()
     store = HintingStore(ports.store, hints)
     outside = Outside(

@@ -16,20 +16,28 @@ class LiveGrant(msgspec.Struct, frozen=True):
 
     claims: GrantClaims
     child: Child
+    term: int
 
 
 class GrantTable:
     """Mints grants and knows which are alive."""
 
-    def __init__(self, keys: SigningKeys, lease_held: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        keys: SigningKeys,
+        lease_held: Callable[[], bool] = lambda: True,
+        lease_term: Callable[[], int] = lambda: 0,
+    ) -> None:
         """Begin with none.
 
         Args:
             keys: sign the tokens.
             lease_held: says whether this process may still act on what it owns on record.
+            lease_term: changes when it may again, after it might not; grants of before stay dead then, since others
+                may have gone on with what they were for.
         """
         self._keys = keys
-        self._lease_held = lease_held
+        self._lease_held, self._lease_term = lease_held, lease_term
         self._live: dict[AttemptId, LiveGrant] = {}
 
     def mint(self, child: Child, attempt_id: AttemptId) -> str:
@@ -42,7 +50,7 @@ class GrantTable:
             tools=permissions.allowed_tools,
             depth_left=permissions.max_delegation_depth,
         )
-        self._live[attempt_id] = LiveGrant(claims, child)
+        self._live[attempt_id] = LiveGrant(claims, child, self._lease_term())
         return seal_grant(claims, self._keys)
 
     def revoke(self, attempt_id: AttemptId) -> None:
@@ -63,7 +71,7 @@ class GrantTable:
         """
         claims = unseal_grant(token, self._keys)
         live = self._live.get(claims.attempt_id)
-        if live is None or not self._lease_held():
+        if live is None or not self._lease_held() or live.term != self._lease_term():
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
         if live.claims != claims:
             raise GrantInvalid("the grant is not the one that was minted for this attempt")

@@ -25,10 +25,15 @@ class Lease:
         self._seconds = seconds
         self._clock, self._recorder = outside
         self._confirmed = self._clock.monotonic()
+        self._lapses = 0
 
     def held(self) -> bool:
         """Say whether it still holds."""
         return self._seconds is None or self._clock.monotonic() < self._confirmed + self._seconds
+
+    def term(self) -> int:
+        """Return a number that changes when the lease is held again after it was over: others may have taken over."""
+        return self._lapses
 
     async def run(self) -> None:
         """Renew it for ever, three times in its length; owned by the supervisor."""
@@ -44,4 +49,6 @@ class Lease:
         except StoreUnavailable:
             self._recorder.anomaly("lease_not_renewed", "the store does not answer")
             return
+        if not self.held():
+            self._lapses += 1
         self._confirmed = began
