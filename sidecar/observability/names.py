@@ -107,6 +107,9 @@ set."""
 ANOMALIES: Final = "sidecar.anomalies_total"
 """Things that should not happen. Counter; kind. The log has the detail."""
 
+OPERATORS_REFUSED: Final = "sidecar.operators.refused_total"
+"""Calls of operators that were not let in. Counter; cause. The log says who called what."""
+
 LOOP_DEATHS: Final = "sidecar.loop_deaths_total"
 """Background loops that ended and were restarted. Counter; loop."""
 
@@ -150,6 +153,40 @@ CHECKPOINT_WAITING: Final = "sidecar.record.checkpoint_waiting_seconds"
 
 RECORD_PURGED: Final = "sidecar.record.purged_total"
 """What retention removed. Counter; kind (`child`, `attempt`: what a runner sent in one)."""
+
+# --- metrics: rollout of sub-agents (names as PF1 gives them) ---------------------------------------------------------
+
+LIFECYCLE_TRANSITIONS: Final = "subagent.lifecycle.transition_total"
+"""Transitions that took effect, each once over all replicas. Counter; subagent_id, source_state, target_state, trigger.
+Source: PF1-OBS-1."""
+
+GATES_FAILED: Final = "subagent.lifecycle.gate_failed_total"
+"""Gates that said no; outages are none. Counter; subagent_id, milestone. Source: PF1-OBS-2, TN-78."""
+
+KILL_SWITCHES_FIRED: Final = "subagent.lifecycle.kill_switch_fired_total"
+"""Kills that were put on record, by a flag or an operator. Counter; subagent_id. Any is an alert. Source: PF1-OBS-3."""
+
+ROLLBACK_SECONDS: Final = "subagent.lifecycle.rollback_duration_seconds"
+"""From the request to the first bind that shows it. Histogram up to the budget of 5 minutes and beyond; subagent_id.
+Source: PF1-OBS-4."""
+
+CLEANUP_PENDING: Final = "subagent.lifecycle.decommission_cleanup_pending_total"
+"""Sub-agents whose decommissioning has begun and not ended. Gauge, whatever its name says. Source: PF1-OBS-5."""
+
+STOPS_PENDING: Final = "sidecar.rollout.stops_pending"
+"""Kills and ramp-downs that hold in this process and are not on record yet. Gauge; alert if it lasts."""
+
+AUDIT_WAITING: Final = "sidecar.audit.waiting_seconds"
+"""Age of the oldest audit event that could not be handed to every sink; 0 while all is well. Gauge; alert if it lasts."""
+
+AUDIT_EXPORTED: Final = "sidecar.audit.exported_total"
+"""Audit events that were handed to a sink. Counter; sink."""
+
+COHORTS: Final = "sidecar.rollout.cohorts"
+"""Distinct cohorts of turns bound in the current window. Gauge. Source: PF1-D-65, TN-83."""
+
+DRIFT: Final = "sidecar.rollout.drift"
+"""How often configuration, flags and rollout contradict each other now. Gauge; subagent_id. Source: TN-71."""
 
 # --- spans and their attributes: OpenTelemetry's GenAI conventions; ours begin with `dispatch.` ----------------------
 
@@ -209,6 +246,13 @@ ROUTING_DECISION: Final = "routing.decision"
 """What one turn could have called, what it called, and what came of it. One per turn, calls or none. Source: PC2-FR-15,
 DESIGN section 11."""
 
+LIFECYCLE_TRANSITION: Final = "subagent.lifecycle.transition"
+"""A lifecycle transition took effect: the audit event of PF1 §5.7, with exactly its fields and some more. Source:
+PF1-D-45, PF1-D-46, REQUIREMENTS 6.12."""
+
+ROLLOUT_EVENT: Final = "subagent.rollout.event"
+"""Anything else that happened to a rollout: a ramp, a refusal, an activation. No lifecycle event. Source: PF1-D-49."""
+
 SECURITY_INCIDENT: Final = "security.incident"
 """A data service's answer may have been somebody else's. Source: PC2-FR-12c."""
 
@@ -220,6 +264,9 @@ TELEMETRY_CONTACT: Final = "sidecar.telemetry"
 
 ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""
+
+OPERATOR_REFUSED: Final = "sidecar.operators.refused"
+"""A call of an operator was not let in: method, cause, and of a genuine token subject and token id."""
 
 LISTENING: Final = "sidecar.listening"
 """The addresses that are served."""

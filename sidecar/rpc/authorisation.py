@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
-from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, WrongListener
+from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, RoleTokenInvalid, WrongListener
 
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
 GRANT_KEY: Final = "x-subagents-grant"
@@ -90,6 +90,14 @@ WITHOUT_SECRET: Final = frozenset(
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
+class Door(Protocol):
+    """Asks each call of operators who makes it."""
+
+    def subject(self, method: str, metadata: Metadata) -> str:
+        """Return who calls. Raises `RoleTokenInvalid`, `RoleRequired`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Entrance:
     """One listener, as far as it decides who gets in.
@@ -97,10 +105,12 @@ class Entrance:
     Attributes:
         callers: who is at its other end.
         boot_secret: has to come with every call; empty: none is asked for.
+        door: of the operators' listener; without one nobody gets in there.
     """
 
     callers: CallerKind
     boot_secret: str = ""
+    door: Door | None = None
 
     def __repr__(self) -> str:
         """Leave the secret out."""
@@ -124,23 +134,37 @@ def admit(method: str, metadata: Metadata, entrance: Entrance) -> str:
     return _grant(metadata) if allowed == _RUNNER_HOST else ""
 
 
+def subject_of(method: str, metadata: Metadata, entrance: Entrance) -> str:
+    """Return who makes a call that `admit` let in; empty where callers are not told apart.
+
+    Raises:
+        RoleTokenInvalid, RoleRequired.
+    """
+    if entrance.callers is not CallerKind.OPERATOR or method in WITHOUT_SECRET:
+        return ""
+    if entrance.door is None:
+        raise RoleTokenInvalid("no operator keys are configured (operators.keys)", metadata={"cause": "no_keys"})
+    return entrance.door.subject(method, metadata)
+
+
 def _named(kinds: frozenset[CallerKind]) -> str:
     return ", ".join(sorted(kinds))
 
 
 def _check_secret(metadata: Metadata, expected: str) -> None:
-    given = _values(metadata, BOOT_SECRET_KEY)
+    given = values_of(metadata, BOOT_SECRET_KEY)
     # A map of the metadata would keep the last of several, and so let one that was appended win.
     if len(given) != 1 or not hmac.compare_digest(given[0], expected.encode()):
         raise BootSecretWrong(f"send the sidecar's boot secret as metadata {BOOT_SECRET_KEY}, exactly once")
 
 
 def _grant(metadata: Metadata) -> str:
-    given = _values(metadata, GRANT_KEY)
+    given = values_of(metadata, GRANT_KEY)
     if len(given) != 1 or not given[0].isascii():
         raise GrantInvalid(f"send the grant of the attempt as metadata {GRANT_KEY}, exactly once")
     return given[0].decode("ascii")
 
 
-def _values(metadata: Metadata, key: str) -> list[bytes]:
+def values_of(metadata: Metadata, key: str) -> list[bytes]:
+    """Return every value that was sent under a key."""
     return [value.encode() if isinstance(value, str) else value for name, value in metadata if name == key]

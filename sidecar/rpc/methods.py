@@ -47,12 +47,14 @@ class Call(msgspec.Struct, frozen=True):
         metadata: what the client sent beside the message; gRPC makes it anew each time it is asked.
         time_left: until the client's deadline; None if it set none, or one that is absurdly far away.
         grant: as sent; not checked yet. Empty for methods that need none.
+        subject: who calls, as a checked role token says; empty on listeners that ask for none.
     """
 
     context: GrpcContext
     metadata: Iterable[tuple[str, str | bytes]]
     time_left: timedelta | None
     grant: str
+    subject: str = ""
 
     @property
     def trace(self) -> TraceContext:
@@ -89,6 +91,7 @@ class Method:
         name: `/package.Service/Method`.
         parse: makes the request from its bytes; raises `DecodeError`.
         reserved: served whatever the load is, and not waited for by a drain: health, reflection.
+        urgent: served however little time is left, and waited for by a drain: what operators ask for.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Method:
     parse: Callable[[bytes], Message]
     handle: Handle
     reserved: bool = False
+    urgent: bool = False
 
 
 def time_left(context: GrpcContext) -> timedelta | None:

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from sidecar.core.errors import AdmissionRefused, InternalFault, MalformedMessage, SubagentsError
-from sidecar.rpc.authorisation import CALLERS_OF, Entrance, admit
+from sidecar.rpc.authorisation import CALLERS_OF, Entrance, admit, subject_of
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.methods import Call, GrpcContext, Method, Shape, time_left
@@ -136,15 +136,16 @@ class Outermost(grpc.GenericRpcHandler):
     def _admitted(self, method: Method, context: GrpcContext) -> Call:
         metadata = context.invocation_metadata()
         grant = admit(method.name, metadata, self._entrance)
+        subject = subject_of(method.name, metadata, self._entrance)
         left = time_left(context)
         least = self._around.rules.least_time
-        if left is not None and left < least and not method.reserved:
+        if left is not None and left < least and not (method.reserved or method.urgent):
             raise AdmissionRefused(
                 f"less than {least.total_seconds() * 1000:g} ms are left until the deadline; set one further away, "
                 "or call less often",
                 retry_after=timedelta(milliseconds=100),
             )
-        return Call(context, metadata, left, grant)
+        return Call(context, metadata, left, grant, subject)
 
     def _defect(self, method: Method, error: BaseException) -> InternalFault:
         """Return what is said of a defect: nothing but where to look for it."""

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
+from sidecar.settings.operators import OperatorSettings
 from sidecar.settings.record import RecordSettings
 from sidecar.settings.sections import (
     DefinitionsSettings,
@@ -28,6 +29,7 @@ class Settings(Section):
     """How this process runs. Made by `read_settings`, once, and handed to the composition root."""
 
     server: ServerSettings = Field(ServerSettings(), description="Where the sidecar listens, and how it ends.")
+    operators: OperatorSettings = Field(OperatorSettings(), description="Who may operate the sidecar.")
     definitions: DefinitionsSettings = Field(description="Where the agent definitions are.")
     dispatch: DispatchSettings = Field(description="How the calls of one model response are carried out.")
     status: StatusSettings = Field(StatusSettings(), description="Progress reports of sub-agents.")

@@ -75,8 +75,10 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
         case Happening.KILLED:
             dead = then.with_facts(change(facts, killed=Tombstone(row.at, row.actor, row.reason)))
             after = change(dead, active=None if then.active == row.digest else then.active)
-        case what if what in PAIRS:
-            after = then.with_facts(change(facts, flags=PAIRS[what]))
+        case Happening.FLAGS_CREATED | Happening.FLAGS_ON | Happening.FLAGS_RETIRED:
+            after = then.with_facts(change(facts, flags=PAIRS[row.what]))
+        case _:  # refused, held, acknowledged, overridden: nobody is served otherwise by that
+            pass
     return after
 
 

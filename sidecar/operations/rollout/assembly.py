@@ -1,6 +1,6 @@
 """Joins everything that may be asked of rollouts. The composition root and the tests both call this."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from sidecar.operations.record_ports import RecordReads
 from sidecar.operations.rollout.auditing import WatchAudit
 from sidecar.operations.rollout.explaining import Explain, ExplainingParts
 from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
+from sidecar.operations.rollout.kills import KillDefinition
 from sidecar.operations.rollout.pinned import PinnedTurns
 from sidecar.operations.rollout.policies import Policies
 from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
@@ -19,12 +20,10 @@ from sidecar.operations.rollout.requests import Asked, Kill, StepAnswer
 from sidecar.operations.rollout.seeing import SeeDefinitions
 from sidecar.operations.rollout.snapshot import RolloutViews
 from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.stopping import StopParts
 from sidecar.operations.rollout.switching import FlagSwitching
 from sidecar.operations.turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
-
-KillOperation = Callable[[Kill, str], Awaitable[StepAnswer]]
-"""Takes what is asked and the authenticated actor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +36,6 @@ class RolloutPorts:
         gate_for: the client of a vertical's gate; None: there is none, and the gate holds.
         policies_of: the policies of a vertical, by name, in the order of the settings.
         writer_of: who writes the flags of a vertical.
-        make_kill: makes the operation that kills; given what binds read, so that a kill shows there at once.
     """
 
     store: RolloutStore
@@ -52,7 +50,6 @@ class RolloutPorts:
     gate_for: Callable[[Vertical, str], GateClient | None]
     policies_of: Callable[[Vertical], Sequence[tuple[str, LifecyclePolicy]]]
     writer_of: Callable[[Vertical], FlagWriter]
-    make_kill: Callable[[RolloutViews, Callable[[], Surrounding]], KillOperation]
     gate_rules: GateRules = field(default_factory=GateRules)
 
 
@@ -77,7 +74,7 @@ class RolloutOperations:
     """One object per thing that may be asked, and what the process itself needs to see."""
 
     take_step: StepsShown
-    kill: KillOperation
+    kill: KillDefinition
     read: ReadRollouts
     explain: Explain
     preview: PreviewRamp
@@ -86,6 +83,12 @@ class RolloutOperations:
     views: RolloutViews
     seeing: SeeDefinitions
     tombstones: Tombstones
+
+    async def step(self, asked: Asked, actor: str) -> StepAnswer:
+        """Take any step, each by the operation that is for it. Raises what they raise."""
+        if isinstance(asked, Kill):
+            return await self.kill(asked, actor)
+        return await self.take_step(asked, actor)
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
@@ -113,9 +116,18 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         clock=clock,
         surrounding=surrounding,
     )
+    stop_parts = StopParts(
+        store=store,
+        tombstones=ports.tombstones,
+        views=views,
+        clock=clock,
+        recorder=ports.recorder,
+        surrounding=surrounding,
+        writer_of=ports.writer_of,
+    )
     return RolloutOperations(
         take_step=StepsShown(TakeStep(steps), views),
-        kill=ports.make_kill(views, surrounding),
+        kill=KillDefinition(stop_parts),
         read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned)),
         explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),

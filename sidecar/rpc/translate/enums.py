@@ -1,23 +1,27 @@
 """Numbers of proto enums to our values and back; each table is whole, which a test holds."""
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from enum import Enum
 from typing import Any, Final, TypeVar
 
+from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.stored import TurnState
 from sidecar.core.history.compaction import CompactionDue
+from sidecar.core.rollout.facts import FlagPair, RolloutMode
+from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2, record_pb2
+from subagents.lifecycle.v1 import reading_pb2
 from subagents_errors import Axis, CallFailure
 
-Ours = TypeVar("Ours", bound=StrEnum)
+Ours = TypeVar("Ours", bound=Enum)
 
 
 def names_of(enum: Any) -> dict[int, str]:
@@ -61,6 +65,13 @@ OUTCOME: Final = _numbers(outcome_pb2.Outcome, "OUTCOME", Outcome)
 CAP: Final = _numbers(outcome_pb2.CapBehaviour, "CAP_BEHAVIOUR", CapBehaviour)
 CANDIDATE: Final = _numbers(surface_pb2.CandidateVerdict, "CANDIDATE_VERDICT", CandidateVerdict)
 REASON: Final = _numbers(error_reason_pb2.ErrorReason, "ERROR_REASON", CallFailure)
+LIFECYCLE_STATE: Final = _numbers(reading_pb2.LifecycleState, "LIFECYCLE_STATE", LifecycleState)
+LIFECYCLE_STATES: Final = _values(LIFECYCLE_STATE)
+LIFECYCLE_NAMES: Final = names_of(reading_pb2.LifecycleState)
+ROLLOUT_MODE: Final = _numbers(reading_pb2.RolloutMode, "ROLLOUT_MODE", RolloutMode)
+FLAG_PAIR: Final = _numbers(reading_pb2.FlagPair, "FLAG_PAIR", FlagPair)
+FLAG_VALUE: Final = _numbers(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
+TRIGGER: Final = _numbers(reading_pb2.Trigger, "TRIGGER", Trigger)
 AXIS: Final[Mapping[Axis, Any]] = {
     Axis.NONE: error_reason_pb2.FAILURE_AXIS_UNSPECIFIED,
     Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,

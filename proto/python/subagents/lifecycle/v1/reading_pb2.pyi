@@ -46,7 +46,7 @@ class Trigger(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TRIGGER_UNSPECIFIED: _ClassVar[Trigger]
     TRIGGER_GATE: _ClassVar[Trigger]
-    TRIGGER_OPERATOR_INITIATED: _ClassVar[Trigger]
+    TRIGGER_OPERATOR: _ClassVar[Trigger]
     TRIGGER_KILL_SWITCH: _ClassVar[Trigger]
 LIFECYCLE_STATE_UNSPECIFIED: LifecycleState
 LIFECYCLE_STATE_DEV: LifecycleState
@@ -68,7 +68,7 @@ FLAG_VALUE_OFF: FlagValue
 FLAG_VALUE_UNREACHABLE: FlagValue
 TRIGGER_UNSPECIFIED: Trigger
 TRIGGER_GATE: Trigger
-TRIGGER_OPERATOR_INITIATED: Trigger
+TRIGGER_OPERATOR: Trigger
 TRIGGER_KILL_SWITCH: Trigger
 
 class FlagStatus(_message.Message):

@@ -1,0 +1,1 @@
+"""Who operates the sidecar: roles, and the short-lived tokens that prove them."""

@@ -1,0 +1,133 @@
+"""Role tokens: `rt1.<base64url of the claims as JSON>.<Ed25519 signature in hex>`.
+
+The signature covers `role-token`, 0x1f and all before the last dot. There is one algorithm, and the token does not
+name it: what cannot be chosen cannot be confused. A token may be used as often as its life allows; it is no proof that
+a call is new, which is what `request_id` is for.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from sidecar.core.errors import RoleTokenInvalid
+from sidecar.core.executing.checkpoints import Judgement, SignatureJudge
+from sidecar.core.operators.roles import Role
+
+VERSION: Final = "rt1"
+LONGEST: Final = 2048
+"""Characters; more is refused unread."""
+PARTS: Final = 3
+LONGEST_LIFE: Final = timedelta(hours=1)
+SKEW: Final = timedelta(seconds=30)
+"""By how much the clock of whoever minted it may be ahead."""
+SUBJECT: Final = re.compile(r"[!-~]{1,128}\Z")
+SIGNATURE: Final = re.compile(r"[0-9a-f]{128}\Z")
+
+
+class RoleClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a token says.
+
+    Attributes:
+        kid: id of the key that signed: 16 hex digits of the SHA-256 of its public half.
+        aud: the deployment it is for.
+        sub: who; goes into the audit.
+        nbf, exp: whole seconds since 1970; at most an hour apart.
+        jti: makes it unlike every other token; for logs.
+    """
+
+    kid: str
+    aud: str
+    sub: str
+    role: Role
+    nbf: int
+    exp: int
+    jti: str
+
+
+def seal(claims: RoleClaims, sign: Callable[[bytes], str]) -> str:
+    """Return the token.
+
+    Args:
+        claims: what it is to say.
+        sign: returns an Ed25519 signature in hex.
+
+    Raises:
+        ValueError: it would live longer than an hour, or not at all, or the subject is not 1 to 128 visible ASCII
+            characters.
+    """
+    if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds():
+        raise ValueError("a role token lives for more than 0 seconds and at most 1 hour")
+    if not SUBJECT.match(claims.sub):
+        raise ValueError("the subject of a role token is 1 to 128 visible ASCII characters without spaces")
+    head = f"{VERSION}.{base64.urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b'=').decode()}"
+    return f"{head}.{sign(_signed(head))}"
+
+
+class RoleTokens:
+    """Opens the tokens of one deployment.
+
+    Args:
+        judge: knows the public keys that are accepted; taking one away revokes all its tokens.
+        deployment: what a token has to be for.
+    """
+
+    def __init__(self, judge: SignatureJudge, deployment: str) -> None:
+        """Keep both."""
+        self._judge = judge
+        self._deployment = deployment
+
+    def open(self, token: str, now: datetime) -> RoleClaims:
+        """Return what a token says.
+
+        Raises:
+            RoleTokenInvalid: it does not hold now, or is none; `metadata` has the `cause`.
+        """
+        parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
+        if len(parts) != PARTS or parts[0] != VERSION or not SIGNATURE.match(parts[2]):
+            raise _invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
+        claims = _claims(parts[1])
+        if claims is None:
+            raise _invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
+        signed = _signed(f"{VERSION}.{parts[1]}")
+        if self._judge.judge(claims.kid, signed, parts[2]) is not Judgement.FITS:
+            raise _invalid("signature", "it is not signed by a key that this sidecar accepts (operators.keys)")
+        self._check(claims, now)
+        return claims
+
+    def _check(self, claims: RoleClaims, now: datetime) -> None:
+        """Look at what a genuine token says."""
+        if claims.aud != self._deployment:
+            raise _invalid("audience", "it is for another deployment; mint one for this one")
+        if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds() or not SUBJECT.match(claims.sub):
+            raise _invalid("malformed", "it lives longer than an hour, or names nobody; mint another one")
+        if now + SKEW < _moment(claims.nbf):
+            raise _invalid("not_yet_valid", "it is not valid yet; compare the clocks")
+        if now >= _moment(claims.exp):
+            raise _invalid("expired", "it has expired; mint another one")
+
+
+def _claims(text: str) -> RoleClaims | None:
+    try:
+        body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        claims = msgspec.json.decode(body, type=RoleClaims)
+        _moment(claims.nbf), _moment(claims.exp)
+    except (binascii.Error, ValueError, OverflowError, OSError, msgspec.DecodeError):
+        return None
+    return claims
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _signed(head: str) -> bytes:
+    return f"role-token\x1f{head}".encode()
+
+
+def _invalid(cause: str, what: str) -> RoleTokenInvalid:
+    return RoleTokenInvalid(f"the role token cannot be used: {what}", metadata={"cause": cause})

@@ -1,0 +1,25 @@
+"""What people and programs may be to a sidecar."""
+
+from enum import StrEnum, unique
+from typing import Final
+
+
+@unique
+class Role(StrEnum):
+    """A token has exactly one. Source: DESIGN section 12."""
+
+    VIEWER = "viewer"
+    """Reads."""
+    OPERATOR = "operator"
+    """Everything."""
+    AUTOMATION = "automation"
+    """A pipeline: reads, takes ramp steps that gates and policies allow, reports breaches."""
+    BREAKER = "breaker"
+    """A watchdog: takes away, and nothing else."""
+
+
+CAUSES: Final = (
+    *("missing", "repeated", "malformed", "signature", "audience"),
+    *("not_yet_valid", "expired", "role"),
+)
+"""Why a call of an operator is not let in."""

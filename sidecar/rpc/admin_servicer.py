@@ -1,0 +1,106 @@
+"""`AdminService`: translate, call the operation, translate back."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Final
+
+from sidecar.operations.administering import Administer, SidecarStatus, Verified
+from sidecar.policy.loading import InventoryRow
+from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
+from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.steps import LONGEST_REASON
+from sidecar.rpc.translate.times import fill_duration, fill_timestamp
+from subagents.admin.v1 import admin_pb2 as pb
+
+SERVICE: Final = "subagents.admin.v1.AdminService"
+
+
+class AdminServicer:
+    """The service of whoever looks after one sidecar.
+
+    Args:
+        administer: what does the work.
+        write_timeout: a reader that takes no message for this long is given up.
+    """
+
+    def __init__(self, administer: Administer, write_timeout: timedelta = WRITE_TIMEOUT) -> None:
+        self._administer = administer
+        self._write_timeout = write_timeout
+
+    def methods(self) -> Sequence[Method]:
+        """Return the RPCs; all are served however busy the sidecar is."""
+        one = Shape.ONE_TO_ONE
+        return (
+            Method(f"/{SERVICE}/ListPlugins", one, pb.ListPluginsRequest.FromString, self._list_plugins, urgent=True),
+            Method(f"/{SERVICE}/Drain", one, pb.DrainRequest.FromString, self._drain, urgent=True),
+            Method(f"/{SERVICE}/GetStatus", one, pb.GetStatusRequest.FromString, self._get_status, urgent=True),
+            Method(
+                f"/{SERVICE}/VerifyLog",
+                Shape.ONE_TO_MANY,
+                pb.VerifyLogRequest.FromString,
+                self._verify_log,
+                reserved=True,  # it may take long, changes nothing, and a drain must not wait for it
+            ),
+        )
+
+    async def _list_plugins(self, message: pb.ListPluginsRequest, call: Call) -> pb.ListPluginsResponse:
+        return pb.ListPluginsResponse(plugins=[_plugin(row) for row in self._administer.plugins()])
+
+    async def _drain(self, message: pb.DrainRequest, call: Call) -> pb.DrainResponse:
+        fields = Fields("DrainRequest")
+        reason = fields.one_line("reason", message.reason, LONGEST_REASON)
+        if not reason.strip():
+            fields.refuse("reason", "is empty; say why, for the log")
+        fields.check()
+        status = self._administer.drain(call.subject, reason, resume=message.resume)
+        return pb.DrainResponse(draining=status.draining, open_turns=status.open_turns, calls_in_flight=status.calls)
+
+    async def _get_status(self, message: pb.GetStatusRequest, call: Call) -> pb.GetStatusResponse:
+        return _status(self._administer.status())
+
+    async def _verify_log(self, message: pb.VerifyLogRequest, call: Call) -> None:
+        async with aclosing(self._administer.verify()) as news:
+            async for verified in news:
+                await send(call, _verified(verified), self._write_timeout)
+
+
+def _plugin(row: InventoryRow) -> pb.Plugin:
+    return pb.Plugin(
+        name=row.name,
+        kind=row.kind,
+        contract=row.contract,
+        distribution=row.distribution,
+        version=row.version,
+        state=row.state,
+        summary=row.summary,
+        problem=row.error,
+    )
+
+
+def _status(status: SidecarStatus) -> pb.GetStatusResponse:
+    message = pb.GetStatusResponse(
+        version=status.version,
+        instance=status.instance,
+        ready=not status.blocks,
+        blocks=status.blocks,
+        draining=status.draining,
+        open_turns=status.open_turns,
+        calls_in_flight=status.calls,
+        rollout_version=status.rollout_version,
+        pending_kills=status.pending_kills,
+    )
+    fill_timestamp(message.started_at, status.started_at)
+    fill_duration(message.uptime, status.uptime)
+    return message
+
+
+def _verified(verified: Verified) -> pb.VerifyLogResponse:
+    return pb.VerifyLogResponse(
+        children=verified.children,
+        events=verified.events,
+        findings=verified.findings,
+        notices=verified.notices,
+        done=verified.done,
+    )

@@ -1,0 +1,129 @@
+"""`LifecycleService`: translate, call the operation, translate back. Who acts is the subject of the role token."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Any, Final
+
+from grpc.aio import BaseError
+
+from sidecar.core.errors import InternalFault, Overloaded
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout import requests
+from sidecar.operations.rollout.assembly import RolloutOperations
+from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.outermost import ServingRules
+from sidecar.rpc.translate import rollouts, steps
+from subagents.lifecycle.v1 import lifecycle_pb2 as pb
+from subagents.lifecycle.v1 import reading_pb2
+
+SERVICE: Final = "subagents.lifecycle.v1.LifecycleService"
+WRITE_TIMEOUT: Final = ServingRules().write_timeout
+
+
+class LifecycleServicer:
+    """The service of operators and automation.
+
+    Args:
+        operations: what does the work.
+        clock: by which overrides expire.
+        write_timeout: a watcher that takes no message for this long is given up.
+    """
+
+    def __init__(self, operations: RolloutOperations, clock: Clock, write_timeout: timedelta = WRITE_TIMEOUT) -> None:
+        self._operations = operations
+        self._clock = clock
+        self._write_timeout = write_timeout
+
+    def methods(self) -> Sequence[Method]:
+        """Return the RPCs; all are served however busy the sidecar is."""
+        return (*self._steps(), *self._reading())
+
+    def _steps(self) -> Sequence[Method]:
+        return (
+            self._step("Transition", pb.TransitionRequest, steps.transition, pb.TransitionResponse),
+            self._step("SetRamp", pb.SetRampRequest, steps.set_ramp, pb.SetRampResponse),
+            self._step("RampDown", pb.RampDownRequest, steps.ramp_down, pb.RampDownResponse),
+            self._step(
+                "AcknowledgeBreach", pb.AcknowledgeBreachRequest, steps.acknowledge_breach, pb.AcknowledgeBreachResponse
+            ),
+            self._step("OverrideGate", pb.OverrideGateRequest, self._override, pb.OverrideGateResponse),
+            self._plain("RollBack", pb.RollBackRequest, requests.RollBack, pb.RollBackResponse),
+            self._plain("Activate", pb.ActivateRequest, requests.Activate, pb.ActivateResponse),
+            self._plain("Kill", pb.KillRequest, requests.Kill, pb.KillResponse),
+            self._plain("RetireFlags", pb.RetireFlagsRequest, requests.RetireFlags, pb.RetireFlagsResponse),
+        )
+
+    def _reading(self) -> Sequence[Method]:
+        one = Shape.ONE_TO_ONE
+        return (
+            Method(f"/{SERVICE}/Get", one, reading_pb2.GetRequest.FromString, self._get, urgent=True),
+            Method(f"/{SERVICE}/List", one, reading_pb2.ListRequest.FromString, self._list, urgent=True),
+            Method(f"/{SERVICE}/Explain", one, reading_pb2.ExplainRequest.FromString, self._explain, urgent=True),
+            Method(
+                f"/{SERVICE}/PreviewRamp", one, reading_pb2.PreviewRampRequest.FromString, self._preview, urgent=True
+            ),
+            Method(f"/{SERVICE}/Replicas", one, reading_pb2.ReplicasRequest.FromString, self._replicas, urgent=True),
+            Method(
+                f"/{SERVICE}/WatchAudit",
+                Shape.ONE_TO_MANY,
+                reading_pb2.WatchAuditRequest.FromString,
+                self._watch_audit,
+                reserved=True,  # it never ends by itself, and a drain must not wait for it
+            ),
+        )
+
+    def _plain(self, name: str, request: Any, kind: type[requests.Asked], response: Any) -> Method:
+        return self._step(name, request, lambda message: steps.plain(f"{name}Request", kind, message), response)
+
+    def _step(self, name: str, request: Any, translate: Callable[[Any], requests.Asked], response: Any) -> Method:
+        async def handle(message: Any, call: Call) -> Any:
+            asked = translate(message)
+            answer = await self._operations.step(asked, call.subject)
+            return response(result=steps.result_message(answer))
+
+        return Method(f"/{SERVICE}/{name}", Shape.ONE_TO_ONE, request.FromString, handle, urgent=True)
+
+    def _override(self, message: pb.OverrideGateRequest) -> requests.OverrideGate:
+        return steps.override_gate(message, self._clock.now())
+
+    async def _get(self, message: reading_pb2.GetRequest, call: Call) -> reading_pb2.GetResponse:
+        reading = await self._operations.read.get(rollouts.get(message))
+        return reading_pb2.GetResponse(status=rollouts.slot_message(reading))
+
+    async def _list(self, message: reading_pb2.ListRequest, call: Call) -> reading_pb2.ListResponse:
+        return rollouts.rollouts_message(await self._operations.read.list())
+
+    async def _explain(self, message: reading_pb2.ExplainRequest, call: Call) -> reading_pb2.ExplainResponse:
+        return rollouts.explanation_message(await self._operations.explain(*rollouts.explain(message)))
+
+    async def _preview(self, message: reading_pb2.PreviewRampRequest, call: Call) -> reading_pb2.PreviewRampResponse:
+        return rollouts.preview_message(await self._operations.preview(*rollouts.preview(message)))
+
+    async def _replicas(self, message: reading_pb2.ReplicasRequest, call: Call) -> reading_pb2.ReplicasResponse:
+        replicas, version = await self._operations.read.replicas()
+        return reading_pb2.ReplicasResponse(
+            replicas=[rollouts.replica_message(each) for each in replicas], version=version
+        )
+
+    async def _watch_audit(self, message: reading_pb2.WatchAuditRequest, call: Call) -> None:
+        query = rollouts.watch_audit(message)
+        async with aclosing(self._operations.watch_audit(query, follow=not message.no_follow)) as pages:
+            async for rows in pages:
+                answer = reading_pb2.WatchAuditResponse(rows=[rollouts.audit_message(row) for row in rows])
+                await send(call, answer, self._write_timeout)
+
+
+async def send(call: Call, message: Any, timeout: timedelta) -> None:
+    """Send one message of a stream. Raises `Overloaded` if nothing is read for `timeout`, else `InternalFault`."""
+    try:
+        async with asyncio.timeout(timeout.total_seconds()):
+            await call.write(message)
+    except TimeoutError:
+        raise Overloaded(
+            f"nothing was read from the stream for {timeout.total_seconds():g} s; read faster, and ask again",
+            retry_after=timedelta(0),
+        ) from None
+    except BaseError:
+        raise InternalFault("the stream broke; ask again") from None

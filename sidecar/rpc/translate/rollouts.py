@@ -1,0 +1,237 @@
+"""Requests to read rollouts to plain values, and what was read to messages."""
+
+from datetime import datetime
+from typing import Final
+
+from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.bucketing import VERSION, WHOLE
+from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.rollout.serving import Asker
+from sidecar.operations.rollout.explaining import Explained, Explanation
+from sidecar.operations.rollout.ports import AuditQuery, AuditRow, Replica
+from sidecar.operations.rollout.previewing import Preview
+from sidecar.operations.rollout.reading import BackendReading, DefinitionReading, RolloutsReading, SlotReading
+from sidecar.rpc.translate import enums, steps
+from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.times import fill_duration, fill_timestamp
+from subagents.lifecycle.v1 import reading_pb2 as pb
+
+MOST_NUMBER: Final = 2**53
+LONGEST_PRINCIPAL: Final = 256
+LONGEST_ARM: Final = 128
+
+
+# --- requests
+
+
+def get(message: pb.GetRequest) -> str:
+    """Return which slot or definition. Raises `InvalidRequest`."""
+    fields = Fields("GetRequest")
+    slot = steps.name(fields, "slot", message.slot)
+    fields.check()
+    return slot
+
+
+def explain(message: pb.ExplainRequest) -> tuple[str, Asker, datetime | None]:
+    """Return which slot, for whom, and when. Raises `InvalidRequest`."""
+    fields = Fields("ExplainRequest")
+    slot = steps.name(fields, "slot", message.slot)
+    key = fields.one_line("principal", message.principal, LONGEST_PRINCIPAL)
+    arm = fields.one_line("experiment_arm", message.experiment_arm, LONGEST_ARM)
+    at = steps.moment(fields, "at", message.at) if message.HasField("at") else None
+    fields.check()
+    return slot, Asker(key, arm), at
+
+
+def preview(message: pb.PreviewRampRequest) -> tuple[str, str, int]:
+    """Return which slot, which digest, and the ramp. Raises `InvalidRequest`."""
+    fields = Fields("PreviewRampRequest")
+    slot = steps.name(fields, "slot", message.slot)
+    digest = fields.one_line("digest", message.digest, steps.LONGEST_DIGEST)
+    to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
+    fields.check()
+    return slot, digest, to
+
+
+def watch_audit(message: pb.WatchAuditRequest) -> AuditQuery:
+    """Return which rows. Raises `InvalidRequest`."""
+    fields = Fields("WatchAuditRequest")
+    slot = Slot(steps.name(fields, "slot", message.slot)) if message.slot else None
+    named = message.definition_id
+    definition_id = DefinitionId(steps.name(fields, "definition_id", named)) if named else None
+    after = fields.count("after", message.after, MOST_NUMBER)
+    fields.check()
+    return AuditQuery(slot=slot, definition_id=definition_id, after=after)
+
+
+# --- answers
+
+
+def rollouts_message(reading: RolloutsReading) -> pb.ListResponse:
+    """Return all slots."""
+    return pb.ListResponse(
+        slots=[slot_message(slot) for slot in reading.slots],
+        backends=[_backend(each) for each in reading.backends],
+        version=reading.version,
+    )
+
+
+def slot_message(reading: SlotReading) -> pb.SlotStatus:
+    """Return one slot."""
+    rollout = reading.rollout
+    return pb.SlotStatus(
+        slot=rollout.slot,
+        revision=rollout.revision,
+        active_digest=rollout.active or "",
+        mode=enums.ROLLOUT_MODE[rollout.mode],
+        curve_basis_points=rollout.curve,
+        definitions=[_definition(each) for each in reading.definitions],
+    )
+
+
+def explanation_message(found: Explanation) -> pb.ExplainResponse:
+    """Return why."""
+    message = pb.ExplainResponse(
+        slot=found.slot,
+        served_digest=found.served or "",
+        key=found.key,
+        salt=found.salt,
+        bucketing=VERSION,
+        bucket=found.bucket,
+        verdicts=[_verdict(each) for each in found.verdicts],
+        assumptions=found.assumptions,
+    )
+    fill_timestamp(message.at, found.at)
+    return message
+
+
+def preview_message(preview: Preview) -> pb.PreviewRampResponse:
+    """Return what a ramp would change."""
+    return pb.PreviewRampResponse(
+        from_basis_points=preview.before,
+        to_basis_points=preview.after,
+        known=preview.known,
+        inside=preview.inside,
+        joining=preview.joining,
+        leaving=preview.leaving,
+        gates=preview.gates,
+    )
+
+
+def replica_message(replica: Replica) -> pb.Replica:
+    """Return one sidecar."""
+    message = pb.Replica(instance=replica.instance, version=replica.version, alive=replica.alive)
+    fill_timestamp(message.seen_at, replica.seen_at)
+    return message
+
+
+def audit_message(row: AuditRow) -> pb.AuditRow:
+    """Return one audit row."""
+    body = row.body
+    message = pb.AuditRow(
+        number=row.number,
+        slot=row.slot,
+        digest=body.digest,
+        actor=body.actor,
+        reason=body.reason,
+        request_id=body.request_id,
+    )
+    fill_timestamp(message.at, body.at)
+    if isinstance(body, TransitionEvent):
+        _fill_transition(message.transition, body, row.effective_at)
+    else:
+        _fill_rollout(message.rollout, body)
+    return message
+
+
+def _fill_transition(message: pb.TransitionRow, event: TransitionEvent, effective_at: datetime | None) -> None:
+    message.subagent_id = event.subagent_id
+    message.source_state = enums.LIFECYCLE_STATE[event.source_state]
+    message.target_state = enums.LIFECYCLE_STATE[event.target_state]
+    message.trigger = enums.TRIGGER[event.trigger]
+    message.agent_definition_commit = event.agent_definition_commit
+    message.cohort.agent_definition_version = event.cohort.agent_definition_version
+    message.cohort.active_flags.extend(event.cohort.active_flags)
+    message.cohort.ramp_step_percent = event.cohort.ramp_step_percent
+    if effective_at is not None:
+        fill_timestamp(message.effective_at, effective_at)
+
+
+def _fill_rollout(message: pb.RolloutRow, event: RolloutEvent) -> None:
+    message.subagent_id = event.subagent_id
+    message.what = event.what
+    message.before_basis_points = event.before
+    message.after_basis_points = event.after
+    message.detail = event.detail
+
+
+def _backend(reading: BackendReading) -> pb.BackendStatus:
+    message = pb.BackendStatus(name=reading.name, fresh=reading.fresh)
+    if reading.age is not None:
+        fill_duration(message.age, reading.age)
+    return message
+
+
+def _definition(reading: DefinitionReading) -> pb.DefinitionStatus:
+    facts = reading.facts
+    message = pb.DefinitionStatus(
+        digest=facts.digest,
+        definition_id=facts.definition_id,
+        commit=facts.commit,
+        vertical=facts.vertical,
+        state=enums.LIFECYCLE_STATE[facts.state],
+        active=reading.active,
+        ramp_basis_points=facts.ramp,
+        flag_pair=enums.FLAG_PAIR[facts.flags],
+        flags=[pb.FlagStatus(name=name, value=enums.FLAG_VALUE[value]) for name, value in reading.flags],
+        flag_backend=reading.backend,
+        target_digest=facts.target or "",
+        target_recorded=facts.target_recorded,
+        gates_said=reading.said.words if reading.said else "",
+        pinned_turns=reading.pinned,
+        in_configuration=reading.configured,
+        deprecated=reading.deprecated,
+        drifts=reading.drifts,
+    )
+    _fill_incidents(message, reading)
+    return message
+
+
+def _fill_incidents(message: pb.DefinitionStatus, reading: DefinitionReading) -> None:
+    facts = reading.facts
+    if facts.activated_at is not None:
+        fill_timestamp(message.activated_at, facts.activated_at)
+    if reading.said is not None:
+        fill_timestamp(message.gates_said_at, reading.said.at)
+    if facts.decommission_began_at is not None:
+        fill_timestamp(message.decommission_began_at, facts.decommission_began_at)
+    if facts.killed is not None:
+        message.killed.killed_by, message.killed.reason = facts.killed.killed_by, facts.killed.reason
+        fill_timestamp(message.killed.killed_at, facts.killed.killed_at)
+    if facts.breach is not None:
+        breach = facts.breach
+        message.breach.breach_id, message.breach.reason = breach.breach_id, breach.reason
+        message.breach.acknowledged_by = breach.acknowledged_by
+        fill_timestamp(message.breach.at, breach.at)
+    for each in facts.overrides:
+        granted = message.overrides.add(
+            gate=each.gate,
+            from_basis_points=each.from_ramp,
+            to_basis_points=each.to_ramp,
+            by=each.by,
+            reason=each.reason,
+        )
+        fill_timestamp(granted.expires_at, each.expires_at)
+
+
+def _verdict(found: Explained) -> pb.DefinitionVerdict:
+    return pb.DefinitionVerdict(
+        digest=found.digest,
+        definition_id=found.definition_id,
+        verdict=enums.CANDIDATE[found.verdict],
+        state=enums.LIFECYCLE_STATE[found.state],
+        ramp_basis_points=found.ramp,
+        flags=[pb.FlagStatus(name=name, value=enums.FLAG_VALUE[value]) for name, value in found.flags],
+        killed=found.killed,
+        words=found.words,
+    )

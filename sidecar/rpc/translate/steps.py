@@ -1,0 +1,146 @@
+"""Requests for steps of a rollout to plain values, and what came of a step to a message."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import DEFINITION_SIDE, DefinitionId, Slot
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.rollout import requests
+from sidecar.policy.lifecycle import Step
+from sidecar.rpc.translate import enums
+from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.times import EPOCH
+from subagents.lifecycle.v1 import lifecycle_pb2 as pb
+
+AskedT = TypeVar("AskedT", bound=requests.Asked)
+
+LONGEST_REASON: Final = 1000
+LONGEST_DIGEST: Final = 128
+MOST_REVISION: Final = 2**53
+FURTHEST: Final = timedelta(days=31)
+"""How long an override may hold: one that nobody remembers is no decision any more."""
+STEPS: Final = {LifecycleState.TEST: Step.TO_TEST, LifecycleState.PROMOTE: Step.PROMOTE}
+SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill)
+"""Steps in the safe direction; they may go without a revision."""
+
+
+def transition(message: pb.TransitionRequest) -> requests.Transition:
+    """Return the step. Raises `InvalidRequest`, `TransitionRefused`."""
+    fields = Fields("TransitionRequest")
+    target = fields.member("target_state", message.target_state, enums.LIFECYCLE_STATES, enums.LIFECYCLE_NAMES)
+    if target is LifecycleState.ROLLBACK:
+        fields.refuse("target_state", "is LIFECYCLE_STATE_ROLLBACK; use RollBack or Kill")
+    asked = header(fields, message.header, requests.Transition, step=STEPS.get(target, Step.TO_TEST))
+    fields.check()
+    if target not in STEPS:
+        raise TransitionRefused("nothing moves to dev: a fix is a new definition, and that begins there")
+    return asked
+
+
+def set_ramp(message: pb.SetRampRequest) -> requests.SetRamp:
+    """Return the step. Raises `InvalidRequest`."""
+    fields = Fields("SetRampRequest")
+    to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
+    asked = header(fields, message.header, requests.SetRamp, to=to)
+    fields.check()
+    return asked
+
+
+def ramp_down(message: pb.RampDownRequest) -> requests.RampDown:
+    """Return the step. Raises `InvalidRequest`."""
+    fields = Fields("RampDownRequest")
+    breach_id = fields.run_side_id("breach_id", message.breach_id)
+    asked = header(fields, message.header, requests.RampDown, breach_id=breach_id)
+    fields.check()
+    return asked
+
+
+def acknowledge_breach(message: pb.AcknowledgeBreachRequest) -> requests.AcknowledgeBreach:
+    """Return the step. Raises `InvalidRequest`."""
+    fields = Fields("AcknowledgeBreachRequest")
+    breach_id = fields.run_side_id("breach_id", message.breach_id)
+    asked = header(fields, message.header, requests.AcknowledgeBreach, breach_id=breach_id)
+    fields.check()
+    return asked
+
+
+def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.OverrideGate:
+    """Return the step. Raises `InvalidRequest`."""
+    fields = Fields("OverrideGateRequest")
+    expires_at = moment(fields, "expires_at", message.expires_at) or now
+    if not now < expires_at <= now + FURTHEST:
+        fields.refuse("expires_at", f"must be in the future, and at most {FURTHEST.days} days away")
+    gate = fields.required("gate", message.gate, 60, "the name of the gate")
+    to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
+    asked = header(fields, message.header, requests.OverrideGate, gate=gate, to=to, expires_at=expires_at)
+    fields.check()
+    return asked
+
+
+def plain(named: str, kind: type[AskedT], message: Any) -> AskedT:
+    """Return a step that has nothing but a header. Raises `InvalidRequest`."""
+    fields = Fields(named)
+    asked = header(fields, message.header, kind)
+    fields.check()
+    return asked
+
+
+def header(fields: Fields, message: pb.StepHeader, kind: type[AskedT], **more: Any) -> AskedT:
+    """Return a step with what every one carries; notes what is wrong."""
+    revision = message.expected_revision if message.HasField("expected_revision") else None
+    if revision is None and kind not in SAFE:
+        fields.refuse("header.expected_revision", "is missing; send the revision that Get or List showed")
+    if revision is not None:
+        fields.count("header.expected_revision", revision, MOST_REVISION)
+    if not message.reason.strip():
+        fields.refuse("header.reason", "is empty; say why, for the audit")
+    return kind(
+        definition_id=DefinitionId(name(fields, "header.definition_id", message.definition_id)),
+        request_id=fields.run_side_id("header.request_id", message.request_id),
+        reason=fields.one_line("header.reason", message.reason, LONGEST_REASON),
+        slot=Slot(name(fields, "header.slot", message.slot) if message.slot else ""),
+        digest=fields.one_line("header.digest", message.digest, LONGEST_DIGEST),
+        expected_revision=revision,
+        dry_run=message.dry_run,
+        **more,
+    )
+
+
+def name(fields: Fields, field: str, value: str) -> str:
+    """Return an id of a definition or slot; notes if it is none."""
+    if not DEFINITION_SIDE.match(value):
+        fields.refuse(field, "must be 1 to 60 characters a-z, 0-9, _ and -, beginning with a letter or digit")
+    return value
+
+
+def moment(fields: Fields, field: str, value: Timestamp) -> datetime | None:
+    """Return a time; None, noted, if it is none."""
+    try:
+        return (EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)).astimezone(UTC)
+    except (OverflowError, ValueError):
+        fields.refuse(field, "is no time between the years 1 and 9999")
+        return None
+
+
+def result_message(answer: requests.StepAnswer) -> pb.StepResult:
+    """Return what came of a step."""
+    return pb.StepResult(
+        slot=answer.slot,
+        definition_id=answer.definition_id,
+        digest=answer.digest,
+        state=enums.LIFECYCLE_STATE[LifecycleState(answer.state)],
+        ramp_basis_points=answer.ramp,
+        active=answer.active,
+        revision=answer.revision,
+        changed=answer.changed,
+        repeated=answer.repeated,
+        gates=answer.gates,
+        edits=answer.edits,
+        version=answer.version,
+        reached=answer.reached,
+        warnings=answer.warnings,
+    )
