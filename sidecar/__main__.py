@@ -13,6 +13,7 @@ from sidecar.cli.app import Commands, make_app
 from sidecar.cli.record_source import RecordSource
 from sidecar.cli.replay_command import ReplayWish
 from sidecar.cli.verify_command import VerifyLog
+from sidecar.core.definitions.references import BaseWish, Comparison
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.policy.selection import PolicySettings
@@ -32,6 +33,7 @@ def main() -> None:
         conversations=_conversations,
         migrate=_migrate,
         back_up=_back_up,
+        compare=_compare,
     )
     make_app(commands)(prog_name="sidecar")
 
@@ -47,6 +49,12 @@ def _load(folder: Path) -> Loaded:
     from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same holds
 
     return load_directory(folder, commits_of=GitHistory(folder).commits_of)
+
+
+def _compare(folder: Path, base: BaseWish) -> Comparison:
+    from sidecar.adapters.definitions_directory.comparing import compare  # noqa: PLC0415  only `validate-refs` needs it
+
+    return compare(folder, base)
 
 
 def _built_ins() -> Sequence[object]:

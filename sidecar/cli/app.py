@@ -19,6 +19,8 @@ from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
 from sidecar.cli.record_commands import add_record_commands
 from sidecar.cli.replay_command import Replay, add_replay
 from sidecar.cli.validate import ValidateWish, validate
+from sidecar.cli.validate_refs import Compare
+from sidecar.cli.validate_refs_command import add_validate_refs
 from sidecar.cli.verify_command import VerifyLog, add_verify_log
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.policy.entry_points import PluginSelection
@@ -46,6 +48,7 @@ class Commands:
         conversations: opens the episode memory that the settings choose.
         migrate: brings the schema of the record up to date.
         back_up: copies the record.
+        compare: reads a configuration and what it is compared with.
     """
 
     read_settings: Callable[[Path | None], Settings]
@@ -58,6 +61,7 @@ class Commands:
     conversations: Conversations
     migrate: Migrate
     back_up: BackUp
+    compare: Compare
 
 
 def make_app(commands: Commands) -> typer.Typer:
@@ -68,6 +72,7 @@ def make_app(commands: Commands) -> typer.Typer:
     app.callback()(_about)
     _add_serving(app, commands)
     _add_looking(app, commands)
+    add_validate_refs(app, commands.compare)
     add_verify_log(app, commands.verify_log)
     add_record_commands(app, lambda config: _settings(commands, config))
     add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)

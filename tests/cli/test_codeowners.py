@@ -27,6 +27,8 @@ def test_each_folder_is_reviewed_by_its_owner_and_the_rest_by_the_platform(tmp_p
 
     assert code == 0
     assert text.splitlines()[1:] == [
+        "/.github/workflows/subagent-validate-refs.yml @example/platform",
+        "/conf/agents/subagent-validate-refs.toml @example/platform",
         "/conf/agents/agent_config.yaml @example/platform",
         "/conf/agents/prompts/components/ @example/platform",
         "/conf/agents/prompts/components/platform/ @example/platform",

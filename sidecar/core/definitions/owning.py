@@ -9,13 +9,18 @@ from sidecar.core.definitions.names import PLATFORM_OWNER
 from sidecar.core.definitions.reading import BLOCKS_FOLDER, CONFIG_FILE
 
 OWNER_SIGN: Final = "{owner}"
+WORKFLOW: Final = "/.github/workflows/subagent-validate-refs.yml"
+"""What checks each change; relative to the repository. Source: PF1-D-52."""
+CHECKS_FILE: Final = "subagent-validate-refs.toml"
+"""Beside `agent_config.yaml`; switches single checks off. Source: PF1-D-69."""
 
 
 def reviewers_rules(blocks: Iterable[PromptBlock], team: str, under: str) -> tuple[str, ...]:
     """Return the lines of a CODEOWNERS file; where several fit a path, the last one holds.
 
-    `agent_config.yaml` and blocks outside any folder belong to the platform unless they say otherwise; the folder of an
-    owner belongs to that owner, files that are yet to come included.
+    `agent_config.yaml`, and with it every `sub_agents` list (PF1-D-62), what checks changes of it, and blocks outside
+    any folder belong to the platform unless they say otherwise; the folder of an owner belongs to that owner, also for
+    files that are yet to come.
 
     Args:
         blocks: every block there is.
@@ -33,6 +38,8 @@ def reviewers_rules(blocks: Iterable[PromptBlock], team: str, under: str) -> tup
         else:
             alone.append((block.path, block.owner))
     return (
+        f"{WORKFLOW} {platform}",
+        f"{root / CHECKS_FILE} {platform}",
         f"{root / CONFIG_FILE} {platform}",
         f"{root / BLOCKS_FOLDER}/ {platform}",
         *(f"{root / BLOCKS_FOLDER / owner}/ {team.replace(OWNER_SIGN, owner)}" for owner in sorted(folders)),

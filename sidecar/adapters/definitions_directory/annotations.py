@@ -1,0 +1,65 @@
+"""Finds the `# minor-change:` comments of a YAML file, which parsing forgets."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+import yaml
+
+from sidecar.adapters.definitions_directory.yaml_documents import PARSER
+from sidecar.core.definitions.overrides import COMMENT, Annotation
+
+CANDIDATE: Final = re.compile(rf"#\s*{re.escape(COMMENT)}[^\S\n]*(?P<reason>\S.*?)?[^\S\n]*$")
+EMPTY: Final = re.compile(r"\s*(#.*)?$")
+INDENT: Final = re.compile(r"\s*")
+
+
+def annotations_of(content: bytes) -> tuple[Annotation, ...]:
+    """Return the override comments of a file that could be parsed, in order of line.
+
+    A comment behind a value belongs to that line. One on a line of its own belongs to what comes next, unless that
+    stands further out: then to what came before.
+    """
+    if COMMENT.encode() not in content:
+        return ()
+    text = content.decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = text.splitlines()
+    scalars = sorted(_scalars(text))
+    return tuple(
+        Annotation(_anchor(lines, number, found.start()), found["reason"])
+        for number, line in enumerate(lines)
+        if (found := CANDIDATE.search(line)) and found["reason"] and not _inside(scalars, (number, found.start()))
+    )
+
+
+def _scalars(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield begin and end of each scalar as (line, column), counted from 0: a `#` in there is text, not a comment."""
+    try:
+        for event in yaml.parse(text, Loader=PARSER):
+            if isinstance(event, yaml.ScalarEvent) and event.start_mark is not None and event.end_mark is not None:
+                begin, end = event.start_mark, event.end_mark
+                yield (begin.line, begin.column), (end.line, end.column)
+    except yaml.YAMLError:
+        return
+
+
+def _inside(scalars: list[tuple[tuple[int, int], tuple[int, int]]], at: tuple[int, int]) -> bool:
+    index = bisect_right(scalars, (at, (at[0] + 1, 0))) - 1
+    return index >= 0 and scalars[index][0] <= at < scalars[index][1]
+
+
+def _anchor(lines: list[str], number: int, column: int) -> int:
+    """Return the line, counted from 1, of what a comment at (number, column) belongs to."""
+    if lines[number][:column].strip():
+        return number + 1
+    after = next((at for at in range(number + 1, len(lines)) if not EMPTY.match(lines[at])), None)
+    if after is not None and _indent(lines[after]) >= column:
+        return after + 1
+    before = next((at for at in range(number - 1, -1, -1) if not EMPTY.match(lines[at])), number)
+    return before + 1
+
+
+def _indent(line: str) -> int:
+    found = INDENT.match(line)
+    return 0 if found is None else found.end()

@@ -1,0 +1,113 @@
+"""Finds, in git, the state that a change begins from: the commit where HEAD and the base branch part."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.definitions_directory.git_plumbing import CommittedFiles, Git, blob_name
+from sidecar.core.definitions.overrides import TRAILER
+from sidecar.core.definitions.problems import printable, quoted
+from sidecar.core.definitions.reading import CONFIG_FILE
+from sidecar.core.definitions.references import ComparisonRefused
+
+SECONDS_AT_MOST: Final = 60.0
+DEEPEN: Final = "fetch more of it (`git fetch --unshallow`; in GitHub's checkout action `fetch-depth: 0`)"
+
+
+@dataclass(frozen=True, slots=True)
+class GitBase:
+    """The base, found but not yet read.
+
+    Attributes:
+        commit: where the change begins.
+        files: what it holds of the configuration.
+        head_under: the configuration's folder inside the repository now, with a slash at its end; empty: the top.
+        told: of how the base was found, for people.
+    """
+
+    git: Git
+    commit: str
+    files: CommittedFiles
+    head_under: str
+    told: tuple[str, ...]
+
+    def changed_since(self, head: Mapping[str, bytes]) -> Sequence[str]:
+        """Return the paths of the base whose content `head` does not hold at the same place."""
+        blobs = self.files.blobs.items()
+        return [path for path, blob in blobs if path not in head or blob_name(head[path], blob) != blob]
+
+    def contents(self, paths: Sequence[str]) -> Mapping[str, bytes]:
+        """Return what stood in these files."""
+        found = self.git.contents(self.files.blobs[path] for path in paths)
+        return {path: found[self.files.blobs[path]] for path in paths}
+
+    def trailers(self) -> tuple[str, ...]:
+        """Return the override trailers of the commits from the base to HEAD."""
+        shape = f"--format=%(trailers:key={TRAILER},valueonly,unfold)"
+        said = self.git("log", "--no-show-signature", shape, f"{self.commit}..HEAD").decode(errors="replace")
+        return tuple(line.strip() for line in said.splitlines() if line.strip())
+
+
+def open_base(root: Path, ref: str) -> GitBase:
+    """Find the base of the change that is checked out at `root`.
+
+    Raises:
+        ComparisonRefused: there is no such base here; the text says how to get it.
+        OSError, SubprocessError: git failed.
+    """
+    git = Git.within(root, SECONDS_AT_MOST)
+    if not root.is_dir():
+        raise ComparisonRefused(f"{root} is not a folder; give the one that holds {CONFIG_FILE}")
+    asked = git("rev-parse", "--is-shallow-repository", "--show-prefix").decode(errors="surrogateescape")
+    shallow_said, _, under = asked.removesuffix("\n").partition("\n")
+    shallow = shallow_said == "true"
+    tip = _commit_of(git, ref, shallow)
+    commit = _parting(git, ref, tip, shallow)
+    files = git.configuration_at(commit, under)
+    told: tuple[str, ...] = () if commit == tip else (f"compared with {commit[:12]}, where HEAD and {ref} part",)
+    if CONFIG_FILE not in files.blobs and CONFIG_FILE not in files.others:
+        moved_from = _moved_from(git, commit)
+        if moved_from is not None and moved_from != under:
+            files = git.configuration_at(commit, moved_from)
+            told = (*told, f"compared with {moved_from or './'}, from where the configuration was moved")
+    if CONFIG_FILE in files.others:
+        raise ComparisonRefused(f"{CONFIG_FILE} is a link in the base; give the base as a folder: --base-dir")
+    return GitBase(git, commit, files, under, told)
+
+
+def _commit_of(git: Git, ref: str, shallow: bool) -> str:
+    if not ref or ref.startswith("-"):
+        raise ComparisonRefused(f"{quoted(ref)} is not the name of a commit")
+    try:
+        return git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").decode().strip()
+    except subprocess.CalledProcessError:
+        why = f"; the history here is shallow: {DEEPEN}" if shallow else "; fetch it first, or check its name"
+        raise ComparisonRefused(f"{quoted(ref)} is not known here{why}") from None
+
+
+def _parting(git: Git, ref: str, tip: str, shallow: bool) -> str:
+    try:
+        return git("merge-base", tip, "HEAD").decode().split()[0]
+    except (subprocess.CalledProcessError, IndexError):
+        what = f"where HEAD and {quoted(ref)} part is not in the history here"
+        if shallow:
+            raise ComparisonRefused(f"{what}, which is shallow: {DEEPEN}") from None
+        raise ComparisonRefused(f"{what}: they have nothing in common; check the name of the base") from None
+
+
+def _moved_from(git: Git, commit: str) -> str | None:
+    """Return the only folder that held a configuration and holds none now: a move must not hide a change.
+
+    Raises:
+        ComparisonRefused: there are several.
+    """
+    top = Path(git("rev-parse", "--show-toplevel").decode(errors="surrogateescape").rstrip("\n"))
+    listed = git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).decode(errors="surrogateescape")
+    named = (path for path in listed.split("\0") if path == CONFIG_FILE or path.endswith(f"/{CONFIG_FILE}"))
+    gone = [path[: -len(CONFIG_FILE)] for path in named if not (top / path).exists()]
+    if len(gone) > 1:
+        places = ", ".join(printable(path or "./") for path in gone)
+        raise ComparisonRefused(f"the base held configurations at {places}; name the right one with --base-dir")
+    return gone[0] if gone else None

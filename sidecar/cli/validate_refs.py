@@ -1,0 +1,175 @@
+"""`sidecar validate-refs`: what a change of a configuration repository must pass. Source: PF1-D-52 to PF1-D-60."""
+
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Any, Final, TextIO, TypeAlias
+
+from sidecar.core.definitions.in_place import findings_of
+from sidecar.core.definitions.owning import CHECKS_FILE
+from sidecar.core.definitions.problems import printable, quoted
+from sidecar.core.definitions.references import BaseWish, Check, Comparison, ComparisonRefused, Finding, Weight
+from sidecar.core.identifiers import DefinitionId
+from sidecar.core.rollout.states import LifecycleState
+
+PASSED: Final = 0
+FAILED: Final = 1
+NOT_COMPARED: Final = 2
+LOOK_AT_BASE: Final = frozenset({Check.UNREFERENCED, Check.IN_PLACE})
+
+Compare: TypeAlias = Callable[[Path, BaseWish], Comparison]
+
+
+@unique
+class Format(StrEnum):
+    """How findings are printed."""
+
+    HUMAN = "human"
+    GITHUB = "github"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateRefsWish:
+    """What is asked for.
+
+    Attributes:
+        base: what to compare with.
+        rollout_export: file that says which definitions are in which state; None: none is in `rollback`.
+        skipped: checks that are switched off, besides those that the settings file switches off.
+    """
+
+    base: BaseWish
+    rollout_export: Path | None = None
+    skipped: frozenset[Check] = frozenset()
+    shape: Format = Format.HUMAN
+
+
+def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: TextIO, errors: TextIO) -> int:
+    """Print what the checks find.
+
+    Returns:
+        The exit code: 0 passed, 1 a check failed, 2 the states could not be compared.
+    """
+    try:
+        skipped = wish.skipped | skipped_by_settings(root / CHECKS_FILE)
+        if skipped < LOOK_AT_BASE | skipped and (wish.base.ref is None) == (wish.base.folder is None):
+            raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
+        rolled_back = frozenset[DefinitionId]() if wish.rollout_export is None else rolled_back_in(wish.rollout_export)
+        compared = compare(root, BaseWish() if skipped >= LOOK_AT_BASE else wish.base)
+        if Check.LOADS in skipped and compared.head.registries.config is None:
+            raise ComparisonRefused("the configuration cannot be read; see what check a says")
+    except ComparisonRefused as refusal:
+        errors.write(f"{refusal}\n")
+        return NOT_COMPARED
+    findings = tuple(findings_of(replace(compared, rolled_back=rolled_back), skipped))
+    failed = any(finding.weight is Weight.ERROR for finding in findings)
+    _print(findings, compared, skipped, wish.shape, out)
+    return FAILED if failed else PASSED
+
+
+def skipped_by_settings(file: Path) -> frozenset[Check]:
+    """Return the checks that a settings file switches off: `[checks]`, then `d = false`; none if there is no file.
+
+    Raises:
+        ComparisonRefused: the file says something else.
+    """
+    try:
+        said = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ComparisonRefused(f"{file} cannot be read: {printable(str(error))}") from None
+    checks = said.pop("checks", {})
+    if said or not isinstance(checks, dict):
+        raise ComparisonRefused(f"{file} may hold the table [checks] and nothing else")
+    for name, value in checks.items():
+        if name not in list(Check) or not isinstance(value, bool):
+            raise ComparisonRefused(f"{file}: [checks] holds a, b, c or d, each true or false, not {quoted(name)}")
+    return frozenset(Check(name) for name, on in checks.items() if not on)
+
+
+def rolled_back_in(file: Path) -> frozenset[DefinitionId]:
+    """Return the ids of which every definition is in `rollback`, by an export of the rollouts.
+
+    The export is JSON: `{"definitions": [{"definition_id": "shop", "state": "rollback"}, …]}`, one row for each
+    definition, so that an id may have several. Other members are not looked at.
+
+    Raises:
+        ComparisonRefused: the file cannot be read, or is something else.
+    """
+    try:
+        said = json.loads(file.read_text("utf-8"))
+        rows = [(str(row["definition_id"]), LifecycleState(row["state"])) for row in said["definitions"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
+        raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
+    alive = frozenset(name for name, state in rows if state is not LifecycleState.ROLLBACK)
+    return frozenset(DefinitionId(name) for name, _ in rows if name not in alive)
+
+
+def _print(
+    findings: Sequence[Finding], compared: Comparison, skipped: frozenset[Check], shape: Format, out: TextIO
+) -> None:
+    off = [check.value for check in Check if check in skipped]
+    if shape is Format.JSON:
+        json.dump(_as_object(findings, compared, off), out, indent=2)
+        out.write("\n")
+        return
+    if shape is Format.GITHUB:
+        out.writelines(_as_command(finding, compared.under) + "\n" for finding in findings)
+        if off:
+            out.write(f"::notice title=subagent-validate-refs::checks switched off: {', '.join(off)}\n")
+    else:
+        out.writelines(line + "\n" for finding in findings for line in _as_lines(finding))
+    out.writelines(line + "\n" for line in compared.told)
+    out.write(_summary(findings, off) + "\n")
+
+
+def _as_lines(finding: Finding) -> Iterable[str]:
+    place = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
+    weight = "" if finding.weight is Weight.ERROR else f"{finding.weight}: "
+    field = f"{printable(finding.field)}: " if finding.field else ""
+    yield f"{printable(place)}: check {finding.check}: {weight}{field}{finding.message}"
+    yield from (f"    {detail}" for detail in finding.details)
+
+
+def _as_command(finding: Finding, under: str) -> str:
+    """Return a workflow command. The message stays alone; what exactly changed is in the title."""
+    title = f"check {finding.check}"
+    if finding.field:
+        title += f", {finding.field}"
+    if finding.details:
+        title += f" ({'; '.join(finding.details)})"
+    properties = {"file": under + finding.file, "line": finding.line, "title": title}
+    said = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
+    return f"::{finding.weight} {said}::{_data(finding.message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _as_object(findings: Sequence[Finding], compared: Comparison, off: Sequence[str]) -> dict[str, Any]:
+    return {
+        "passed": all(finding.weight is not Weight.ERROR for finding in findings),
+        "findings": [asdict(finding) | {"file": compared.under + finding.file} for finding in findings],
+        "switched_off": list(off),
+        "told": list(compared.told),
+    }
+
+
+def _summary(findings: Sequence[Finding], off: Sequence[str]) -> str:
+    counts = [sum(finding.weight is weight for finding in findings) for weight in Weight]
+    said = ", ".join(
+        f"{number} {weight}{'' if number == 1 else 's'}" for number, weight in zip(counts, Weight, strict=True)
+    )
+    switched = f"; switched off: {', '.join(off)}" if off else ""
+    return f"{'failed' if counts[0] else 'passed'}: {said}{switched}"

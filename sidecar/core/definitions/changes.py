@@ -1,0 +1,142 @@
+"""What changed between two states of one definition, and whether it may change in place.
+
+A major change makes a new definition: another model, an entry added to or removed from `tools` or `prompt_blocks`, or
+another slot. Everything else is minor. The table of fields is in `docs/definitions.md`; `Card.shape` changes exactly
+with the major changes inside a slot. Source: PF1-FR-12a, PF1-FR-12e, PF1-D-58, TN-68.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Final, NamedTuple, TypeVar
+
+from sidecar.core.definitions.card import AgentDefinition, Card, ModelEntry, PromptBlock, ToolEntry
+from sidecar.core.definitions.digesting import PLACE_ONLY, canonical
+from sidecar.core.definitions.problems import quoted
+
+MAJOR: Final = frozenset({"model", "slot"})
+"""Fields any change of which is major."""
+MAJOR_LISTS: Final = frozenset({"tools", "prompt_blocks"})
+"""Lists to which nothing may be added and from which nothing may be taken in place; their order may change."""
+NAMED_AT_MOST: Final = 8
+
+Part = TypeVar("Part", ModelEntry, ToolEntry, PromptBlock)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field that is not what it was.
+
+    Attributes:
+        field: its name; of something the definition uses, with the kind and id before it: `tool:search.timeout`.
+        text: what became of it, for a message.
+        caution: why a reviewer should look twice though it is minor; empty: no reason.
+    """
+
+    field: str
+    text: str
+    caution: str = ""
+
+
+class Changes(NamedTuple):
+    """Both kinds of changes, each in the order of the fields of a definition, what it uses last."""
+
+    major: tuple[FieldChange, ...]
+    minor: tuple[FieldChange, ...]
+
+
+def changes_between(old: Card | AgentDefinition, new: Card | AgentDefinition) -> Changes:
+    """Return what changed from `old` to `new`, two states of the definition with one id.
+
+    Entries say what they list. Two cards also say what models, tools and blocks hold that both list; a change inside
+    one of those is a minor change of the definition.
+
+    Raises:
+        ValueError: the ids differ: these are two definitions.
+    """
+    was = old.definition if isinstance(old, Card) else old
+    now = new.definition if isinstance(new, Card) else new
+    if was.id != now.id:
+        raise ValueError(f"{quoted(was.id)} and {quoted(now.id)} are two definitions; compare states of one")
+    changed = _changed_fields(was, now)
+    major = [change for name in changed if (change := _major(name, was, now)) is not None]
+    minor = [change for name in changed if (change := _minor(name, was, now)) is not None]
+    if isinstance(old, Card) and isinstance(new, Card):
+        minor.extend(_used(old, new))
+    return Changes(tuple(major), tuple(minor))
+
+
+def changes_inside(old: Part, new: Part) -> tuple[FieldChange, ...]:
+    """Return what changed in a model, tool or block that kept its name; all of it is minor for whoever uses it."""
+    return tuple(_part_change(name, old, new) for name in _changed_fields(old, new))
+
+
+def _changed_fields(old: object, new: object) -> tuple[str, ...]:
+    """Compare as digests do, so that there is a change exactly if the digest is another."""
+    if canonical(old) == canonical(new):
+        return ()
+    names = [one.name for one in fields(old) if one.name not in PLACE_ONLY]  # type: ignore[arg-type]  # a dataclass
+    return tuple(name for name in names if canonical(getattr(old, name)) != canonical(getattr(new, name)))
+
+
+def _major(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange | None:
+    before, after = getattr(old, name), getattr(new, name)
+    if name in MAJOR:
+        return FieldChange(name, f"{name}: {quoted(before)} became {quoted(after)}")
+    if name in MAJOR_LISTS and (differences := _differences(before, after)):
+        return FieldChange(name, f"{name}: {differences}")
+    return None
+
+
+def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange | None:
+    if name in MAJOR:
+        return None
+    before, after = getattr(old, name), getattr(new, name)
+    if not isinstance(before, tuple):
+        return FieldChange(name, f"{name} changed")
+    differences = _differences(before, after)
+    if differences:
+        return None if name in MAJOR_LISTS else FieldChange(name, f"{name}: {differences}")
+    caution = (
+        "the order is part of the prompt's prefix: every cached prompt is made anew" if name in MAJOR_LISTS else ""
+    )
+    return FieldChange(name, f"{name}: reordered", caution)
+
+
+def _differences(before: Sequence[str], after: Sequence[str]) -> str:
+    """Say what was added and removed, each counted as often as it stands there; empty: the order at most."""
+    added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
+    parts = [f"{word} {_listed(names)}" for word, names in (("added", added), ("removed", removed)) if names]
+    return ", ".join(parts)
+
+
+def _listed(names: Mapping[str, int]) -> str:
+    shown = [quoted(name) for name in names][:NAMED_AT_MOST]
+    return ", ".join(shown) + (", …" if len(names) > NAMED_AT_MOST else "")
+
+
+def _part_change(name: str, old: Part, new: Part) -> FieldChange:
+    if name == "provider_model":
+        before, after = quoted(getattr(old, name)), quoted(getattr(new, name))
+        caution = "another model behind the same key; if it answers differently, give it a key and a definition"
+        return FieldChange(name, f"{name}: {before} became {after}", caution)
+    return FieldChange(name, f"{name} changed")
+
+
+def _used(old: Card, new: Card) -> Iterator[FieldChange]:
+    """Yield what changed inside what both cards use."""
+    if old.model.id == new.model.id:
+        yield from _named(f"model:{new.model.id}", changes_inside(old.model, new.model))
+    tools = {tool.id: tool for tool in old.tools}
+    for tool in new.tools:
+        if tool.id in tools:
+            yield from _named(f"tool:{tool.id}", changes_inside(tools[tool.id], tool))
+    blocks = {block.id: block for block in old.blocks}
+    for block in new.blocks:
+        if block.id in blocks:
+            yield from _named(f"block:{block.id}", changes_inside(blocks[block.id], block))
+
+
+def _named(subject: str, changes: Sequence[FieldChange]) -> Iterator[FieldChange]:
+    for change in changes:
+        yield FieldChange(f"{subject}.{change.field}", f"{subject}: {change.text}", change.caution)
