@@ -84,7 +84,7 @@ class EndTurn:
         if any(each.child_id not in turn.children for each in request.integrations) and turn.closed is None:
             await self._restore(turn)
         if turn.closed is not None:
-            self._report(turn)
+            self.report(turn)
             return _ended_before(turn, request), True
         if turn.closing_request is not None and turn.closing_request != request:
             raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})
@@ -127,10 +127,10 @@ class EndTurn:
                 _finish(turn.dispatches[dispatch_id], outcomes)
         if turn.closed is not None:
             closing.settle(turn.closed)
-            self._report(turn)
+            self.report(turn)
             self._turns.ended(turn)
 
-    def _report(self, turn: Turn) -> None:
+    def report(self, turn: Turn) -> None:
         """Report the routing decision and have the history kept, once, if this process wrote the end."""
         if turn.reported or turn.closed is None or turn.prepared is None:
             return

@@ -86,7 +86,9 @@ class GoOn:
         if dispatch.finished.settled or turn.closing is not None or dispatch.owner != self._out.store.instance:
             return dispatch.finished.settled
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
-        await self._carry_out(dispatch, self._begin(dispatch))
+        begun = self._begin(dispatch)
+        dispatch.leave(None)  # if nobody listens, what the request asks for in that case is done
+        await self._carry_out(dispatch, begun)
         return True
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:

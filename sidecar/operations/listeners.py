@@ -21,9 +21,10 @@ class Listeners:
         self._wakers[self._next] = asyncio.Event()
         return self._next, self._wakers[self._next]
 
-    def remove(self, number: int) -> None:
-        """Remove a listener."""
-        self._wakers.pop(number, None)
+    def remove(self, number: int | None) -> None:
+        """Remove a listener, if there is one of that number."""
+        if number is not None:
+            self._wakers.pop(number, None)
 
     def wake(self) -> None:
         """Wake all of them."""

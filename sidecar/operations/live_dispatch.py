@@ -270,8 +270,8 @@ class LiveDispatch:
         """Say whether anybody listens."""
         return bool(self._listeners)
 
-    def leave(self, number: int) -> None:
-        """Remove a listener; if nobody listens to a running dispatch now, do what its request asks for."""
+    def leave(self, number: int | None) -> None:
+        """Remove a listener, if any; if nobody listens to a running dispatch now, do what its request asks for."""
         self._listeners.remove(number)
         if self._listeners or self.finished.settled or not self.runs_here:
             return

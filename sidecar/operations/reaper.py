@@ -32,4 +32,5 @@ class Reaper:
             if turn.closed is None:
                 await self._end_turn.reap(turn)
             else:
+                self._end_turn.report(turn)  # it may have been found ended on record after its end was not confirmed
                 self._turns.forget(turn)

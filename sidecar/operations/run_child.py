@@ -66,7 +66,7 @@ class RunChild:
         try:
             runner = self._out.runners.runner_for(child.tool.card)
             wall_clock = child.contract.budgets.wall_clock_ms
-            used = (clock.now() - child.started_at).total_seconds() if child.restored else 0.0
+            used = max(0.0, (clock.now() - child.started_at).total_seconds()) if child.restored else 0.0
             child.wall_clock_at = None if wall_clock is None else began + wall_clock / 1000 - used
             allowed = attempts_allowed(child.contract.execution)
             end = lost_with_its_sidecar(child, allowed)

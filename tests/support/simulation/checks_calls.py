@@ -76,7 +76,7 @@ def _occupied(facts: Facts, mine: DispatchFacts) -> tuple[int, int]:
         for call in other.calls:
             if call.spec.kind is not CallKind.FIT or call.routed.outcome is Outcome.DROPPED:
                 continue
-            first = other.accepted_at < mine.accepted_at - INSTANT
+            first = other.confirmed and other.accepted_at < mine.accepted_at - INSTANT
             maybe_first = other.accepted_at <= mine.accepted_at + INSTANT
             decided = call.decided_at if call.decided_at is not None and call.runs else None
             if decided is None:

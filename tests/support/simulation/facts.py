@@ -121,7 +121,8 @@ def _decided(seen: Seen) -> dict[str, float]:
     decided: dict[str, float] = {}
     for append in seen.store.appends:
         for record in append.records:
-            if isinstance(record, CallSettled):
+            kept = seen.store.records.get(record.record_id)
+            if isinstance(record, CallSettled) and kept in (None, record):
                 decided.setdefault(record.record_id, append.submitted_at)
     return decided
 
