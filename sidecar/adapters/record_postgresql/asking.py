@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 
 from sidecar.adapters.postgresql import Connection, ConnectionLost, Connections, unavailable
-from sidecar.adapters.record_postgresql.texts import restored
+from sidecar.adapters.postgresql.texts import restored
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 
 Kind = TypeVar("Kind")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.adapters.record_postgresql.texts import stored
+from sidecar.adapters.postgresql.texts import stored
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import ChildEvent

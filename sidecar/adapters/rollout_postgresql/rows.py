@@ -1,0 +1,34 @@
+"""Turns rows into what is kept of rollouts, and back."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from sidecar.adapters.postgresql.texts import restored, stored
+from sidecar.core.identifiers import Slot
+from sidecar.operations.rollout.bodies import audit_body, text_of
+from sidecar.operations.rollout.ports import AuditRow
+
+Kind = TypeVar("Kind")
+
+
+def body(value: Any) -> str:
+    """Return what a column `body` keeps of a value."""
+    return stored(text_of(value))
+
+
+def kept(decoder: msgspec.json.Decoder[Kind], text: str | None) -> Kind | None:
+    """Return the value of a column `body`; None: there is no row."""
+    return None if text is None else decoder.decode(restored(text))
+
+
+def all_kept(decoder: msgspec.json.Decoder[Kind], rows: Sequence[Any]) -> list[Kind]:
+    """Return the values of rows that have a `body` only."""
+    return [decoder.decode(restored(row[0])) for row in rows]
+
+
+def audit_row(row: Any) -> AuditRow:
+    """Return an audit row."""
+    content = audit_body(row["kind"], restored(row["body"]))
+    return AuditRow(row["number"], Slot(row["slot"]), content, row["effective_at"], exported=row["exported"])

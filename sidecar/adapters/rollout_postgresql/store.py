@@ -1,0 +1,214 @@
+"""The port of rollouts over the PostgreSQL database of the record."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import count
+from typing import Final
+
+from sidecar.adapters.postgresql import Changes, Connection, Connections, Limits
+from sidecar.adapters.rollout_postgresql import writing
+from sidecar.adapters.rollout_postgresql.asking import Asking
+from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, kept
+from sidecar.core.identifiers import Digest, InstanceId, Slot
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.bodies import ANSWERS, DEFINITIONS, FLAGS, MARKERS, ROLLOUTS
+from sidecar.operations.rollout.confirming import confirmed, confirmed_by
+from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
+from sidecar.operations.rollout.ports import (
+    AuditQuery,
+    AuditRow,
+    KeptDefinition,
+    Replica,
+    RolloutWrite,
+    StoredAnswer,
+    StoredFlag,
+)
+from sidecar.operations.rollout.retention import AuditMarker, OldAudit
+
+CHANNEL: Final = "sidecar_rollouts"
+VERSION: Final = "select version from rollout_version"
+CHANGED: Final = "select version + last_number from rollout_version"
+"""What hints are given for: audit rows, too."""
+READERS: Final = 2
+SAID_AGAIN_AFTER: Final = timedelta(seconds=2)
+"""A replica that still shows the same version writes so only this often."""
+
+AUDIT: Final = """
+select a.number, a.slot, a.kind, a.body, t.effective_at, u.number is null as exported
+from rollout_audit a left join rollout_transitions t using (number) left join rollout_unexported u using (number)
+where a.number > $1 and ($2::text is null or a.slot = $2) and ($3::text is null or a.definition_id = $3)
+  and ($4::timestamptz is null or a.at >= $4)
+order by a.number limit $5
+"""
+UNEXPORTED: Final = """
+select a.number, a.slot, a.kind, a.body, t.effective_at, false as exported
+from rollout_unexported u join rollout_audit a using (number) left join rollout_transitions t using (number)
+order by number limit $1
+"""
+EXPORTED: Final = """
+delete from rollout_unexported where number in
+  (select number from rollout_unexported where number = any($1::bigint[]) order by number for update)
+"""
+SHOW: Final = """
+insert into rollout_replicas as kept values ($1, $2, $3, clock_timestamp())
+on conflict (instance_id) do update set version = excluded.version, seen_at = excluded.seen_at,
+  heard_at = excluded.heard_at
+where kept.version <> excluded.version or kept.heard_at < clock_timestamp() - $4::interval
+returning 1
+"""
+FORGET: Final = "delete from rollout_replicas where heard_at < clock_timestamp() - $1::interval"
+REPLICAS: Final = """
+select instance_id, version, seen_at, heard_at >= clock_timestamp() - $1::interval as alive
+from rollout_replicas where heard_at >= clock_timestamp() - $2::interval order by instance_id
+"""
+
+
+class PostgresRollouts:
+    """One connection that writes, two that read, one that listens. The schema is the record's: open that first.
+
+    Which replicas are alive is decided by the database's clock.
+
+    Args:
+        dsn: as libpq takes it.
+        instance: of this process; a new one at each start.
+        limits: as the record has them.
+    """
+
+    def __init__(self, dsn: str, instance: InstanceId, limits: Limits) -> None:
+        """Begin without connections."""
+        self._instance = instance
+        self._writer = Connections(dsn, 1, limits)
+        self._readers = Connections(dsn, READERS, limits)
+        self._asking = Asking(self._writer, self._readers)
+        self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
+        self._subscriptions = ExitStack()
+        self._writes = count(1)
+
+    async def version(self) -> int:
+        """Return the newest version."""
+        version: int = await self._asking.value(VERSION)
+        return version
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called soon after anybody's change, while `listen` runs."""
+        self._subscriptions.enter_context(self._changes.subscribed(tell))
+
+    async def listen(self) -> None:
+        """Tell of what is committed, by anybody; ends when the connection breaks: run it again."""
+        await self._changes.run()
+
+    async def close(self) -> None:
+        """Give everything back."""
+        self._subscriptions.close()
+        self._changes.close()
+        self._writer.close()
+        self._readers.close()
+
+    async def rollouts(self) -> Sequence[SlotRollout]:
+        """Return all rollouts, by slot."""
+        return all_kept(ROLLOUTS, await self._asking.rows("select body from rollouts order by slot"))
+
+    async def rollout(self, slot: Slot) -> SlotRollout | None:
+        """Return one rollout."""
+        return kept(ROLLOUTS, await self._asking.value("select body from rollouts where slot = $1", slot))
+
+    async def write(self, change: RolloutWrite) -> None:
+        """Write one change. See the port."""
+        written = partial(self._written, partial(writing.write, change=change, write_id=self._next_id()))
+        if change.answer is not None:
+            await confirmed(written)
+        else:
+            await confirmed_by(partial(self._is_rollout, change), written)
+
+    async def answer(self, request_id: str) -> StoredAnswer | None:
+        """Return what a request was answered with."""
+        return kept(ANSWERS, await self._asking.value(writing.ANSWER, request_id))
+
+    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
+        """Return audit rows, oldest first."""
+        wanted = (query.after, query.slot, query.definition_id, query.since, query.limit)
+        return [audit_row(row) for row in await self._asking.rows(AUDIT, *wanted)]
+
+    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
+        """Note that transitions took effect; returns those for which nobody had noted it yet."""
+        work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
+        return await confirmed(partial(self._asking.write, work))
+
+    async def unexported(self, limit: int) -> Sequence[AuditRow]:
+        """Return audit rows that have not been handed on, oldest first."""
+        return [audit_row(row) for row in await self._asking.rows(UNEXPORTED, limit)]
+
+    async def exported(self, rows: Sequence[AuditRow]) -> None:
+        """Note that rows have been handed on."""
+        numbers = [row.number for row in rows]
+        await confirmed(partial(self._executed, EXPORTED, numbers))
+
+    async def keep_definition(self, definition: KeptDefinition) -> None:
+        """Keep a definition by digest; one that is kept already costs a read."""
+        if await self.definition(definition.digest) is None:
+            await confirmed(partial(self._written, partial(writing.keep_definition, definition=definition)))
+
+    async def definition(self, digest: Digest) -> KeptDefinition | None:
+        """Return a kept definition."""
+        asked = "select body from kept_definitions where digest = $1"
+        return kept(DEFINITIONS, await self._asking.value(asked, digest))
+
+    async def flags(self) -> Sequence[StoredFlag]:
+        """Return the embedded flags, by name."""
+        return all_kept(FLAGS, await self._asking.rows("select body from rollout_flags order by name"))
+
+    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
+        """Set or create a flag. Raises `RevisionConflict`."""
+        flag = StoredFlag(name, on, expected_revision + 1, at, by)
+        await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
+        return flag
+
+    async def show(self, version: int, at: datetime) -> None:
+        """Say which version the binds of this replica show, and forget replicas that were silent for long."""
+
+        async def said(connection: Connection) -> None:
+            if await connection.fetchval(SHOW, self._instance, version, at, SAID_AGAIN_AFTER):
+                await connection.execute(FORGET, LISTED_FOR)
+
+        await confirmed(partial(self._asking.write, said))
+
+    async def replicas(self) -> Sequence[Replica]:
+        """Return the replicas that said so lately, by id."""
+        rows = await self._asking.rows(REPLICAS, ALIVE_FOR, LISTED_FOR)
+        return [Replica(InstanceId(row[0]), row[1], row[2], alive=row[3]) for row in rows]
+
+    # --- retention
+
+    async def old_audit(self, before: datetime) -> OldAudit | None:
+        """Return the rows that may be removed."""
+        return await confirmed(partial(self._asking.write, partial(writing.old_audit, before=before)))
+
+    async def remove_audit(self, marker: AuditMarker) -> int:
+        """Keep the marker and remove what it covers."""
+        return await confirmed(partial(self._asking.write, partial(writing.remove_audit, marker=marker)))
+
+    async def audit_markers(self) -> tuple[AuditMarker, ...]:
+        """Return every marker, oldest first."""
+        rows = await self._asking.rows("select body from rollout_audit_markers order by number")
+        return tuple(all_kept(MARKERS, rows))
+
+    async def _written(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        await self._asking.write(work)
+        self._changes.announce()
+
+    async def _executed(self, sql: str, *values: object) -> None:
+        async def execute(connection: Connection) -> None:
+            await connection.execute(sql, *values)
+
+        await self._asking.write(execute)
+
+    async def _is_rollout(self, change: RolloutWrite) -> bool:
+        return change.rollout is not None and await self.rollout(change.slot) == change.rollout
+
+    async def _is_flag(self, flag: StoredFlag) -> bool:
+        return kept(FLAGS, await self._asking.value(writing.FLAG, flag.name)) == flag
+
+    def _next_id(self) -> str:
+        return f"{self._instance}/{next(self._writes)}"

@@ -1,0 +1,128 @@
+"""What is read of rollouts, inside a transaction of one of the engine's threads."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import apsw
+
+from sidecar.core.identifiers import Digest, Slot
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.bodies import (
+    ANSWERS,
+    DEFINITIONS,
+    FLAGS,
+    MARKERS,
+    ROLLOUTS,
+    audit_body,
+)
+from sidecar.operations.rollout.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
+from sidecar.operations.rollout.retention import LARGEST_REMOVAL, AuditMarker, OldAudit, old_audit_of
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+
+ROWS: Final = (
+    "SELECT a.number, a.slot, a.kind, a.body, t.effective_at, u.number IS NULL FROM rollout_audit a"
+    " LEFT JOIN rollout_transitions t ON t.number = a.number LEFT JOIN rollout_unexported u ON u.number = a.number"
+)
+
+
+def microseconds(time: datetime) -> int:
+    """Return a time as a number that can be compared."""
+    return (time - EPOCH) // MICROSECOND
+
+
+def found(connection: apsw.Connection, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Return the rows that a statement gives."""
+    return connection.execute(statement, values).fetchall()
+
+
+def version_in(connection: apsw.Connection) -> int:
+    """Return the newest version."""
+    version: int = connection.execute("SELECT version FROM rollout_version").get
+    return version
+
+
+def rollouts_in(connection: apsw.Connection) -> list[SlotRollout]:
+    """Return all rollouts, by slot."""
+    return [ROLLOUTS.decode(body) for (body,) in connection.execute("SELECT body FROM rollouts ORDER BY slot")]
+
+
+def rollout_in(connection: apsw.Connection, slot: Slot) -> SlotRollout | None:
+    """Return one rollout."""
+    body = connection.execute("SELECT body FROM rollouts WHERE slot = ?", (slot,)).get
+    return None if body is None else ROLLOUTS.decode(body)
+
+
+def answer_in(connection: apsw.Connection, request_id: str) -> StoredAnswer | None:
+    """Return what a request was answered with."""
+    body = connection.execute("SELECT body FROM rollout_answers WHERE request_id = ?", (request_id,)).get
+    return None if body is None else ANSWERS.decode(body)
+
+
+def audit_in(connection: apsw.Connection, query: AuditQuery) -> list[AuditRow]:
+    """Return audit rows, oldest first."""
+    wanted, values = ["a.number > ?"], [query.after]
+    asked: list[tuple[str, Any]] = [
+        ("a.slot = ?", query.slot),
+        ("a.definition_id = ?", query.definition_id),
+        ("a.at >= ?", None if query.since is None else microseconds(query.since)),
+    ]
+    for condition, value in asked:
+        if value is not None:
+            wanted.append(condition)
+            values.append(value)
+    statement = f"{ROWS} WHERE {' AND '.join(wanted)} ORDER BY a.number LIMIT ?"
+    return [_row(each) for each in found(connection, statement, *values, query.limit)]
+
+
+def unexported_in(connection: apsw.Connection, limit: int) -> list[AuditRow]:
+    """Return audit rows that have not been handed on, oldest first."""
+    return [_row(each) for each in found(connection, f"{ROWS} WHERE u.number > 0 ORDER BY u.number LIMIT ?", limit)]
+
+
+def definition_in(connection: apsw.Connection, digest: Digest) -> KeptDefinition | None:
+    """Return a kept definition."""
+    body = connection.execute("SELECT body FROM kept_definitions WHERE digest = ?", (digest,)).get
+    return None if body is None else DEFINITIONS.decode(body)
+
+
+def flags_in(connection: apsw.Connection) -> list[StoredFlag]:
+    """Return the embedded flags, by name."""
+    return [FLAGS.decode(body) for (body,) in connection.execute("SELECT body FROM rollout_flags ORDER BY name")]
+
+
+def flag_in(connection: apsw.Connection, name: str) -> StoredFlag | None:
+    """Return one embedded flag."""
+    body = connection.execute("SELECT body FROM rollout_flags WHERE name = ?", (name,)).get
+    return None if body is None else FLAGS.decode(body)
+
+
+def old_audit_in(connection: apsw.Connection, before: datetime) -> OldAudit | None:
+    """Return the rows that may be removed; see the port."""
+    young = connection.execute("SELECT min(number) FROM rollout_audit WHERE at >= ?", (microseconds(before),)).get
+    waiting = connection.execute("SELECT min(number) FROM rollout_unexported").get
+    ends = [each for each in (young, waiting) if each is not None]
+    rows = found(
+        connection,
+        "SELECT number, body FROM rollout_audit WHERE ? IS NULL OR number < ? ORDER BY number LIMIT ?",
+        *(min(ends, default=None), min(ends, default=None), LARGEST_REMOVAL),
+    )
+    return old_audit_of([(number, body) for number, body in rows])
+
+
+def markers_in(connection: apsw.Connection) -> tuple[AuditMarker, ...]:
+    """Return every marker, oldest first."""
+    rows = found(connection, "SELECT body FROM rollout_audit_markers ORDER BY number")
+    return tuple(MARKERS.decode(body) for (body,) in rows)
+
+
+def _time(microseconds_since_1970: int) -> datetime:
+    return EPOCH + microseconds_since_1970 * MICROSECOND
+
+
+def _row(row: Sequence[Any]) -> AuditRow:
+    number, slot, kind, body, effective_at, exported = row
+    effective = None if effective_at is None else _time(effective_at)
+    return AuditRow(number, Slot(slot), audit_body(kind, body), effective, exported=bool(exported))

@@ -1,0 +1,152 @@
+"""The port of rollouts over the SQLite file of the record."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import count
+from typing import TypeVar
+
+import apsw
+
+from sidecar.adapters.rollout_sqlite import reading, writing
+from sidecar.adapters.sqlite import SqliteEngine
+from sidecar.core.identifiers import Digest, InstanceId, Slot
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.confirming import confirmed, confirmed_by
+from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
+from sidecar.operations.rollout.ports import (
+    AuditQuery,
+    AuditRow,
+    KeptDefinition,
+    Replica,
+    RolloutWrite,
+    StoredAnswer,
+    StoredFlag,
+)
+from sidecar.operations.rollout.retention import AuditMarker, OldAudit
+
+Result = TypeVar("Result")
+
+
+class SqliteRollouts:
+    """Rollouts in one file, which this process alone has open.
+
+    Args:
+        engine: of the record's file; whoever opened it closes it.
+        instance: of this process; a new one at each start.
+        clock: says whether this process counts as alive.
+    """
+
+    def __init__(self, engine: SqliteEngine, instance: InstanceId, clock: Clock) -> None:
+        """Join the parts."""
+        self._engine = engine
+        self._instance = instance
+        self._clock = clock
+        self._told: list[Callable[[], None]] = []
+        self._writes = count(1)
+        self._shown: tuple[int, datetime] | None = None
+
+    async def version(self) -> int:
+        """Return the newest version."""
+        return await self._engine.read(reading.version_in)
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called after every change; no other process can make one."""
+        self._told.append(tell)
+
+    async def rollouts(self) -> Sequence[SlotRollout]:
+        """Return all rollouts, by slot."""
+        return await self._engine.read(reading.rollouts_in)
+
+    async def rollout(self, slot: Slot) -> SlotRollout | None:
+        """Return one rollout."""
+        return await self._engine.read(partial(reading.rollout_in, slot=slot))
+
+    async def write(self, change: RolloutWrite) -> None:
+        """Write one change. See the port."""
+        written = partial(self._written, partial(writing.write, change=change, write_id=self._next_id()))
+        if change.answer is not None:
+            await confirmed(written)
+        else:
+            await confirmed_by(partial(self._is_rollout, change), written)
+
+    async def answer(self, request_id: str) -> StoredAnswer | None:
+        """Return what a request was answered with."""
+        return await self._engine.read(partial(reading.answer_in, request_id=request_id))
+
+    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
+        """Return audit rows, oldest first."""
+        return await self._engine.read(partial(reading.audit_in, query=query))
+
+    async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:
+        """Note that transitions took effect; returns those for which nobody had noted it yet."""
+        work = partial(writing.became_effective, event_ids=event_ids, at=at, noted_by=self._next_id())
+        return await confirmed(partial(self._engine.write, work))
+
+    async def unexported(self, limit: int) -> Sequence[AuditRow]:
+        """Return audit rows that have not been handed on, oldest first."""
+        return await self._engine.read(partial(reading.unexported_in, limit=limit))
+
+    async def exported(self, rows: Sequence[AuditRow]) -> None:
+        """Note that rows have been handed on."""
+        await confirmed(partial(self._engine.write, partial(writing.exported, rows=rows)))
+
+    async def keep_definition(self, definition: KeptDefinition) -> None:
+        """Keep a definition by digest; one that is kept already costs a read."""
+        if await self.definition(definition.digest) is None:
+            await confirmed(partial(self._written, partial(writing.keep_definition, definition=definition)))
+
+    async def definition(self, digest: Digest) -> KeptDefinition | None:
+        """Return a kept definition."""
+        return await self._engine.read(partial(reading.definition_in, digest=digest))
+
+    async def flags(self) -> Sequence[StoredFlag]:
+        """Return the embedded flags, by name."""
+        return await self._engine.read(reading.flags_in)
+
+    async def set_flag(self, name: str, on: bool, expected_revision: int, by: str, at: datetime) -> StoredFlag:
+        """Set or create a flag. Raises `RevisionConflict`."""
+        flag = StoredFlag(name, on, expected_revision + 1, at, by)
+        await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
+        return flag
+
+    async def show(self, version: int, at: datetime) -> None:
+        """Say which version the binds of this process show. Kept in memory: every other process is dead."""
+        self._shown = (version, at)
+
+    async def replicas(self) -> Sequence[Replica]:
+        """Return this process, if it said so lately."""
+        if self._shown is None:
+            return []
+        (version, at), now = self._shown, self._clock.now()
+        return [Replica(self._instance, version, at, alive=now - at <= ALIVE_FOR)] if now - at <= LISTED_FOR else []
+
+    # --- retention
+
+    async def old_audit(self, before: datetime) -> OldAudit | None:
+        """Return the rows that may be removed."""
+        return await self._engine.read(partial(reading.old_audit_in, before=before))
+
+    async def remove_audit(self, marker: AuditMarker) -> int:
+        """Keep the marker and remove what it covers."""
+        return await confirmed(partial(self._engine.write, partial(writing.remove_audit, marker=marker)))
+
+    async def audit_markers(self) -> tuple[AuditMarker, ...]:
+        """Return every marker, oldest first."""
+        return await self._engine.read(reading.markers_in)
+
+    async def _written(self, work: Callable[[apsw.Connection], Result]) -> Result:
+        result = await self._engine.write(work)
+        for tell in self._told:
+            tell()
+        return result
+
+    async def _is_rollout(self, change: RolloutWrite) -> bool:
+        return change.rollout is not None and await self.rollout(change.slot) == change.rollout
+
+    async def _is_flag(self, flag: StoredFlag) -> bool:
+        return await self._engine.read(partial(reading.flag_in, name=flag.name)) == flag
+
+    def _next_id(self) -> str:
+        return f"{self._instance}/{next(self._writes)}"

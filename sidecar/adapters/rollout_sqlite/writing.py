@@ -1,0 +1,110 @@
+"""What is written of rollouts, inside a transaction of the engine's writer."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import apsw
+
+from sidecar.adapters.rollout_sqlite.reading import answer_in, flag_in, found, microseconds, old_audit_in
+from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.operations.rollout.bodies import MARKERS, kind_of, text_of, transition_key
+from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
+from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
+from sidecar.operations.rollout.retention import AuditMarker, check_marker
+
+RAISE_VERSION: Final = "UPDATE rollout_version SET version = version + 1"
+NEXT_NUMBER: Final = "UPDATE rollout_version SET last_number = last_number + 1 RETURNING last_number"
+
+
+def write(connection: apsw.Connection, change: RolloutWrite, write_id: str) -> None:
+    """Keep one change. Raises `RevisionConflict` and `RequestIdReused`."""
+    check_whole(change)
+    answer = change.answer
+    if found(connection, "SELECT 1 FROM rollout_audit WHERE write_id = ? LIMIT 1", write_id):
+        return
+    if answer is not None and kept_before(answer_in(connection, answer.request_id), answer):
+        return
+    stored = connection.execute("SELECT revision FROM rollouts WHERE slot = ?", (change.slot,)).get
+    refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)
+    if change.rollout is not None:
+        connection.execute(
+            "INSERT OR REPLACE INTO rollouts VALUES (?, ?, ?)",
+            (change.slot, change.rollout.revision, text_of(change.rollout)),
+        )
+        connection.execute(RAISE_VERSION)
+    for event in change.transitions:
+        key = transition_key(event.event_id)
+        kept = "SELECT 1 FROM rollout_transitions WHERE digest = ? AND target_state = ?"
+        if not found(connection, kept, *key):
+            number = _audited(connection, change, event, write_id)
+            connection.execute("INSERT INTO rollout_transitions VALUES (?, ?, ?, NULL, NULL)", (*key, number))
+    for happening in change.events:
+        _audited(connection, change, happening, write_id)
+    if answer is not None:
+        values = (answer.request_id, microseconds(answer.at), text_of(answer))
+        connection.execute("INSERT INTO rollout_answers VALUES (?, ?, ?)", values)
+
+
+def set_flag(connection: apsw.Connection, flag: StoredFlag) -> None:
+    """Set or create a flag; the one that is there has the revision before. Raises `RevisionConflict`."""
+    stored = flag_in(connection, flag.name)
+    refuse_other_revision(f"the flag {flag.name}", flag.revision - 1, stored.revision if stored else 0)
+    values = (flag.name, flag.revision, text_of(flag))
+    connection.execute("INSERT OR REPLACE INTO rollout_flags VALUES (?, ?, ?)", values)
+    connection.execute(RAISE_VERSION)
+
+
+def keep_definition(connection: apsw.Connection, definition: KeptDefinition) -> bool:
+    """Keep a definition; say whether it is new."""
+    values = (definition.digest, text_of(definition))
+    connection.execute("INSERT INTO kept_definitions VALUES (?, ?) ON CONFLICT DO NOTHING", values)
+    if connection.changes() == 0:
+        return False
+    connection.execute(RAISE_VERSION)
+    return True
+
+
+def became_effective(connection: apsw.Connection, event_ids: Sequence[str], at: datetime, noted_by: str) -> list[str]:
+    """Note that transitions took effect; return those that this call noted, also if it did so when it came before."""
+    ours = []
+    for event_id in event_ids:
+        key = transition_key(event_id)
+        connection.execute(
+            "UPDATE rollout_transitions SET effective_at = ?, noted_by = ?"
+            " WHERE digest = ? AND target_state = ? AND effective_at IS NULL",
+            (microseconds(at), noted_by, *key),
+        )
+        noted = "SELECT 1 FROM rollout_transitions WHERE digest = ? AND target_state = ? AND noted_by = ?"
+        if event_id not in ours and found(connection, noted, *key, noted_by):
+            ours.append(event_id)
+    return ours
+
+
+def exported(connection: apsw.Connection, rows: Sequence[AuditRow]) -> None:
+    """Note that rows have been handed on."""
+    connection.executemany("DELETE FROM rollout_unexported WHERE number = ?", [(row.number,) for row in rows])
+
+
+def remove_audit(connection: apsw.Connection, marker: AuditMarker) -> int:
+    """Keep a marker and remove what it covers. Raises `RecordConflict`."""
+    kept = connection.execute("SELECT body FROM rollout_audit_markers WHERE number = ?", (marker.number,)).get
+    if kept is not None and MARKERS.decode(kept) == marker:
+        return marker.rows  # it came before, and its answer was lost
+    check_marker(marker, old_audit_in(connection, marker.before))
+    connection.execute("INSERT INTO rollout_audit_markers VALUES (?, ?)", (marker.number, text_of(marker)))
+    connection.execute("INSERT INTO purging VALUES ('retention of the audit of rollouts')")
+    connection.execute("DELETE FROM rollout_audit WHERE number <= ?", (marker.number,))
+    connection.execute("DELETE FROM rollout_answers WHERE at < ?", (microseconds(marker.before),))
+    connection.execute("DELETE FROM purging")
+    return marker.rows
+
+
+def _audited(
+    connection: apsw.Connection, change: RolloutWrite, body: TransitionEvent | RolloutEvent, write_id: str
+) -> int:
+    number: int = connection.execute(NEXT_NUMBER).get
+    values: tuple[Any, ...] = (number, change.slot, body.subagent_id, kind_of(body), microseconds(body.at), write_id)
+    connection.execute("INSERT INTO rollout_audit VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, text_of(body)))
+    connection.execute("INSERT INTO rollout_unexported VALUES (?)", (number,))
+    return number

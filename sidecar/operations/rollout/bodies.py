@@ -1,0 +1,43 @@
+"""What is kept of rollouts as JSON text, which every database keeps as it is; what is read equals what was written."""
+
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.ports import KeptDefinition, StoredAnswer, StoredFlag
+from sidecar.operations.rollout.retention import AuditMarker
+
+TRANSITION: Final = "transition"
+EVENT: Final = "event"
+"""Kinds of audit rows."""
+
+ROLLOUTS: Final = msgspec.json.Decoder(SlotRollout)
+ANSWERS: Final = msgspec.json.Decoder(StoredAnswer)
+DEFINITIONS: Final = msgspec.json.Decoder(KeptDefinition)
+FLAGS: Final = msgspec.json.Decoder(StoredFlag)
+MARKERS: Final = msgspec.json.Decoder(AuditMarker)
+_TRANSITIONS: Final = msgspec.json.Decoder(TransitionEvent)
+_EVENTS: Final = msgspec.json.Decoder(RolloutEvent)
+
+
+def text_of(value: Any) -> str:
+    """Return a value as JSON text."""
+    return msgspec.json.encode(value).decode()
+
+
+def kind_of(body: TransitionEvent | RolloutEvent) -> str:
+    """Return the kind of an audit row."""
+    return TRANSITION if isinstance(body, TransitionEvent) else EVENT
+
+
+def audit_body(kind: str, text: str) -> TransitionEvent | RolloutEvent:
+    """Return the body of an audit row."""
+    return _TRANSITIONS.decode(text) if kind == TRANSITION else _EVENTS.decode(text)
+
+
+def transition_key(event_id: str) -> tuple[str, str]:
+    """Return definition digest and target state of a transition's id."""
+    digest, _, state = event_id.rpartition("/")
+    return digest, state
