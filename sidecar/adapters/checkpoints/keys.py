@@ -48,8 +48,12 @@ class Ed25519Signer:
         """Return the signature in hex."""
         return self._key.sign(payload).hex()
 
-    def public_pem(self) -> bytes:
+    def public_key(self) -> Ed25519PublicKey:
         """Return the public half."""
+        return self._key.public_key()
+
+    def public_pem(self) -> bytes:
+        """Return the public half in PEM."""
         return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 

@@ -46,6 +46,8 @@ from sidecar.operations.rollout.switching import FlagSwitching
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion, Step
 
 DONE = "done"
+ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED)
+"""Events of steps that gates are asked about."""
 TRIES = 5
 """How often a step in the safe direction is laid out anew because somebody else wrote first."""
 
@@ -136,6 +138,7 @@ class TakeStep:
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
             await self._keep_refusal(asked, rollout, facts, by, refused)
             raise
+        change = _with_words(change, said)
         if asked.dry_run:
             return _answer(asked, change.rollout, facts.digest, changed=False, gates=said)
         edits = await self._parts.flags.prepare(change, facts, actor)
@@ -249,6 +252,16 @@ def _step_of(asked: Asked) -> Step | None:
         (RetireFlags, Step.RETIRE_FLAGS),
     )
     return next((step for kind, step in steps if isinstance(asked, kind)), None)
+
+
+def _with_words(change: Change, said: tuple[str, ...]) -> Change:
+    """Return a change whose audit says what the gates said of the step."""
+    words = "; ".join(said)
+    events = (
+        msgspec.structs.replace(event, detail=words) if words and event.what in ASKED_GATES else event
+        for event in change.events
+    )
+    return msgspec.structs.replace(change, events=tuple(events))
 
 
 def _write(before: SlotRollout, change: Change, answer: StoredAnswer) -> RolloutWrite:

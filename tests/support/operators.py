@@ -1,0 +1,396 @@
+"""A sidecar with an operator listener on a Unix socket, rollouts in memory, scripted gates, and tokens for any role.
+
+async with an_operated_sidecar() as bench:
+    answer = await bench.step("SetRamp", "shop", ramp_basis_points=500)
+    assert answer.ramp_basis_points == 500
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any, Final
+
+import grpc
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
+from sidecar.adapters.rollout_memory import MemoryRollouts
+from sidecar.adapters.system import SystemIds
+from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.definitions.card import Card
+from sidecar.core.identifiers import Digest, Slot
+from sidecar.core.operators.role_tokens import RoleClaims, RoleTokens, seal
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.administering import Administer, AdminParts, OpenRecord
+from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
+from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind
+from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, LifecyclePolicy, Verdict
+from sidecar.rpc import admin_servicer, lifecycle_servicer
+from sidecar.rpc.admin_servicer import AdminServicer
+from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.lifecycle_servicer import LifecycleServicer
+from sidecar.rpc.listeners import ListenerPlan, listening
+from sidecar.rpc.operators import ROLE_TOKEN_KEY, OperatorDoor
+from sidecar.settings import LimitsSettings
+from subagents.admin.v1 import admin_pb2_grpc
+from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2
+from tests.support.builders import a_card
+from tests.support.harness import KeepingRecorder, SidecarForTests, running_sidecar_for_tests
+
+DEPLOYMENT: Final = "tests"
+ADA: Final = "ada@example"
+BEGAN: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+class SteppedClock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        """Begin at noon."""
+        self.time = BEGAN
+
+    def now(self) -> datetime:
+        """Return wall time."""
+        return self.time
+
+    def monotonic(self) -> float:
+        """Return seconds."""
+        return self.time.timestamp()
+
+
+class FlagsForTests:
+    """One backend, read and written."""
+
+    def __init__(self) -> None:
+        """Begin with all off."""
+        self.on: dict[str, bool] = {}
+        self.away = False
+        self.read_only = False
+
+    def current(self) -> FlagSnapshot:
+        """Return the flags now."""
+        names = frozenset(name for name, on in self.on.items() if on)
+        contacts = {} if self.away else {"memory": BackendContact(FlagReport(names, "1"), 0.0)}
+        return flag_snapshot_of(FlagRoutes("memory"), contacts, now=0.0, max_staleness=10.0)
+
+    def ages(self) -> Mapping[str, timedelta | None]:
+        """Return how old they are."""
+        return {"memory": None if self.away else timedelta(0)}
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Set a flag."""
+        self.on[name] = on
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Say what a person has to do."""
+        return f"set {name} to {on}" if self.read_only else ""
+
+
+class ScriptedGates:
+    """Gates that say what a test wants; `pass` unless told otherwise."""
+
+    def __init__(self, clock: SteppedClock) -> None:
+        """Begin with nothing asked."""
+        self._clock = clock
+        self.say: dict[str, Verdict | None] = {}
+        self.asked: list[GateQuestion] = []
+
+    async def ask(self, question: GateQuestion) -> GateAnswer:
+        """Answer, or be away where a test says None."""
+        self.asked.append(question)
+        verdict = self.say.get(question.gate, Verdict.PASS)
+        if verdict is None:
+            raise GateUnavailable("it is away")
+        return GateAnswer(
+            verdict=verdict,
+            gate=question.gate,
+            digest=question.digest,
+            commit=question.commit,
+            from_ramp=question.from_ramp,
+            to_ramp=question.to_ramp,
+            policy_version=question.policy_version,
+            expires_at=self._clock.now() + timedelta(hours=1),
+            summary="as scripted",
+        )
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+
+class StopsInMemory:
+    """Tombstones that are kept in memory only."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._stops: list[LocalStop] = []
+        self._recorded: list[LocalStop] = []
+
+    async def add(self, stop: LocalStop) -> None:
+        """Let a stop count."""
+        self._stops.append(stop)
+
+    def all(self) -> frozenset[Digest]:
+        """Return what was killed."""
+        return frozenset(stop.digest for stop in self._stops if stop.kind is StopKind.KILL)
+
+    def ramped_down(self) -> frozenset[Digest]:
+        """Return what counts as being at 0 %."""
+        return frozenset(stop.digest for stop in self.pending() if stop.kind is StopKind.RAMP_DOWN)
+
+    def pending(self) -> Sequence[LocalStop]:
+        """Return what is not on record."""
+        return [stop for stop in self._stops if stop not in self._recorded]
+
+    async def recorded(self, stop: LocalStop) -> None:
+        """Note that it is."""
+        self._recorded.append(stop)
+
+
+class ReadinessForTests:
+    """Keeps what stands against being ready."""
+
+    def __init__(self) -> None:
+        """Begin ready."""
+        self.against: dict[str, str] = {}
+
+    def block(self, what: str, why: str) -> None:
+        """Let something stand against it."""
+        self.against[what] = why
+
+    def clear(self, what: str) -> None:
+        """Take it back."""
+        self.against.pop(what, None)
+
+
+def gated(name: str, **fields: Any) -> Card:
+    """Return a card that two flags gate."""
+    return a_card(name, enabled_via_flag=f"ai_assistant_subagent_{name}", **fields)
+
+
+@dataclass(slots=True)
+class OperatedSidecar:
+    """The sidecar, what is behind it, and short ways to operate it."""
+
+    sidecar: SidecarForTests
+    rollout: RolloutOperations
+    store: MemoryRollouts
+    clock: SteppedClock
+    gates: ScriptedGates
+    flags: FlagsForTests
+    readiness: ReadinessForTests
+    reports: KeepingRecorder
+    policies: list[tuple[str, LifecyclePolicy]]
+    signer: Ed25519Signer
+    channel: grpc.aio.Channel
+    _numbers: Any = field(default_factory=lambda: count(1))
+
+    @property
+    def lifecycle(self) -> lifecycle_pb2_grpc.LifecycleServiceStub:
+        """The stub; give it `metadata=bench.role(...)`."""
+        return lifecycle_pb2_grpc.LifecycleServiceStub(self.channel)
+
+    @property
+    def admin(self) -> admin_pb2_grpc.AdminServiceStub:
+        """The stub; give it `metadata=bench.role(...)`."""
+        return admin_pb2_grpc.AdminServiceStub(self.channel)
+
+    def token(self, role: str = "operator", **other: Any) -> str:
+        """Return a role token; fields of the claims may be others. `signer` signs instead of the accepted key."""
+        signer = other.pop("signer", self.signer)
+        begins = int(self.clock.now().timestamp())
+        claims = {"aud": DEPLOYMENT, "sub": ADA, "nbf": begins, "exp": begins + 900, "jti": "t-1", "kid": signer.key_id}
+        return seal(msgspec.convert({"role": role} | claims | other, RoleClaims), signer.sign)
+
+    def role(self, role: str = "operator", **other: Any) -> tuple[tuple[str, str], ...]:
+        """Return metadata with a token."""
+        return ((ROLE_TOKEN_KEY, self.token(role, **other)),)
+
+    async def revision(self, slot: str = "shop") -> int:
+        """Return the present revision of a slot."""
+        rollout = await self.store.rollout(Slot(slot))
+        return rollout.revision if rollout else 0
+
+    async def header(self, definition_id: str = "shop", **fields: Any) -> lifecycle_pb2.StepHeader:
+        """Return what a step carries; with the present revision and a new request id unless told otherwise."""
+        fields.setdefault("request_id", f"request-{next(self._numbers)}")
+        fields.setdefault("expected_revision", await self.revision(fields.get("slot", "shop")))
+        fields.setdefault("reason", "because a test says so")
+        return lifecycle_pb2.StepHeader(definition_id=definition_id, **fields)
+
+    async def step(
+        self, method: str, definition_id: str = "shop", *, role: str = "operator", sub: str = ADA, **fields: Any
+    ) -> lifecycle_pb2.StepResult:
+        """Take a step; `header` may hold fields of the header."""
+        head = await self.header(definition_id, **fields.pop("header", {}))
+        request = getattr(lifecycle_pb2, f"{method}Request")(header=head, **fields)
+        answer = await getattr(self.lifecycle, method)(request, timeout=10, metadata=self.role(role, sub=sub))
+        return answer.result
+
+    async def status(self, slot: str = "shop") -> reading_pb2.SlotStatus:
+        """Return a slot as operators see it."""
+        answer = await self.lifecycle.Get(reading_pb2.GetRequest(slot=slot), timeout=10, metadata=self.role())
+        return answer.status
+
+    async def audit(self) -> list[reading_pb2.AuditRow]:
+        """Return every audit row."""
+        request = reading_pb2.WatchAuditRequest(no_follow=True)
+        stream = self.lifecycle.WatchAudit(request, timeout=10, metadata=self.role())
+        return [row async for message in stream for row in message.rows]
+
+    async def offers(self, principal: str, **fields: Any) -> list[str]:
+        """Bind a turn for a user; returns the names of the sub-agents' tools."""
+        bound = await self.sidecar.bind(principal=principal, **fields)
+        return [tool.name for tool in bound.surface.sub_agent_tools]
+
+    async def promoted(self, ramp: int = 0, definition_id: str = "shop") -> None:
+        """Bring a definition into `promote`, and to a ramp."""
+        await self.step("Transition", definition_id, target_state=reading_pb2.LIFECYCLE_STATE_TEST)
+        await self.step("Transition", definition_id, target_state=reading_pb2.LIFECYCLE_STATE_PROMOTE)
+        if ramp:
+            await self.step("SetRamp", definition_id, ramp_basis_points=ramp)
+
+    async def put(self, *definitions: DefinitionFacts, active: Digest | None = None) -> None:
+        """Write the rollout of `shop` as it is to be."""
+        stored = await self.store.rollout(Slot("shop")) or SlotRollout(slot=Slot("shop"), salt="shop")
+        after = msgspec.structs.replace(
+            stored,
+            definitions={each.digest: each for each in definitions},
+            active=active,
+            revision=stored.revision + 1,
+        )
+        await self.store.write(RolloutWrite(slot=Slot("shop"), expected_revision=stored.revision, rollout=after))
+        await self.rollout.views.look()
+
+    def facts(self, state: LifecycleState, **fields: Any) -> DefinitionFacts:
+        """Return facts of the card `shop` in a state."""
+        card = self.sidecar.definitions.current_card("shop")
+        in_promote = state is LifecycleState.PROMOTE
+        given: dict[str, Any] = {
+            "flag": card.definition.enabled_via_flag,
+            "flags": FlagPair.ON if in_promote else FlagPair.NAMED,
+            "activated_at": BEGAN if in_promote else None,
+        }
+        return DefinitionFacts(
+            digest=card.digest,
+            definition_id=card.definition.id,
+            commit=card.commit,
+            vertical=card.definition.vertical,
+            shape=card.shape,
+            state=state,
+            **(given | fields),
+        )
+
+
+@asynccontextmanager
+async def an_operated_sidecar(
+    *cards: Card, open_record: OpenRecord | None = None, **harness: Any
+) -> AsyncIterator[OperatedSidecar]:
+    """Serve dispatch and operators; every definition has been seen. Without cards there is one, `shop`, in `dev`."""
+    clock = SteppedClock()
+    flags, gates, readiness, reports = FlagsForTests(), ScriptedGates(clock), ReadinessForTests(), KeepingRecorder()
+    store, policies = MemoryRollouts(clock), list[tuple[str, LifecyclePolicy]]()
+    joined: list[RolloutOperations] = []
+    async with AsyncExitStack() as stack:
+        sidecar = await stack.enter_async_context(
+            running_sidecar_for_tests(
+                cards=cards or [gated("shop")],
+                flags=flags,
+                rollouts=lambda: joined[0].views.current(),
+                **harness,
+            )
+        )
+        ports = RolloutPorts(
+            store=store,
+            tombstones=StopsInMemory(),
+            clock=clock,
+            ids=SystemIds(),
+            recorder=sidecar.recorder,
+            definitions=sidecar.definitions,
+            flags=flags,
+            record=sidecar.store,
+            turns=lambda: sidecar.operations.turns,
+            gate_for=lambda vertical, gate: gates,
+            policies_of=lambda vertical: policies,
+            writer_of=lambda vertical: flags,
+        )
+        joined.append(assemble_rollout(ports))
+        await joined[0].seeing.look()
+        signer = Ed25519Signer(Ed25519PrivateKey.generate())
+        bench = OperatedSidecar(
+            sidecar=sidecar,
+            rollout=joined[0],
+            store=store,
+            clock=clock,
+            gates=gates,
+            flags=flags,
+            readiness=readiness,
+            reports=reports,
+            policies=policies,
+            signer=signer,
+            channel=grpc.aio.insecure_channel(f"unix:{sidecar.folder / 'operators.sock'}"),
+        )
+        stack.push_async_callback(bench.channel.close)
+        administer = _administer(bench, open_record)
+        health = await stack.enter_async_context(listening(_plan(bench, administer), sidecar.around, LimitsSettings()))
+        await health.set_serving(True)
+        yield bench
+
+
+def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Administer:
+    return Administer(
+        AdminParts(
+            version="1.0",
+            instance="instance-of-the-tests",
+            clock=bench.clock,
+            readiness=bench.readiness,
+            binding=bench.sidecar.operations.binding,
+            turns=bench.sidecar.operations.turns,
+            calls=lambda: bench.sidecar.around.in_flight.count,
+            views=bench.rollout.views,
+            tombstones=bench.rollout.tombstones,
+            plugins=lambda: (),
+            open_record=open_record or _nothing_to_verify,
+        )
+    )
+
+
+@asynccontextmanager
+async def _nothing_to_verify() -> AsyncIterator[Any]:
+    raise OSError
+    yield
+
+
+def _plan(bench: OperatedSidecar, administer: Administer) -> ListenerPlan:
+    judge = Ed25519Judge([bench.signer.public_key()])
+    return ListenerPlan(
+        socket=bench.sidecar.folder / "operators.sock",
+        entrance=Entrance(
+            CallerKind.OPERATOR, door=OperatorDoor(RoleTokens(judge, DEPLOYMENT), bench.clock, bench.reports)
+        ),
+        services=(lifecycle_servicer.SERVICE, admin_servicer.SERVICE),
+        methods=(
+            *LifecycleServicer(bench.rollout, bench.clock).methods(),
+            *AdminServicer(administer).methods(),
+        ),
+        streams=64,
+        reflection=False,
+    )
+
+
+def reason_of(error: grpc.aio.AioRpcError) -> str:
+    """Return the reason that a failed call carries."""
+    return info_of(error).reason
+
+
+def info_of(error: grpc.aio.AioRpcError) -> ErrorInfo:
+    """Return what a failed call carries: reason and metadata."""
+    packed = dict(error.trailing_metadata() or ())["grpc-status-details-bin"]
+    info = ErrorInfo()
+    assert Status.FromString(packed).details[0].Unpack(info)
+    return info
