@@ -20,6 +20,9 @@ OURS: Final = (
     "subagents-langchain",
     "subagents-loadgen",
     "sidecar-conformance",
+    "sidecar-gates-http",
+    "sidecar-gates-manifest",
+    "sidecar-lifecycle-examples",
     "sidecar-runner-langchain",
 )
 """Our own packages: installed from the tree, so not in a lock."""
@@ -38,6 +41,9 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "clients/langchain/pyproject.toml",
         "clients/loadgen/pyproject.toml",
         "plugins/conformance/pyproject.toml",
+        "plugins/gates_http/pyproject.toml",
+        "plugins/gates_manifest/pyproject.toml",
+        "plugins/lifecycle_examples/pyproject.toml",
         "plugins/runner_langchain/pyproject.toml",
     ),
 }

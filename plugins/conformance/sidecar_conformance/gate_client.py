@@ -1,0 +1,239 @@
+"""Cases for gate clients, contract `gate-client/1`."""
+# ruff: noqa: S101  the cases are tests
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import ClassVar, Final
+
+import msgspec
+
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
+from sidecar_conformance.gate_bench import GateClientBench, GateFault
+from sidecar_conformance.suite import SOON, Suite, beats, case, ends_soon, lively_loop
+
+ECHOED: Final = ("gate", "digest", "commit", "from_ramp", "to_ramp", "policy_version")
+
+QUESTION: Final = GateQuestion(
+    gate="pre_ramp",
+    slot=Slot("shop"),
+    definition_id=DefinitionId("shop"),
+    digest=Digest("sha256:" + "a1" * 32),
+    commit=Commit("c" * 40),
+    vertical=Vertical("shop"),
+    from_ramp=500,
+    to_ramp=2500,
+    policy_version="1",
+    requested_by="operator@example.com",
+    question_id="conformance-1",
+)
+OTHER: Final = msgspec.structs.replace(
+    QUESTION, gate="pre_full", from_ramp=2500, to_ramp=10_000, question_id="conformance-2"
+)
+
+
+class GateClientSuite(Suite):
+    """Subclass it with a fixture `bench` that returns a `GateClientBench`."""
+
+    abilities: ClassVar = {
+        "expiry": "the place itself says until when a verdict holds",
+        "hang": "the bench can let the place hang",
+    }
+
+    @case()
+    async def test_each_verdict_arrives(self, bench: GateClientBench) -> None:
+        """All four."""
+        for verdict in Verdict:
+            async with made(bench, verdict) as client:
+                assert (await asked(client)).verdict is verdict
+
+    @case()
+    async def test_an_answer_has_the_contracts_types(self, bench: GateClientBench) -> None:
+        """And says with its offset from UTC until when it holds."""
+        async with made(bench, Verdict.PASS) as client:
+            answer = await asked(client)
+            assert isinstance(answer, GateAnswer)
+            assert answer.expires_at.utcoffset() is not None
+            assert isinstance(answer.summary, str)
+            assert all(isinstance(part, str) for pair in answer.evidence.items() for part in pair)
+
+    @case()
+    async def test_an_answer_echoes_its_question(self, bench: GateClientBench) -> None:
+        """Else the sidecar does not believe it."""
+        async with made(bench, Verdict.PASS) as client:
+            answer = await asked(client)
+            assert [getattr(answer, name) for name in ECHOED] == [getattr(QUESTION, name) for name in ECHOED]
+
+    @case()
+    async def test_a_verdict_holds_for_a_while(self, bench: GateClientBench) -> None:
+        """Not only until it has been read."""
+        async with made(bench, Verdict.PASS) as client:
+            assert (await asked(client)).expires_at > datetime.now(UTC)
+
+    @case()
+    async def test_a_repeated_question_gets_the_same_verdict(self, bench: GateClientBench) -> None:
+        """The answer to the first one may have been lost."""
+        async with made(bench, Verdict.FAIL) as client:
+            assert (await asked(client)).verdict is (await asked(client)).verdict is Verdict.FAIL
+
+    @case()
+    async def test_a_verdict_of_one_gate_is_none_of_another(self, bench: GateClientBench) -> None:
+        """`pre_ramp` has passed; `pre_full` has failed."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.decide(OTHER, Verdict.FAIL)
+            assert (await asked(client, OTHER)).verdict is Verdict.FAIL
+            assert (await asked(client)).verdict is Verdict.PASS
+
+    @case()
+    async def test_a_verdict_about_another_content_does_not_pass(self, bench: GateClientBench) -> None:
+        """It is not made to look as if it fitted."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.OTHER_DIGEST)
+            assert not await passes(client)
+
+    @case()
+    async def test_a_verdict_about_another_step_does_not_pass(self, bench: GateClientBench) -> None:
+        """The same."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.OTHER_STEP)
+            assert not await passes(client)
+
+    @case(needs="expiry")
+    async def test_an_expired_verdict_does_not_pass(self, bench: GateClientBench) -> None:
+        """Nor is it made younger."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.EXPIRED)
+            assert not await passes(client)
+
+    @case()
+    async def test_an_unknown_verdict_is_no_answer(self, bench: GateClientBench) -> None:
+        """Neither pass nor fail is made of it."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.UNKNOWN_VERDICT)
+            assert isinstance(await failure_of(client), GateUnavailable)
+
+    @case()
+    async def test_garbage_is_no_answer(self, bench: GateClientBench) -> None:
+        """The same."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.GARBAGE)
+            assert isinstance(await failure_of(client), GateUnavailable)
+
+    @case()
+    async def test_a_gate_that_is_away_is_no_answer(self, bench: GateClientBench) -> None:
+        """An outage is not a `fail`: that would be counted, and could be overridden."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.AWAY)
+            assert isinstance(await failure_of(client), GateUnavailable)
+
+    @case()
+    async def test_the_same_object_recovers(self, bench: GateClientBench) -> None:
+        """After it was away, and after it sent garbage."""
+        async with made(bench, Verdict.PASS) as client:
+            for fault in (GateFault.AWAY, GateFault.GARBAGE):
+                await bench.misbehave(fault)
+                await failure_of(client)
+                await bench.misbehave(GateFault.NONE)
+                assert (await asked(client)).verdict is Verdict.PASS
+
+    @case(needs="hang")
+    async def test_a_hung_question_ends_when_cancelled(self, bench: GateClientBench) -> None:
+        """That is how a deadline arrives; the next question is answered."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.HANG)
+            hung = asyncio.ensure_future(client.ask(QUESTION))
+            await beats()
+            assert not hung.done()
+            hung.cancel()
+            await ends_soon(hung, "a cancelled question")
+            await bench.misbehave(GateFault.NONE)
+            assert (await asked(client)).verdict is Verdict.PASS
+
+    @case(needs="hang")
+    async def test_a_hanging_gate_does_not_hold_up_the_event_loop(self, bench: GateClientBench) -> None:
+        """Turns go on meanwhile."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.HANG)
+            async with lively_loop():
+                hung = asyncio.ensure_future(client.ask(QUESTION))
+                await beats()
+            hung.cancel()
+            await ends_soon(hung, "a cancelled question")
+
+    @case(needs="hang")
+    async def test_close_ends_while_a_question_hangs(self, bench: GateClientBench) -> None:
+        """A shutdown waits for nobody."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.HANG)
+            hung = asyncio.ensure_future(client.ask(QUESTION))
+            await beats()
+            await asyncio.wait_for(client.close(), SOON)
+            hung.cancel()
+            await ends_soon(hung, "a question whose client was closed")
+
+    @case()
+    async def test_close_may_be_called_twice(self, bench: GateClientBench) -> None:
+        """And never raises."""
+        async with made(bench, Verdict.PASS) as client:
+            await asyncio.wait_for(client.close(), SOON)
+            await asyncio.wait_for(client.close(), SOON)
+
+    @case()
+    async def test_two_clients_are_independent(self, bench: GateClientBench) -> None:
+        """Each vertical has its own; closing one leaves the other."""
+        async with made(bench, Verdict.PASS) as one:
+            other = bench.make()
+            await one.close()
+            assert (await asked(other)).verdict is Verdict.PASS
+            await other.close()
+
+    @case()
+    async def test_secrets_show_in_no_text(self, bench: GateClientBench) -> None:
+        """Neither in the object's own nor in an error's."""
+        async with made(bench, Verdict.PASS) as client:
+            await bench.misbehave(GateFault.AWAY)
+            texts = f"{client!r} {client} {await failure_of(client)!r}"
+            assert [secret for secret in bench.secrets if secret in texts] == []
+
+
+@asynccontextmanager
+async def made(bench: GateClientBench, verdict: Verdict) -> AsyncIterator[GateClient]:
+    """Have the place with this verdict on `QUESTION`, and a client of it."""
+    async with bench.running():
+        await bench.decide(QUESTION, verdict)
+        client = bench.make()
+        try:
+            yield client
+        finally:
+            await bench.misbehave(GateFault.NONE)
+            await asyncio.wait_for(client.close(), SOON)
+
+
+async def asked(client: GateClient, question: GateQuestion = QUESTION) -> GateAnswer:
+    """Ask with a bound."""
+    return await asyncio.wait_for(client.ask(question), SOON)
+
+
+async def passes(client: GateClient) -> bool:
+    """Say whether the sidecar would take the answer for a pass."""
+    try:
+        answer = await asked(client)
+    except GateUnavailable:
+        return False
+    fits = all(getattr(answer, name) == getattr(QUESTION, name) for name in ECHOED)
+    return answer.verdict is Verdict.PASS and fits and answer.expires_at > datetime.now(UTC)
+
+
+async def failure_of(client: GateClient) -> Exception | None:
+    """Ask and return what it raised; None if it answered, or did not end in time."""
+    try:
+        async with asyncio.timeout(SOON) as guard:
+            await client.ask(QUESTION)
+    except Exception as error:  # noqa: BLE001  which one it is, is for the case to judge
+        return None if guard.expired() else error
+    return None
+
+
+__all__ = ["OTHER", "QUESTION", "GateClientBench", "GateClientSuite", "GateFault"]

@@ -1,0 +1,109 @@
+"""Asks a gate service over HTTP: one POST for a question, and again only if the connection failed."""
+
+import asyncio
+import ssl
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable
+from sidecar_gates_http.settings import HttpGateSettings
+from sidecar_gates_http.wire import MOST_BYTES, answer_in, body_of, idempotency_key_of
+
+OK: Final = 200
+LONGEST_TOKEN: Final = 16 * 1024
+
+CONNECTION_FAILED: Final = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout, httpx.ProxyError)
+"""Nobody has answered, and sending the question again may help. A slow service is not asked twice."""
+
+
+class HttpGates:
+    """The client. No redirects, no cookies, no proxies from the environment: a question goes where the settings say."""
+
+    def __init__(self, settings: HttpGateSettings) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            OSError, ssl.SSLError: a TLS file cannot be read.
+        """
+        self._settings = settings
+        self._client = httpx.AsyncClient(
+            headers={"accept": "application/json", "content-type": "application/json", "user-agent": "sidecar-gates"},
+            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+            verify=_tls(settings),
+            follow_redirects=False,
+            trust_env=False,
+            timeout=httpx.Timeout(settings.timeout_seconds, connect=settings.connect_seconds),
+        )
+
+    async def ask(self, question: GateQuestion) -> GateAnswer:
+        """Ask, and again if the connection fails, as often as the settings allow.
+
+        Raises:
+            GateUnavailable: no answer that is one.
+        """
+        headers = {"idempotency-key": idempotency_key_of(question), **await self._authorization()}
+        body = body_of(question)
+        for attempt in range(1, self._settings.attempts + 1):
+            try:
+                return answer_in(await self._exchange(body, headers))
+            except CONNECTION_FAILED as error:
+                if attempt == self._settings.attempts:
+                    raise GateUnavailable(
+                        f"the gate service cannot be reached ({type(error).__name__}, {attempt} attempts)"
+                    ) from None
+            except (httpx.TimeoutException, TimeoutError):
+                raise GateUnavailable(
+                    f"the gate service did not answer within {self._settings.timeout_seconds:g} s"
+                ) from None
+            except (httpx.HTTPError, httpx.StreamError, RuntimeError) as error:
+                raise GateUnavailable(f"the gate service could not be asked ({type(error).__name__})") from None
+            await asyncio.sleep(self._settings.wait_seconds)
+        raise GateUnavailable("no attempt is allowed")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def _exchange(self, body: bytes, headers: dict[str, str]) -> bytes:
+        endpoint = self._settings.endpoint
+        received = b""
+        async with (
+            asyncio.timeout(self._settings.timeout_seconds),  # of the whole; httpx's own limits are between two bytes
+            self._client.stream("POST", endpoint, content=body, headers=headers) as response,
+        ):
+            if response.status_code != OK:
+                raise GateUnavailable(f"the gate service answered with HTTP status {response.status_code}")
+            async for part in response.aiter_bytes():
+                received += part
+                if len(received) > MOST_BYTES:
+                    raise GateUnavailable(f"the gate service sent more than {MOST_BYTES} bytes")
+        return received
+
+    async def _authorization(self) -> dict[str, str]:
+        if self._settings.token_file is None:
+            return {}
+        return {"authorization": f"Bearer {await asyncio.to_thread(_token_in, self._settings.token_file)}"}
+
+
+def _token_in(file: Path) -> str:
+    """Return the token. Raises `GateUnavailable`, which says nothing of what is in the file."""
+    try:
+        with file.open("rb") as opened:
+            token = opened.read(LONGEST_TOKEN).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise GateUnavailable(f"the token file cannot be read ({type(error).__name__})") from None
+    if not token or not token.isprintable() or " " in token:
+        raise GateUnavailable("the token file holds no token")
+    return token
+
+
+def _tls(settings: HttpGateSettings) -> ssl.SSLContext | bool:
+    if settings.ca_file is None and settings.client_certificate_file is None:
+        return True
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    if settings.client_certificate_file is not None:
+        context.load_cert_chain(settings.client_certificate_file, settings.client_key_file)
+    return context

@@ -1,0 +1,93 @@
+"""Settings of the gate client `http`."""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "url": {"type": "string", "description": "Where the gate service is; `/v1/evaluations` is added."},
+        "timeout_seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 60, "description": "Of one attempt."},
+        "connect_seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 60, "description": "To connect."},
+        "attempts": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 5,
+            "description": "How often a question is sent whose connection fails. An answer is never asked for again.",
+        },
+        "wait_seconds": {"type": "number", "minimum": 0, "maximum": 10, "description": "Between two attempts."},
+        "token_file": {"type": "string", "description": "Holds a bearer token; read at each question."},
+        "ca_file": {"type": "string", "description": "PEM of the authorities to trust; unset: the usual ones."},
+        "client_certificate_file": {"type": "string", "description": "PEM, for mutual TLS."},
+        "client_key_file": {"type": "string", "description": "PEM, of that certificate."},
+    },
+    "required": ["url"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpGateSettings:
+    """What a client is made from; see `SCHEMA`.
+
+    Raises:
+        ValueError: the URL is none, or would carry a token in the open; a key without certificate.
+    """
+
+    url: str
+    timeout_seconds: float = 5.0
+    connect_seconds: float = 2.0
+    attempts: int = 2
+    wait_seconds: float = 0.2
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    client_certificate_file: Path | None = None
+    client_key_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check what a JSON schema cannot."""
+        problem = _problem_with(self.url)
+        if problem is not None:
+            raise ValueError(f"url {problem}")
+        if (self.client_certificate_file is None) != (self.client_key_file is None):
+            raise ValueError("client_certificate_file and client_key_file belong together")
+
+    @property
+    def endpoint(self) -> str:
+        """Where questions go."""
+        return f"{self.url.rstrip('/')}/v1/evaluations"
+
+
+def settings_from(said: Mapping[str, Any]) -> HttpGateSettings:
+    """Return settings that fit `SCHEMA`. Raises `ValueError`."""
+    files = {name for name in SCHEMA["properties"] if name.endswith("_file")}
+    plain: dict[str, Any] = {name: Path(value) if name in files else value for name, value in said.items()}
+    return HttpGateSettings(**plain)
+
+
+def _problem_with(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError:
+        return "is not a URL"
+    if parts.scheme not in {"http", "https"} or not host:
+        return "must begin with http:// or https:// and name a host"
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        return "must hold no user name, password, query or fragment"
+    if parts.scheme == "http" and not _on_this_machine(host):
+        return "must be https:// beyond this machine: whoever can change the answer can promote"
+    return None
+
+
+def _on_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

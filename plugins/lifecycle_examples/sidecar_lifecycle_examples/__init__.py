@@ -1,0 +1,1 @@
+"""Example lifecycle policies: change freeze, two persons, largest step, observation time. Pure, from facts alone."""

@@ -1,0 +1,27 @@
+"""`observation-time`: what users got last is watched for a while before they get more. It never steps by itself."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sidecar.policy.lifecycle import PolicyAnswer, StepFacts
+from sidecar_lifecycle_examples.settings import ALLOWED, DURATION_SCHEMA, duration, raises_exposure, schema_of
+
+SCHEMA: Final = schema_of(
+    {"at_least": {**DURATION_SCHEMA, "description": "Shortest time between two raises, e.g. `4h`."}}
+)
+
+
+class ObservationTime:
+    """The policy."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._at_least = duration(settings.get("at_least", "4h"))
+
+    def check(self, facts: StepFacts) -> PolicyAnswer:
+        """Deny a raise that comes too early; a first step, and one down, come when they like."""
+        if not raises_exposure(facts) or facts.last_step_at is None:
+            return ALLOWED
+        earliest = facts.last_step_at + self._at_least
+        if facts.now >= earliest:
+            return ALLOWED
+        return PolicyAnswer(f"the last change is watched until {earliest:%Y-%m-%d %H:%M:%S %Z}")
