@@ -81,7 +81,8 @@ class ShownStore(GroupCommitStore):
             self.since = self.since or self._clock.now()
             self.trouble = refused.message
             raise
-        self.trouble, self.since = "", None
+        if records:  # nothing to append only waits for what came before, and proves nothing
+            self.trouble, self.since = "", None
 
 
 @asynccontextmanager

@@ -75,6 +75,8 @@ async def test_what_keeps_the_record_from_being_written_is_shown_until_it_is_ove
             await store.append([a_turn_end()])
     assert store.trouble == "cannot write: the disk is full"
     assert store.since is not None
+    await store.append([])
+    assert store.trouble, "nothing was written"
     database.full = False
     await store.append([a_turn_end()])
     assert store.trouble == ""
