@@ -177,7 +177,7 @@ STOPS_PENDING: Final = "sidecar.rollout.stops_pending"
 """Kills and ramp-downs that hold in this process and are not on record yet. Gauge; alert if it lasts."""
 
 AUDIT_WAITING: Final = "sidecar.audit.waiting_seconds"
-"""Age of the oldest audit event that could not be handed to every sink; 0 while all is well. Gauge; alert if it lasts."""
+"""Age of the oldest audit event that is still to be handed to a sink; 0: there is none. Gauge; alert if it lasts."""
 
 AUDIT_EXPORTED: Final = "sidecar.audit.exported_total"
 """Audit events that were handed to a sink. Counter; sink."""

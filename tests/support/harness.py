@@ -11,7 +11,7 @@ At its end the harness itself asserts that nothing was reported as a defect and 
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -27,6 +27,7 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.identifiers import DefinitionId, Digest
+from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.call_tool import ToolResult
@@ -272,6 +273,8 @@ class Setup:
         rules: other rules of dispatching, by name of `DispatchRules`.
         keys: sign surface tokens and grants; every sidecar of the tests has the same unless a test says otherwise.
         background: let the reaper look by itself; without it a test says when, `operations.reaper.look()`.
+        flags: backends or scripted ones, with `current`.
+        rollouts: what binds read of them; without them entries follow their flags.
         defects_expected: do not assert at the end that there was none.
     """
 
@@ -287,6 +290,8 @@ class Setup:
     reflection: bool = False
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
     background: bool = True
+    rollouts: Callable[[], RolloutView] = lambda: FOLLOWS_FLAGS
+    flags: Any = field(default_factory=ScriptedFlags)
     defects_expected: bool = False
 
 
@@ -320,7 +325,7 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
 def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path) -> SidecarForTests:
     catalogue = setup.catalogue or a_catalogue(*(setup.cards or [a_card(slot) for slot in SLOTS]))
     runner, connector, recorder = ScriptedRunner(), ScriptedConnector(), KeepingRecorder()
-    definitions, flags, store = ScriptedDefinitions(catalogue), ScriptedFlags(), setup.store or MemoryStore()
+    definitions, flags, store = ScriptedDefinitions(catalogue), setup.flags, setup.store or MemoryStore()
     ports = Ports(
         clock=SystemClock(),
         ids=SystemIds(),
@@ -334,6 +339,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
         connectors=connector,
         memory=setup.memory or InProcessMemory(),
         reports=setup.reports,
+        rollouts=setup.rollouts,
     )
     rules = DispatchRules(
         **{"binding": BindingRules(setup.cap, setup.max_dispatches), "vocabulary": VOCABULARY, **setup.rules}

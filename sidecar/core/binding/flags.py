@@ -77,12 +77,14 @@ class FlagSnapshot:
         fresh: the reports that may be used, by backend; a backend that is stale or was never reached has no entry.
         fresh_until: monotonic seconds at which the first of `fresh` becomes stale; infinity if there is none.
         active: the names that `active_flags` returns.
+        confirmed_at: monotonic seconds at which the fetch of each of `fresh` was begun.
     """
 
     routes: FlagRoutes
     fresh: Mapping[str, FlagReport]
     fresh_until: float
     active: tuple[str, ...]
+    confirmed_at: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
         """Return the state of a flag as the vertical's backend knows it.
@@ -94,6 +96,10 @@ class FlagSnapshot:
         if report is None:
             return FlagValue.UNREACHABLE
         return FlagValue.ON if flag_name in report.on else FlagValue.OFF
+
+    def told_since(self, moment: float, vertical: Vertical | None = None) -> bool:
+        """Say whether what the vertical's backend reports was asked of it at `moment` or later."""
+        return self.confirmed_at.get(self.routes.backend_of(vertical), float("-inf")) >= moment
 
     def active_flags(self) -> tuple[str, ...]:
         """Return the names of the flags that are on at any fresh backend, each once, in code point order.
@@ -131,4 +137,5 @@ def flag_snapshot_of(
         fresh=MappingProxyType({name: contact.report for name, contact in fresh.items()}),
         fresh_until=min(ends, default=float("inf")),
         active=tuple(sorted(names)),
+        confirmed_at=MappingProxyType({name: contact.confirmed_at for name, contact in fresh.items()}),
     )

@@ -87,7 +87,12 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
     events = [event_about(rollout, stepped, Happening.RAMP_SET, by, (facts.ramp, to))]
     if first and to > 0:
         stepped = msgspec.structs.replace(
-            stepped, activated_at=by.at, flags=FlagPair.ON, target=rollout.active, target_recorded=True
+            stepped,
+            activated_at=by.at,
+            flags=FlagPair.ON,
+            confirmed_on=facts.flag or "",
+            target=rollout.active,
+            target_recorded=True,
         )
         events += [event_about(rollout, stepped, what, by) for what in (Happening.FLAGS_ON, Happening.ACTIVATED)]
         rollout = msgspec.structs.replace(rollout, active=digest)
@@ -168,6 +173,8 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Chan
         TransitionRefused: it is in `dev`, or in `test` with flags that were never created, or being decommissioned.
     """
     facts = facts_of(rollout, digest)
+    begun = facts.decommission_began_at is not None
+    refuse_unless(not begun, f"{facts.definition_id} is being decommissioned: nobody is served by it")
     if facts.state is LifecycleState.ROLLBACK:
         return Change(rollout)
     refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")

@@ -74,6 +74,8 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         ramp: basis points, its own, also while it is not active (PF1-D-28, TN-65).
         activated_at: when it was first active; None: never.
         flag: kill flag as the definition names it; the cohort flag is that with `_cohort`.
+        confirmed_on: kill flag that a backend confirmed to be on, by name; empty: none yet. That it is off later is an
+            edge even if nobody was there to see it fall.
         target: whom a rollback from this one brings back, recorded when it became active; None with `target_recorded`:
             explicitly nobody (PF1-FR-7a, TN-63).
         decommission_began_at: None: not begun.
@@ -89,6 +91,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     activated_at: datetime | None = None
     flag: str | None = None
     flags: FlagPair = FlagPair.NONE
+    confirmed_on: str = ""
     killed: Tombstone | None = None
     breach: Breach | None = None
     target: Digest | None = None

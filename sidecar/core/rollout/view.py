@@ -26,4 +26,20 @@ class RolloutView(msgspec.Struct, frozen=True):
     follows_flags: bool = False
 
 
+def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) -> Mapping[Slot, SlotRollout]:
+    """Return rollouts in which `down` are at 0 %, as they are on record soon; the same object if none is there."""
+    changed = {
+        slot: msgspec.structs.replace(
+            rollout,
+            definitions={
+                digest: msgspec.structs.replace(facts, ramp=0) if digest in down else facts
+                for digest, facts in rollout.definitions.items()
+            },
+        )
+        for slot, rollout in slots.items()
+        if not down.isdisjoint(rollout.definitions)
+    }
+    return {**slots, **changed} if changed else slots
+
+
 FOLLOWS_FLAGS: Final = RolloutView(follows_flags=True)

@@ -1,8 +1,8 @@
 """Keeps all rollouts in one immutable view that binds read from memory. Source: PF1-NFR-4, PF1-FR-8, DESIGN section 8.
 
 The store says when something may have changed; a poll of one number every second is heartbeat and fallback. A store
-that does not answer changes nothing: what is known goes on being served, and nothing widens. Kills that were made here
-count at once, on record or not.
+that does not answer changes nothing: what is known goes on being served, and nothing widens. Kills and ramp-downs that
+were made here count at once, on record or not.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout.view import RolloutView
+from sidecar.core.rollout.view import RolloutView, with_ramps_down
 from sidecar.operations.ports import Clock
 from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.ports import RolloutRecorder, RolloutStore, Tombstones
@@ -28,16 +28,18 @@ class RolloutViews:
         self._tombstones = tombstones
         self._clock = clock
         self._recorder = recorder
-        self._view = RolloutView(version=-1, killed=tombstones.all())
+        self._read = RolloutView(version=-1)
+        self._view = self._read
+        self._stopped: tuple[frozenset[Digest], frozenset[Digest]] = (frozenset(), frozenset())
         self._changed = asyncio.Event()
         self._looking = asyncio.Lock()
         store.on_change(self._changed.set)
 
     def current(self) -> RolloutView:
         """Return the view; memory only."""
-        killed = self._tombstones.all()
-        if killed is not self._view.killed and killed != self._view.killed:
-            self._view = RolloutView(self._view.slots, self._view.version, killed)
+        stopped = (self._tombstones.all(), self._tombstones.ramped_down())
+        if stopped != self._stopped:
+            self._stop(*stopped)
         return self._view
 
     async def run(self) -> None:
@@ -58,15 +60,21 @@ class RolloutViews:
             if isinstance(version, StoreUnavailable):
                 self._recorder.anomaly("rollout_store_away", "the store does not answer; what is known is served on")
                 return
-            if version != self._view.version:
+            if version != self._read.version:
                 found = await in_time(self._store.rollouts(), LONGEST_READ)
                 if isinstance(found, StoreUnavailable):
                     return
-                self._view = RolloutView({each.slot: each for each in found}, version, self._tombstones.all())
+                self._read = RolloutView({each.slot: each for each in found}, version)
+                self._stop(self._tombstones.all(), self._tombstones.ramped_down())
             try:
                 await self._store.show(self._view.version, self._clock.now())
             except StoreUnavailable:
                 return
+
+    def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
+        """Let what was read be shown with what was stopped here."""
+        self._stopped = (killed, down)
+        self._view = RolloutView(with_ramps_down(self._read.slots, down), self._read.version, killed)
 
     def served_digests(self) -> frozenset[Digest]:
         """Return every definition that a bind may choose now: their cards have to be kept."""

@@ -1,0 +1,281 @@
+"""Kills: they hold here first, then in the flag's backend and on record, and wait for neither. Source: PF1-FR-9, TN-60.
+
+No gate, no policy and no revision is asked. With backend and store away a kill holds in the replicas that were asked;
+`RecordStops` puts it on record as soon as the store is back, and however many replicas do so, it is one event.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from sidecar.core.errors import RevisionConflict, StoreUnavailable, SubagentsError, TransitionRefused, UnknownSubagent
+from sidecar.core.identifiers import Slot
+from sidecar.core.rollout import changes
+from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
+from sidecar.core.rollout.states import LifecycleState, Trigger
+from sidecar.core.rollout.stepping import By, event_about
+from sidecar.operations.recording import in_time
+from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind, StoredAnswer
+from sidecar.operations.rollout.requests import Kill, StepAnswer
+from sidecar.operations.rollout.steps import DONE, answered_before
+from sidecar.operations.rollout.stopping import (
+    FLAG,
+    RECORD,
+    REPLICA,
+    Found,
+    StopParts,
+    found_in,
+    hold,
+    let_go,
+    stop_of,
+    unseen,
+)
+
+LONGEST_SWITCH: Final = 2.0
+"""Seconds for the flag's backend."""
+LONGEST_WRITE: Final = 2.0
+"""Seconds for the store."""
+NOT_RECORDED: Final = "the store is away: the kill is put on record as soon as that is back"
+TRIES: Final = 20
+"""How often a kill is laid out anew because somebody else wrote first."""
+
+
+class KillDefinition:
+    """The operation behind `Kill`, and behind a kill flag that was seen to fall."""
+
+    def __init__(self, parts: StopParts) -> None:
+        """Join the parts."""
+        self._parts = parts
+        self._unconfirmed: set[str] = set()
+
+    async def __call__(self, asked: Kill, actor: str) -> StepAnswer:
+        """Kill a definition; the answer says what that has reached.
+
+        Raises:
+            TransitionRefused: it is in `dev`, in `test` without created flags, or being decommissioned.
+            RequestIdReused, UnknownSubagent.
+            StoreUnavailable: the store is away, and nothing here knows which definition is meant.
+        """
+        found = self._here(asked)
+        if asked.dry_run:
+            return await self._shown(asked, actor)
+        if found is None or not self._stops(found, asked, actor):
+            return await self._by_the_record(asked, actor)
+        stop = stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock))
+        warnings = await hold(self._parts, stop)
+        switched, recorded = await asyncio.gather(self._flag_off(found[1], actor), self._recorded(asked, stop))
+        return await self._answer(asked, found, recorded, (*switched, warnings))
+
+    async def record(self, asked: Kill, stop: LocalStop) -> StepAnswer:
+        """Put a kill on record, unless it is; says `changed` only to the one who did it.
+
+        A request id that was used before, or refused before, does not hold a kill up: it is recorded without an answer.
+
+        Raises:
+            TransitionRefused, UnknownSubagent, StoreUnavailable.
+        """
+        store = self._parts.store
+        for _ in range(TRIES):
+            earlier = await store.answer(asked.request_id)
+            if earlier is not None and (earlier.kind, earlier.fingerprint) == (DONE, asked.fingerprint):
+                return await self._known(asked, stop, earlier)
+            by = msgspec.structs.replace(self._by(asked, stop.by), at=stop.at)
+            found = await self._on_record(asked, stop)
+            try:
+                return await self._write(asked, found, by, answered=earlier is None)
+            except TransitionRefused as refused:
+                if earlier is None:
+                    await self._keep_refusal(asked, found, by, refused)
+                raise
+            except RevisionConflict:
+                self._unconfirmed.discard(asked.request_id)
+        raise StoreUnavailable(f"the rollout of {asked.definition_id} is changed all the time")
+
+    async def record_pending(self, asked: Kill, stop: LocalStop) -> None:
+        """Put a kill on record that was taken before. Raises what `record` does; what is refused is not pending."""
+        answer = await self._recorded(asked, stop)
+        if isinstance(answer, SubagentsError):
+            raise answer
+        await self._parts.views.look()
+
+    async def _recorded(self, asked: Kill, stop: LocalStop) -> StepAnswer | SubagentsError:
+        """Put a kill on record, or return why not; what the record refuses for good is not tried again."""
+        try:
+            answer: StepAnswer | SubagentsError = await in_time(self.record(asked, stop), LONGEST_WRITE)
+        except SubagentsError as refused:
+            answer = refused
+        if not isinstance(answer, StoreUnavailable):
+            await let_go(self._parts, stop)
+        return answer
+
+    async def _write(self, asked: Kill, found: Found, by: By, *, answered: bool) -> StepAnswer:
+        before, facts = found
+        change = changes.kill(before, facts.digest, Trigger.KILL_SWITCH, by)
+        after = change.rollout
+        answer = _answer_of(asked, after, after.definitions[facts.digest], changed=after is not before)
+        write = RolloutWrite(
+            slot=before.slot,
+            expected_revision=before.revision,
+            rollout=after if answer.changed else None,
+            transitions=change.transitions,
+            events=change.events,
+            answer=_stored(asked, DONE, msgspec.json.encode(answer).decode(), by) if answered else None,
+        )
+        self._unconfirmed.add(asked.request_id)
+        await self._parts.store.write(write)
+        self._unconfirmed.discard(asked.request_id)
+        if answer.changed:
+            self._parts.recorder.kill_switch_fired(facts.definition_id)
+        return answer
+
+    async def _known(self, asked: Kill, stop: LocalStop, earlier: StoredAnswer) -> StepAnswer:
+        """Return what the same request was answered with; a kill whose confirmation was lost is counted now."""
+        answer = answered_before(earlier, asked)
+        if answer.changed and asked.request_id in self._unconfirmed:
+            self._parts.recorder.kill_switch_fired(asked.definition_id)
+        self._unconfirmed.discard(asked.request_id)
+        return answer
+
+    async def _on_record(self, asked: Kill, stop: LocalStop) -> Found:
+        """Return the definition as it is on record; one that was revised since is meant by its id."""
+        slots = {each.slot: each for each in await self._parts.store.rollouts()}
+        exact = Kill(
+            definition_id=stop.definition_id,
+            request_id=asked.request_id,
+            reason=asked.reason,
+            slot=stop.slot,
+            digest=stop.digest,
+        )
+        found = found_in(slots, exact) or found_in(slots, msgspec.structs.replace(exact, digest="", slot=asked.slot))
+        if found is None:
+            raise _unknown(asked)
+        return found
+
+    async def _by_the_record(self, asked: Kill, actor: str) -> StepAnswer:
+        """Kill what this replica does not know of, or holds for one that cannot be killed: the record may know more."""
+        slots = await in_time(self._parts.store.rollouts(), LONGEST_WRITE)
+        if isinstance(slots, StoreUnavailable):
+            return await self._in_the_dark(asked, actor, slots)
+        found = found_in({each.slot: each for each in slots}, asked)
+        if found is None:
+            raise _unknown(asked)
+        stop = stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock))
+        warnings: tuple[str, ...] = ()
+        if self._stops(found, asked, actor):
+            warnings = await hold(self._parts, stop)
+        recorded = await self._recorded(asked, stop)
+        switched = await self._flag_off(found[1], actor) if isinstance(recorded, StepAnswer) else ((), False)
+        return await self._answer(asked, found, recorded, (*switched, warnings))
+
+    async def _in_the_dark(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
+        """Hold a kill though neither memory nor record can say of what: if it names a digest, that is never served."""
+        found = self._here(asked)
+        if found is not None:
+            changes.kill(found[0], found[1].digest, Trigger.KILL_SWITCH, self._by(asked, actor))
+        if found is not None or not asked.digest:
+            raise away
+        found = unseen(asked.digest, asked.definition_id, asked.slot)
+        warnings = await hold(self._parts, stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock)))
+        return await self._answer(asked, found, away, ((), False, warnings))
+
+    async def _flag_off(self, facts: DefinitionFacts, actor: str) -> tuple[tuple[str, ...], bool]:
+        """Switch the kill flag off; returns what a person has to do instead, and whether it is off now."""
+        created = facts.flags in {FlagPair.CREATED, FlagPair.ON}
+        if facts.flag is None or not created or facts.state is LifecycleState.ROLLBACK:
+            return (), False
+        try:
+            writer = self._parts.writer_of(facts.vertical)
+            edit = writer.edit_for(facts.flag, False)
+            if edit:
+                return (edit,), False
+            async with asyncio.timeout(LONGEST_SWITCH):
+                await writer.switch(facts.flag, False, actor)
+        except Exception as error:  # noqa: BLE001  the border to a backend: whatever it does, the kill goes on
+            self._parts.recorder.anomaly("kill_flag_not_off", f"{facts.flag}: {type(error).__name__}")
+            return (), False
+        return (), True
+
+    async def _shown(self, asked: Kill, actor: str) -> StepAnswer:
+        found = found_in({each.slot: each for each in await self._parts.store.rollouts()}, asked)
+        if found is None:
+            raise _unknown(asked)
+        rollout, facts = found
+        after = changes.kill(rollout, facts.digest, Trigger.KILL_SWITCH, self._by(asked, actor)).rollout
+        return _answer_of(asked, after, after.definitions[facts.digest], changed=False)
+
+    async def _keep_refusal(self, asked: Kill, found: Found, by: By, refused: SubagentsError) -> None:
+        rollout, facts = found
+        detail = f"{refused.reason}: {refused.message}"
+        event = event_about(rollout, facts, Happening.REFUSED, by, (facts.ramp, facts.ramp), detail)
+        answer = _stored(asked, refused.reason, refused.message, by)
+        write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
+        await self._parts.store.write(write)
+
+    def _here(self, asked: Kill) -> Found | None:
+        return found_in(self._parts.views.current().slots, asked)
+
+    def _by(self, asked: Kill, actor: str) -> By:
+        surrounding = self._parts.surrounding()
+        return By(
+            actor=actor,
+            reason=asked.reason,
+            request_id=asked.request_id,
+            at=self._parts.clock.now(),
+            definition_version=surrounding.definition_version,
+            active_flags=surrounding.active_flags,
+        )
+
+    def _stops(self, found: Found, asked: Kill, actor: str) -> bool:
+        """Say whether a kill would change anything, as far as is known here."""
+        rollout, facts = found
+        try:
+            return changes.kill(rollout, facts.digest, Trigger.KILL_SWITCH, self._by(asked, actor)).rollout != rollout
+        except TransitionRefused:
+            return False
+
+    async def _answer(
+        self,
+        asked: Kill,
+        found: Found,
+        recorded: StepAnswer | SubagentsError,
+        beside: tuple[tuple[str, ...], bool, tuple[str, ...]],
+    ) -> StepAnswer:
+        """Return what a kill has reached, shown by the binds here; or raise what the record refused it with."""
+        edits, off, warnings = beside
+        reached = [REPLICA, *([FLAG] if off else [])]
+        if isinstance(recorded, StepAnswer):
+            await self._parts.views.look()
+            version = self._parts.views.current().version
+            answer = msgspec.structs.replace(recorded, version=version)
+            reached.append(RECORD)
+        elif isinstance(recorded, StoreUnavailable):
+            answer = msgspec.structs.replace(_answer_of(asked, *found, changed=True), active=False)
+            warnings = (*warnings, NOT_RECORDED)
+        else:
+            raise recorded
+        return msgspec.structs.replace(answer, reached=tuple(reached), edits=edits, warnings=warnings)
+
+
+def _answer_of(asked: Kill, rollout: SlotRollout, facts: DefinitionFacts, *, changed: bool) -> StepAnswer:
+    return StepAnswer(
+        slot=rollout.slot,
+        definition_id=asked.definition_id,
+        digest=facts.digest,
+        state=facts.state,
+        ramp=facts.ramp,
+        active=rollout.active == facts.digest,
+        revision=rollout.revision,
+        changed=changed,
+    )
+
+
+def _stored(asked: Kill, kind: str, answer_json: str, by: By) -> StoredAnswer:
+    return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at)
+
+
+def _unknown(asked: Kill) -> UnknownSubagent:
+    slot = Slot(asked.slot)
+    where = f"the slot {slot!r}" if slot else "any slot"
+    return UnknownSubagent(f"{where} has no definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all")

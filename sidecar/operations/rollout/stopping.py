@@ -1,0 +1,115 @@
+"""What a kill and a ramp-down have in common: they hold here before anybody is asked. Source: DESIGN section 12."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.ports import (
+    FlagWriter,
+    LocalStop,
+    RolloutRecorder,
+    RolloutStore,
+    StopKind,
+    Tombstones,
+)
+from sidecar.operations.rollout.requests import Asked, Kill, RampDown
+from sidecar.operations.rollout.snapshot import RolloutViews
+from sidecar.operations.rollout.steps import Surrounding
+
+LONGEST_KEEPING: Final = 2.0
+"""Seconds that a disk may take before a stop is answered as one that does not survive a restart."""
+REPLICA, FLAG, RECORD = "replica", "flag", "record"
+"""What a stop reaches, in the words of its answer."""
+NOT_KEPT: Final = (
+    "it holds in this replica as long as the process runs, and does NOT survive a restart: its file of tombstones"
+    " cannot be written; repeat it once the disk is well, or see that it is put on record"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StopParts:
+    """What a stop needs.
+
+    Attributes:
+        surrounding: what the audit says of the moment.
+        writer_of: who writes the flags of a vertical.
+    """
+
+    store: RolloutStore
+    tombstones: Tombstones
+    views: RolloutViews
+    clock: Clock
+    recorder: RolloutRecorder
+    surrounding: Callable[[], Surrounding]
+    writer_of: Callable[[Vertical], FlagWriter]
+
+
+Found = tuple[SlotRollout, DefinitionFacts]
+
+
+def found_in(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
+    """Return the definition that is meant: of several with its id the one that serves, else the newest."""
+    for slot in sorted(slots):
+        rollout = slots[slot]
+        if asked.slot not in {"", slot}:
+            continue
+        fitting = [each for each in rollout.of_id(asked.definition_id) if asked.digest in {"", each.digest}]
+        if fitting:
+            serving = [each for each in fitting if each.digest == rollout.active]
+            return rollout, (serving or fitting)[-1]
+    return None
+
+
+def stop_of(asked: Asked, kind: StopKind, found: Found, by: tuple[str, Clock]) -> LocalStop:
+    """Return the stop that `asked` means."""
+    rollout, facts = found
+    actor, clock = by
+    return LocalStop(
+        kind=kind,
+        digest=facts.digest,
+        definition_id=facts.definition_id,
+        slot=rollout.slot,
+        at=clock.now(),
+        by=actor,
+        request_json=msgspec.json.encode(asked).decode(),
+    )
+
+
+def asked_of(stop: LocalStop) -> Kill | RampDown:
+    """Return what was asked when a stop was taken. Raises `msgspec.MsgspecError` if that cannot be read any more."""
+    kind: type[Kill] | type[RampDown] = Kill if stop.kind is StopKind.KILL else RampDown
+    return msgspec.json.decode(stop.request_json, type=kind)
+
+
+def unseen(digest: str, definition_id: DefinitionId, slot: Slot) -> Found:
+    """Return a definition of which nothing is known but its name, so that it can be stopped even so."""
+    facts = DefinitionFacts(
+        digest=Digest(digest), definition_id=definition_id, commit=Commit(""), vertical=Vertical("")
+    )
+    return SlotRollout(slot=slot), facts
+
+
+async def hold(parts: StopParts, stop: LocalStop) -> tuple[str, ...]:
+    """Let a stop count here at once, and keep it; returns the warning if it is not kept."""
+    try:
+        async with asyncio.timeout(LONGEST_KEEPING):
+            await parts.tombstones.add(stop)
+    except (OSError, TimeoutError) as error:  # TimeoutError: a disk that hangs
+        parts.recorder.anomaly("tombstone_not_kept", f"{stop.kind} of {stop.definition_id}: {type(error).__name__}")
+        return (NOT_KEPT,)
+    return ()
+
+
+async def let_go(parts: StopParts, stop: LocalStop) -> None:
+    """Note that a stop is on record, or never will be; that this is not kept costs a repetition after a restart."""
+    try:
+        async with asyncio.timeout(LONGEST_KEEPING):
+            await parts.tombstones.recorded(stop)
+    except (OSError, TimeoutError) as error:
+        parts.recorder.anomaly("tombstone_not_kept", f"record of {stop.definition_id}: {type(error).__name__}")
