@@ -10,13 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import grpc
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.rollout_memory import MemoryRollouts
@@ -27,9 +25,11 @@ from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.operators.role_tokens import RoleClaims, RoleTokens, seal
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.administering import Administer, AdminParts, OpenRecord
 from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind
+from sidecar.operations.verifying_log import RecordToVerify
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, LifecyclePolicy, Verdict
 from sidecar.rpc import admin_servicer, lifecycle_servicer
 from sidecar.rpc.admin_servicer import AdminServicer
@@ -42,6 +42,7 @@ from subagents.admin.v1 import admin_pb2_grpc
 from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder, SidecarForTests, running_sidecar_for_tests
+from tests.support.requests import Failure, failure_of
 
 DEPLOYMENT: Final = "tests"
 ADA: Final = "ada@example"
@@ -230,7 +231,12 @@ class OperatedSidecar:
         head = await self.header(definition_id, **fields.pop("header", {}))
         request = getattr(lifecycle_pb2, f"{method}Request")(header=head, **fields)
         answer = await getattr(self.lifecycle, method)(request, timeout=10, metadata=self.role(role, sub=sub))
-        return answer.result
+        result: lifecycle_pb2.StepResult = answer.result
+        return result
+
+    async def refused(self, method: str, definition_id: str = "shop", **fields: Any) -> Failure:
+        """Take a step that has to fail."""
+        return await failure_of(self.step(method, definition_id, **fields))
 
     async def status(self, slot: str = "shop") -> reading_pb2.SlotStatus:
         """Return a slot as operators see it."""
@@ -296,12 +302,16 @@ async def an_operated_sidecar(
     flags, gates, readiness, reports = FlagsForTests(), ScriptedGates(clock), ReadinessForTests(), KeepingRecorder()
     store, policies = MemoryRollouts(clock), list[tuple[str, LifecyclePolicy]]()
     joined: list[RolloutOperations] = []
+
+    def rollouts() -> RolloutView:
+        return joined[0].views.current()
+
     async with AsyncExitStack() as stack:
         sidecar = await stack.enter_async_context(
             running_sidecar_for_tests(
                 cards=cards or [gated("shop")],
                 flags=flags,
-                rollouts=lambda: joined[0].views.current(),
+                rollouts=rollouts,
                 **harness,
             )
         )
@@ -343,6 +353,10 @@ async def an_operated_sidecar(
 
 
 def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Administer:
+    @asynccontextmanager
+    async def in_memory() -> AsyncIterator[tuple[RecordToVerify, None]]:
+        yield cast("RecordToVerify", bench.sidecar.store), None
+
     return Administer(
         AdminParts(
             version="1.0",
@@ -355,15 +369,9 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
             views=bench.rollout.views,
             tombstones=bench.rollout.tombstones,
             plugins=lambda: (),
-            open_record=open_record or _nothing_to_verify,
+            open_record=open_record or in_memory,
         )
     )
-
-
-@asynccontextmanager
-async def _nothing_to_verify() -> AsyncIterator[Any]:
-    raise OSError
-    yield
 
 
 def _plan(bench: OperatedSidecar, administer: Administer) -> ListenerPlan:
@@ -381,16 +389,3 @@ def _plan(bench: OperatedSidecar, administer: Administer) -> ListenerPlan:
         streams=64,
         reflection=False,
     )
-
-
-def reason_of(error: grpc.aio.AioRpcError) -> str:
-    """Return the reason that a failed call carries."""
-    return info_of(error).reason
-
-
-def info_of(error: grpc.aio.AioRpcError) -> ErrorInfo:
-    """Return what a failed call carries: reason and metadata."""
-    packed = dict(error.trailing_metadata() or ())["grpc-status-details-bin"]
-    info = ErrorInfo()
-    assert Status.FromString(packed).details[0].Unpack(info)
-    return info
