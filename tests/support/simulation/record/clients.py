@@ -8,6 +8,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
+from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import SubagentsError
@@ -29,7 +30,7 @@ from sidecar.operations.requests import (
 )
 from tests.support.simulation.clients import Listener
 from tests.support.simulation.record.fleet import Fleet
-from tests.support.simulation.record.processes import ConnectionLost, ProcessLoop
+from tests.support.simulation.record.processes import ConnectionLost
 from tests.support.simulation.record.schedule import Close, RecordDispatch, RecordTurn
 
 GIVES_UP_AT: Final = 18.0
@@ -79,7 +80,7 @@ class GaveUp(Exception):
 class PersistentClient:
     """The client of one turn."""
 
-    def __init__(self, spec: RecordTurn, fleet: Fleet, outside: tuple[ProcessLoop, Watch, Counter[str]]) -> None:
+    def __init__(self, spec: RecordTurn, fleet: Fleet, outside: tuple[VirtualLoop, Watch, Counter[str]]) -> None:
         """Join the parts."""
         self._spec = spec
         self._fleet = fleet
@@ -247,7 +248,7 @@ class PersistentClient:
 class _Stream:
     """A stream over the network: what is sent has arrived, unless the reader has left."""
 
-    def __init__(self, listener: Heard, loop: ProcessLoop) -> None:
+    def __init__(self, listener: Heard, loop: VirtualLoop) -> None:
         self._listener = listener
         self._loop = loop
 
@@ -259,7 +260,7 @@ class _Stream:
 
 
 async def _serve(
-    do: Operations, request: DispatchRequest, listener: Heard, loop: ProcessLoop, *, resumes: bool
+    do: Operations, request: DispatchRequest, listener: Heard, loop: VirtualLoop, *, resumes: bool
 ) -> None:
     """What a sidecar's servicer does for one stream."""
     if resumes:
