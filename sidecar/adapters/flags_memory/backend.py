@@ -44,6 +44,10 @@ class MemoryFlags:
         self._revision += 1
         self._moved.set()
 
+    def is_on(self, name: str) -> bool:
+        """Say whether a flag is on now."""
+        return name in self._on
+
     def misbehave(self, fault: FlagFault) -> None:
         """Begin to misbehave so, or stop with `FlagFault.NONE`."""
         self._fault = fault

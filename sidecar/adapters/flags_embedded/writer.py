@@ -1,0 +1,40 @@
+"""Switches embedded flags."""
+
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import RevisionConflict, StoreUnavailable
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.ports import RolloutStore
+
+TRIES: Final = 5
+
+
+class EmbeddedFlagWriter:
+    """A writer of flags over the store of rollouts.
+
+    Args:
+        clock: says when a flag was switched.
+    """
+
+    def __init__(self, store: RolloutStore, clock: Clock) -> None:
+        """Join the parts."""
+        self._store = store
+        self._clock = clock
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Set a flag, creating it if need be. Raises `StoreUnavailable`."""
+        for _ in range(TRIES):
+            stored = next((flag for flag in await self._store.flags() if flag.name == name), None)
+            if stored is not None and stored.on == on:
+                return
+            try:
+                await self._store.set_flag(name, on, stored.revision if stored else 0, by, self._clock.now())
+            except RevisionConflict:
+                continue  # another replica, or an operator, was quicker
+            return
+        raise StoreUnavailable(f"the flag {name} is switched all the time", retry_after=timedelta(seconds=1))
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Return nothing: `switch` does it."""
+        return ""
