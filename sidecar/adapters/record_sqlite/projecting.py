@@ -13,8 +13,14 @@ PARENT_LOST: Final = "parent_lost"
 
 EPISODE: Final = """
 INSERT INTO episodes (episode_id, principal, last_at)
-  SELECT episode_id, principal, max(began_at) FROM turns WHERE episode_id = ? AND principal = ? GROUP BY 1, 2
+  SELECT episode_id, principal, began_at FROM turns WHERE episode_id = ? AND principal = ?
+  ORDER BY began_at DESC LIMIT 1
   ON CONFLICT (episode_id, principal) DO UPDATE SET last_at = excluded.last_at
+"""
+BEGAN: Final = "SELECT began_at FROM turns WHERE turn_id = ?"
+NEW_IN_EPISODE: Final = """
+INSERT INTO episodes (episode_id, principal, last_at) VALUES (?, ?, ?)
+  ON CONFLICT (episode_id, principal) DO UPDATE SET last_at = max(excluded.last_at, last_at)
 """
 OPENED: Final = """
 INSERT INTO turns (turn_id, episode_id, principal, state, began_at, expires_at) VALUES (?, ?, ?, 'open', ?, ?)
@@ -33,16 +39,22 @@ INSERT INTO turns (turn_id, episode_id, principal, state, began_at, ended_at) VA
 def dispatch_in_turns(connection: apsw.Connection, opened: DispatchOpened) -> None:
     """Count a dispatch in: its turn began with the first one, and expires with whichever expires first."""
     times = (microseconds(opened.opened_at), microseconds(opened.turn_expires_at))
+    began = connection.execute(BEGAN, (opened.turn_id,)).fetchone()
     connection.execute(OPENED, (opened.turn_id, opened.episode_id, opened.principal, *times))
-    connection.execute(EPISODE, (opened.episode_id, opened.principal))
+    if began is None:
+        connection.execute(NEW_IN_EPISODE, (opened.episode_id, opened.principal, times[0]))
+    elif times[0] < began[0]:  # looks at all turns: what nobody does who appends in the order of time
+        connection.execute(EPISODE, (opened.episode_id, opened.principal))
 
 
 def end_in_turns(connection: apsw.Connection, ended: TurnEnded) -> None:
     """Count the end of a turn in; one that called nobody begins with it."""
     state = TurnState.LOST if ended.close_reason == PARENT_LOST else TurnState.ENDED
     at = microseconds(ended.ended_at)
+    began = connection.execute(BEGAN, (ended.turn_id,)).fetchone()
     connection.execute(ENDED, (ended.turn_id, ended.episode_id, ended.principal, state.value, at, at))
-    connection.execute(EPISODE, (ended.episode_id, ended.principal))
+    if began is None:
+        connection.execute(NEW_IN_EPISODE, (ended.episode_id, ended.principal, at))
 
 
 def correct_episode(connection: apsw.Connection, episode_id: str, principal: str) -> None:
