@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import grpc
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.rollout_memory import MemoryRollouts
@@ -37,6 +38,7 @@ from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.operators import ROLE_TOKEN_KEY, OperatorDoor
+from sidecar.rpc.translate.times import timestamp
 from sidecar.settings import LimitsSettings
 from subagents.admin.v1 import admin_pb2_grpc
 from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2
@@ -171,7 +173,7 @@ class ReadinessForTests:
 
 def gated(name: str, **fields: Any) -> Card:
     """Return a card that two flags gate."""
-    return a_card(name, enabled_via_flag=f"ai_assistant_subagent_{name}", **fields)
+    return a_card(name, **({"enabled_via_flag": f"ai_assistant_subagent_{name}"} | fields))
 
 
 @dataclass(slots=True)
@@ -237,6 +239,10 @@ class OperatedSidecar:
     async def refused(self, method: str, definition_id: str = "shop", **fields: Any) -> Failure:
         """Take a step that has to fail."""
         return await failure_of(self.step(method, definition_id, **fields))
+
+    def in_an_hour(self) -> Timestamp:
+        """Return when that is."""
+        return timestamp(self.clock.now() + timedelta(hours=1))
 
     async def status(self, slot: str = "shop") -> reading_pb2.SlotStatus:
         """Return a slot as operators see it."""
