@@ -70,6 +70,8 @@ class RestoreTurn:
         known = turn.children.get(stored.opened.child_id)
         if known is not None and known.is_ahead_of(stored.events):
             known.saved(stored.events)
+            if known.restored and outcome is not None:
+                known.outcome = outcome  # a later revision may stand now
             return
         if known is not None and known.outcome is None:
             self._out.grants.revoke_all_of(known.child_id)
@@ -82,14 +84,17 @@ class RestoreTurn:
         mine = stored.owner == self._out.store.instance
         if known is not None:
             known.owner, known.epoch, known.owner_alive = stored.owner, stored.epoch, stored.owner_alive
-            if known.runs_here and not mine:
+            gone = known.lost.settled and known.finished.settled
+            same = known.runs_here or all(each in known.outcomes.values() for each in stored.outcomes)
+            if known.runs_here and (gone or not mine):
                 known.lose()
                 turn.dispatches.pop(opened.dispatch_id)
                 turn.drop_late(opened.dispatch_id)  # whoever took it over has settled it, or will
-            elif known.runs_here or known.finished.settled:
+            elif known.finished.settled and same:
                 return
-            else:
-                self._fill(known, stored, of_turn)
+            elif not known.finished.settled:
+                if not known.runs_here:
+                    self._fill(known, stored, of_turn)
                 return
         dispatch = self._restored(turn, stored)
         turn.dispatches[opened.dispatch_id] = dispatch
