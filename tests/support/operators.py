@@ -222,7 +222,8 @@ class OperatedSidecar:
     async def header(self, definition_id: str = "shop", **fields: Any) -> lifecycle_pb2.StepHeader:
         """Return what a step carries; with the present revision and a new request id unless told otherwise."""
         fields.setdefault("request_id", f"request-{next(self._numbers)}")
-        fields.setdefault("expected_revision", await self.revision(fields.get("slot", "shop")))
+        if "expected_revision" not in fields:
+            fields["expected_revision"] = await self.revision(fields.get("slot", "shop"))
         fields.setdefault("reason", "because a test says so")
         return lifecycle_pb2.StepHeader(definition_id=definition_id, **fields)
 
