@@ -118,6 +118,15 @@ def test_a_minor_change_passes_only_with_a_comment_that_says_why(
     assert any("overridden: a typo" in line for line in printed.lines) == (code == 0)
 
 
+def test_a_comment_of_a_section_overrides_nothing_in_the_one_before(repository: ConfigRepository) -> None:
+    """The last tool changes, the comment stands where the agents begin; then at the tool itself."""
+    repository.edit(("Shows an offer.", "Shows one offer."), ("agents:", "agents:  # minor-change: a typo"))
+    beside = repository.check()
+    repository.edit(("Shows one offer.", "Shows one offer.  # minor-change: a typo"))
+
+    assert (beside.code, repository.check().code) == (1, 0)
+
+
 def test_an_override_that_was_there_before_overrides_nothing_new(repository: ConfigRepository) -> None:
     """The comment was merged with an earlier change; a new reason passes."""
     repository.edit(TYPO, ("  - id: shop", "  - id: shop  # minor-change: a typo"))
@@ -274,6 +283,16 @@ def test_a_configuration_that_does_not_load_fails(repository: ConfigRepository, 
 
     assert printed.code == 1
     assert [line for line in printed.lines if ": check a: " in line]
+
+
+@requirement("PF1-D-56", "PF1-D-69")
+def test_a_list_that_names_nobody_is_the_business_of_check_b_alone(repository: ConfigRepository) -> None:
+    """The loader would refuse it, too; with check b off, check a does not bring it back."""
+    repository.edit(("sub_agents: [shop]", "sub_agents: [shop, nobody]  # minor-change: one more"))
+    printed = repository.check()
+
+    assert [line for line in printed.lines if ": check a: " in line] == []
+    assert (printed.code, repository.check(skip="b").code) == (1, 0)
 
 
 EVERYTHING = (

@@ -1,5 +1,6 @@
 """Where `sidecar validate-refs` finds the base, and what it says where it finds none."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from sidecar.core.definitions.references import BaseWish
 from tests.corpus.bad_configs.good import BLOCKS, CONFIG, GOOD, block, write
 from tests.support.config_repository import ConfigRepository, checked
+from tests.support.named_skips import needs_root
 from tests.support.requirement import requirement
 
 SWAP = ("role: native\n    model: nano", "role: native\n    model: single")
@@ -102,6 +104,18 @@ def test_a_folder_outside_git_is_told(tmp_path: Path) -> None:
 
     assert (printed.code, printed.errors.count("\n")) == (2, 1)
     assert printed.errors.startswith("git refuses: fatal: not a git repository")
+
+
+def test_a_checkout_that_belongs_to_somebody_else_is_told_with_the_remedy(repository: ConfigRepository) -> None:
+    """As in a container job: git refuses, whatever a person's settings allow, for those are not read."""
+    needs_root()
+    os.chown(repository.folder, 12_345, 12_345)
+
+    printed = repository.check()
+
+    assert (printed.code, printed.errors.count("\n")) == (2, 1)
+    assert printed.errors.startswith("git refuses: fatal: detected dubious ownership")
+    assert f"safe.directory {repository.root.resolve()}`" in printed.errors
 
 
 def test_a_block_file_that_is_renamed_is_no_change(repository: ConfigRepository) -> None:

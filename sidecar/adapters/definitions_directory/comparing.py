@@ -17,6 +17,8 @@ from sidecar.core.definitions.problems import printable
 from sidecar.core.definitions.reading import CONFIG_FILE
 from sidecar.core.definitions.references import BaseWish, Comparison, ComparisonRefused, Side, base_side, head_side
 
+OWNED: Final = "dubious ownership"
+"""How git calls a checkout that belongs to somebody else, as in a container that mounts one."""
 NOTHING_BEFORE: Final = f"the base has no {CONFIG_FILE}: every entry counts as new"
 
 
@@ -49,7 +51,7 @@ def compare_with_commit(root: Path, ref: str) -> Comparison:
         raise ComparisonRefused("git did not answer in time; try again, or give the base as a folder") from None
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise ComparisonRefused(f"git refuses: {printable(said[0]) if said else 'it does not say why'}") from None
+        raise ComparisonRefused(_refusal(said[0] if said else "it does not say why", root)) from None
     except (OSError, ValueError) as error:
         raise ComparisonRefused(f"the base cannot be read out of git: {printable(str(error))}") from None
 
@@ -68,6 +70,12 @@ def compare_with_folder(root: Path, base: Path) -> Comparison:
     parsed = {path: parse(content, path) for path, content in tree.files.items()}
     told = () if CONFIG_FILE in tree.files else (NOTHING_BEFORE,)
     return Comparison(_base(parsed, tree.files), _head(head, _parsed(head)), under=_under(root), told=told)
+
+
+def _refusal(said: str, root: Path) -> str:
+    """Return git's own words. Settings of a person are not read, so what they allow does not count here."""
+    remedy = f"; allow it with `git config --system --add safe.directory {root.resolve()}`" if OWNED in said else ""
+    return f"git refuses: {printable(said)}{remedy}"
 
 
 def _compared(root: Path, base: GitBase) -> Comparison:

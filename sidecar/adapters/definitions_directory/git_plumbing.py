@@ -61,7 +61,7 @@ class Git:
             capture_output=True,
             check=True,
             timeout=left,
-            env={"PATH": os.defpath, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            env={"PATH": os.defpath, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
         )
         return done.stdout
 
