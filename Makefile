@@ -10,6 +10,7 @@ OWN_TEST := $(OWN) clients/langchain clients/loadgen plugins/conformance plugins
 PROJECTS := pyproject.toml $(wildcard proto/python/pyproject.toml clients/*/pyproject.toml plugins/*/pyproject.toml)
 TYPED  := sidecar proto/python/subagents_errors proto/python/subagents_legacy clients/python/subagents_client clients/loadgen/subagents_loadgen clients/langchain/subagents_langchain plugins/conformance/sidecar_conformance plugins/gates_http/sidecar_gates_http plugins/gates_manifest/sidecar_gates_manifest plugins/lifecycle_examples/sidecar_lifecycle_examples plugins/runner_langchain/sidecar_runner_langchain examples scripts tests/support tests/architecture tests/requirements tests/system
 LINTED := .
+TORTURE_SECONDS = $(or $(SIDECAR_TORTURE_SECONDS),60)
 PYTEST ?= $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
@@ -62,8 +63,9 @@ test: lint types protos ## everything the pipeline runs (ten minutes at most on 
 bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
 	@$(BIN)/python -m scripts.bench $(ARGS)
 
-torture: $(VENV)/.ready ## five times as many simulated schedules, and 500 faults of the disk, all of them fresh
-	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 $(PYTEST) -q tests/simulation tests/adapters/records/sqlite_faults $(ARGS)
+torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
+	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
+	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture $(ARGS)
 
 # -- the parts of `check` -------------------------------------------------------------------------------------------
 

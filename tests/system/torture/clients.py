@@ -29,6 +29,7 @@ from tests.system.torture.agents import pause
 Given = TypeVar("Given")
 
 PACE: Final = 0.05
+CLIENTS: Final = 3
 LEFT: Final = 0.15
 """How likely a turn is left to the reaper."""
 CLOSED_BEFORE: Final = 0.3
@@ -128,10 +129,11 @@ class Client:
 
     Args:
         connect: to whichever sidecar; asked anew for every connection.
+        left: how likely a turn is left to the reaper.
     """
 
-    def __init__(self, name: str, connect: Connect, told: Told, chosen: Random) -> None:
-        self._name, self._connect, self._told, self._chosen = name, connect, told, chosen
+    def __init__(self, name: str, connect: Connect, told: Told, chosen: Random, left: float = LEFT) -> None:
+        self._name, self._connect, self._told, self._chosen, self._left = name, connect, told, chosen, left
         self._client: SidecarClient | None = None
         self._turn: BoundTurn | None = None
         self._stopping = False
@@ -159,7 +161,7 @@ class Client:
         for number in range(self._chosen.choice((1, 1, 2))):
             result = await self._dispatch(turn_id, f"d-{number + 1}")
             children += [each.child_id for each in result.outcomes if each.answered]
-        if self._chosen.random() < LEFT:
+        if self._chosen.random() < self._left:
             self._told.lost.append(turn_id)
             return
         rejected = [Integration(children[0], Verdict.REJECTED, "not what was asked")] if children else []
@@ -221,11 +223,11 @@ class Client:
 
 
 @asynccontextmanager
-async def clients_at_work(connect: Connect, chosen: Random, count: int = 4) -> AsyncIterator[Told]:
+async def clients_at_work(connect: Connect, chosen: Random, left: float = LEFT) -> AsyncIterator[Told]:
     """Have clients work; then let each come to the end of its turn. What goes wrong in one shows at the end."""
     told = Told()
     prefix = f"{chosen.randrange(10**6)}"
-    clients = [Client(f"user-{prefix}-{number}", connect, told, chosen) for number in range(count)]
+    clients = [Client(f"user-{prefix}-{number}", connect, told, chosen, left) for number in range(CLIENTS)]
     working = [asyncio.ensure_future(client.work()) for client in clients]
     for each in working:
         each.add_done_callback(lambda _: told.moved.set())

@@ -25,7 +25,7 @@ SHORT: Final = Limits(
 )
 """A client that is to notice soon that nobody answers."""
 QUICK: Final = {
-    "SIDECAR__DISPATCH__TURN_LIFETIME": "4s",
+    "SIDECAR__DISPATCH__TURN_LIFETIME": "3s",
     "SIDECAR__DISPATCH__RESUME_GRACE": "1s",
     "SIDECAR__DISPATCH__LOOK_EVERY": "200ms",
     "SIDECAR__DISPATCH__BREAKER__FAILURES": "1000",

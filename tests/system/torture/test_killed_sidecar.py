@@ -7,7 +7,6 @@ Both print figures.
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from random import Random
 
 import pytest
 
-from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place
 from tests.system.torture.agents import agents_for, pause
@@ -38,13 +37,6 @@ pytestmark = pytest.mark.system
 
 LONGEST_LIFE = 1.2
 """Seconds that a sidecar lives after it listens, at most."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A server of our own."""
-    with running_postgres() as server:
-        yield server
 
 
 @requirement("SX-38")

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
@@ -13,7 +12,7 @@ import pytest
 
 from subagents_client import DispatchResult, Limits, SidecarClient, ToolCall, TurnRequest
 from subagents_errors import StoreUnavailable
-from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import SidecarProcess, place
 from tests.system.postgres_faults.unreliable_network import Network, network_before
@@ -37,22 +36,18 @@ pytestmark = pytest.mark.system
 
 ONCE = Limits(most_attempts=1, unreachable_after=timedelta(seconds=2))
 """A client that leaves it to us to ask again."""
-IMPATIENT = {"SIDECAR__RECORD__POSTGRESQL__STATEMENT_TIMEOUT": "1s", "SIDECAR__DISPATCH__TURN_LIFETIME": "10s"}
+IMPATIENT = {"SIDECAR__RECORD__POSTGRESQL__STATEMENT_TIMEOUT": "1s", "SIDECAR__DISPATCH__TURN_LIFETIME": "30s"}
 WAITING = [ToolCall("call-1", "ask_shop", f'{{"request": "{WAITS}"}}')]
 QUICK_CALLS = [ToolCall("call-1", "ask_rewards", '{"request": "points"}')]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A server of our own: what happens to it would disturb others."""
-    with running_postgres() as server:
-        yield server
 
 
 async def dispatched(client: SidecarClient, name: str) -> DispatchResult:
     """Have a turn of one dispatch; what it came to."""
     turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1", turn_id=name))
-    return await turn.dispatch_and_wait(QUICK_CALLS, dispatch_id="d-1")
+    result = await turn.dispatch_and_wait(QUICK_CALLS, dispatch_id="d-1")
+    if not result.synthesised:
+        await turn.end("One answer.", user_message="Hello")
+    return result
 
 
 async def refused_before_anybody_is_called(client: SidecarClient, agents: Agents, sidecar: SidecarProcess) -> None:
@@ -61,7 +56,7 @@ async def refused_before_anybody_is_called(client: SidecarClient, agents: Agents
     result = await dispatched(client, "refused")
     assert isinstance(result.cause, StoreUnavailable)
     assert agents.started.total() == before
-    assert [(await sidecar.page(path)).status_code for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 200]
+    assert [(await sidecar.page(path)).status_code for path in ("/healthz", "/metrics")] == [200, 200]
     shown = (await sidecar.page("/readyz")).json()["record"]
     assert (shown["writable"], bool(shown["why"])) == (False, True)
 
@@ -121,7 +116,7 @@ async def test_a_database_that_dies_or_cannot_be_reached_is_found_again(server: 
         more = settings_of(folder, folder, dsn, lease="5s")
         sidecar = await opened.enter_async_context(serving(folder, more, **IMPATIENT))
         recovered.append(await _out_of_reach(folder, network, agents, sidecar))
-        async with clients_at_work(partial(client_of, folder), chosen) as told:
+        async with clients_at_work(partial(client_of, folder), chosen, 0.0) as told:
             until = asyncio.get_running_loop().time() + SECONDS
             while len(recovered) < 2 or asyncio.get_running_loop().time() < until:
                 await told.progress(chosen.randint(5, 30))
@@ -143,9 +138,15 @@ async def test_a_database_that_dies_or_cannot_be_reached_is_found_again(server: 
 
 
 async def began(client: SidecarClient, agents: Agents) -> "asyncio.Task[DispatchResult]":
-    """Begin a dispatch that waits for its sub-agent."""
+    """Begin a dispatch that waits for its sub-agent; the turn ends with it."""
     turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-2", turn_id="running"))
-    listening = asyncio.ensure_future(turn.dispatch_and_wait(WAITING, dispatch_id="d-1"))
+
+    async def waits() -> DispatchResult:
+        result = await turn.dispatch_and_wait(WAITING, dispatch_id="d-1")
+        await turn.end("One answer.", user_message="Hello")
+        return result
+
+    listening = asyncio.ensure_future(waits())
     await agents.until_started(agents.started.total() + 1)
     return listening
 

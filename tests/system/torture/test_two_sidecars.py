@@ -6,8 +6,7 @@ Short in `make test`; `SIDECAR_TORTURE_SECONDS` makes the random run last as lon
 import asyncio
 import signal
 from asyncio import Task
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,9 +15,9 @@ from random import Random
 
 import pytest
 
-from subagents_client import BoundTurn, DispatchResult, Limits, SidecarClient, ToolCall, TurnRequest
+from subagents_client import DispatchResult, Limits, SidecarClient, ToolCall, TurnRequest
 from subagents_errors import GrantSpent, RecordConflict
-from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import SidecarProcess, place
 from tests.system.torture.agents import WAITS, Agents, agents_for, pause, share_agents
@@ -44,16 +43,10 @@ CALLS = (
     ToolCall("call-2", "ask_rewards", f'{{"request": "{WAITS}"}}'),
     ToolCall("call-3", "ask_nobody"),
 )
+LIFE = {"SIDECAR__DISPATCH__TURN_LIFETIME": "10s"}
 OUTCOMES = ["succeeded", "succeeded", "refused"]
 PATIENT = Limits(unreachable_after=timedelta(seconds=2), unary=timedelta(seconds=5), most_attempts=1)
 """A client that leaves it to us to ask again."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A server of our own."""
-    with running_postgres() as server:
-        yield server
 
 
 @dataclass
@@ -72,17 +65,17 @@ class Pair:
         await self.agents.until_started(self.agents.started.total() + 2)
         return listening
 
-    async def go_on(self, name: str) -> tuple[BoundTurn, DispatchResult]:
+    async def go_on(self, name: str) -> DispatchResult:
         """Ask the second sidecar for the same, with nothing but the ids."""
         async with client_of(self.folders[1], PATIENT) as client:
             turn = await client.bind_turn(TurnRequest(principal=name, episode_id=name, turn_id=name))
             result = await turn.dispatch_and_wait(CALLS, dispatch_id="d-1")
             await turn.end("Two answers.", user_message="Hello")
-            return turn, result
+            return result
 
 
 @asynccontextmanager
-async def pair(server: PostgresServer, chosen: Random, **environment: str) -> AsyncIterator[Pair]:
+async def pair(server: PostgresServer, chosen: Random) -> AsyncIterator[Pair]:
     """Start both; in the end, the second one has closed what the first one left, and the record is whole."""
     database = server.new_database()
     with place() as one, place() as two:
@@ -91,8 +84,8 @@ async def pair(server: PostgresServer, chosen: Random, **environment: str) -> As
         kept = PostgresDatabase(server, database)
         async with (
             agents_for(one, chosen) as agents,
-            serving(one, settings[0], **environment) as first,
-            serving(two, settings[1], **environment) as second,
+            serving(one, settings[0], **LIFE) as first,
+            serving(two, settings[1], **LIFE) as second,
         ):
             yield Pair((one, two), [first, second], agents, kept)
             await over(kept)
@@ -102,66 +95,70 @@ async def pair(server: PostgresServer, chosen: Random, **environment: str) -> As
         agents.check()
 
 
-@requirement("SX-28", "SX-50")
-@pytest.mark.seconds(60)
-async def test_what_one_sidecar_began_the_other_goes_on_with(server: PostgresServer) -> None:
-    """First one that is stopped for longer than its lease, then one that is killed: each call has its one outcome."""
-    async with pair(server, dice(1)) as both, client_of(both.folders[0], PATIENT) as client:
-        first = both.running[0]
-        listening = await both.begin(client, "stopped")
-        begun = list(both.agents.runs)
-        first.signal(signal.SIGSTOP)
-        try:
-            _, taken = await both.go_on("stopped")
-        finally:
-            first.signal(signal.SIGCONT)
-        await first.event("sidecar.anomaly", lambda event: event["kind"] == "lease_lapsed")
-        for run in begun:  # the lease is held again: what was granted before stays dead all the same
-            with pytest.raises(GrantSpent):
-                await run.call_tool("search_offers", {"query": "socks"})
-        both.agents.may_answer.set()
-        told = await listening
-
-        assert [plain(each).outcome for each in taken.outcomes] == OUTCOMES
-        assert isinstance(told.cause, RecordConflict)
-        both.agents.may_answer.clear()
-        listening = await both.begin(client, "killed")
-        first.signal(signal.SIGKILL)
-        await first.ended()
-        _, taken = await both.go_on("killed")
-
-        assert [plain(each).outcome for each in taken.outcomes] == OUTCOMES
-        assert (await listening).synthesised
-        assert sorted(both.agents.started.values()) == [2, 2, 2, 2]
-    found = compare(Told(), both.database)
-    assert found.children == 4
-    assert (found.lost, found.doubled) == ([], [])
-
-
-@requirement("SX-38")
+@requirement("SX-28", "SX-38", "SX-50")
 @pytest.mark.seconds(LIMIT)
-async def test_nothing_is_lost_or_doubled_when_either_of_two_is_killed_or_stopped(server: PostgresServer) -> None:
-    """Clients go to whichever they please, and go on at whichever answers."""
+async def test_two_sidecars_lose_and_double_nothing_when_one_is_stopped_or_killed(server: PostgresServer) -> None:
+    """Clients go to whichever they please; then one call after the other is followed over a stop and over a kill."""
     number = seed()
     chosen = dice(number)
-    done = Counter[str]()
-    async with pair(server, chosen, SIDECAR__DISPATCH__TURN_LIFETIME="4s") as both, _at_work(both, chosen) as told:
-        until = asyncio.get_running_loop().time() + SECONDS
-        while not done or asyncio.get_running_loop().time() < until:
+    stops = 0
+    async with pair(server, chosen) as both:
+        async with _at_work(both, chosen) as told:
+            until = asyncio.get_running_loop().time() + SECONDS
+            while not stops or asyncio.get_running_loop().time() < until:
+                await told.progress(10)
+                await _stop_and_continue(chosen.choice(both.running), chosen)
+                stops += 1
             await told.progress(10)
-            await _stop_and_continue(chosen.choice(both.running), chosen)
-            done["stops"] += 1
-        await told.progress(10)
-        both.running[0].signal(signal.SIGKILL)
-        done["kills"] += 1
-        await told.progress(10)
+        told.asked |= {(name, "d-1"): [each.call_id for each in CALLS] for name in ("stopped", "killed")}
+        async with client_of(both.folders[0], PATIENT) as client:
+            await _taken_from_one_that_was_stopped(both, client)
+            await _taken_from_one_that_was_killed(both, client)
     found = compare(told, both.database)
-    tell("two sidecars", number, {**done, **figures(told, found)})
+    tell("two sidecars", number, {"stops": stops + 1, "kills": 1, **figures(told, found)})
     assert (found.lost, found.doubled, found.odd) == ([], [], [])
 
 
+async def _taken_from_one_that_was_stopped(both: Pair, client: SidecarClient) -> None:
+    """It comes back after its lease: its grants stay dead, its late answers are refused, its listener is told."""
+    first = both.running[0]
+    lapsed = _lapses(first)
+    listening = await both.begin(client, "stopped")
+    begun = both.agents.runs[-2:]
+    first.signal(signal.SIGSTOP)
+    try:
+        taken = await both.go_on("stopped")
+    finally:
+        first.signal(signal.SIGCONT)
+    await first.event("sidecar.anomaly", lambda _: _lapses(first) > lapsed)
+    for run in begun:  # the lease is held again: what was granted before stays dead all the same
+        with pytest.raises(GrantSpent):
+            await run.call_tool("search_offers", {"query": "socks"})
+    both.agents.may_answer.set()
+    told = await listening
+    assert [plain(each).outcome for each in taken.outcomes] == OUTCOMES
+    assert isinstance(told.cause, RecordConflict)
+
+
+async def _taken_from_one_that_was_killed(both: Pair, client: SidecarClient) -> None:
+    """Each call has its one outcome, from the second attempt."""
+    both.agents.may_answer.clear()
+    listening = await both.begin(client, "killed")
+    children = [run.child_id for run in both.agents.runs[-2:]]
+    both.running[0].signal(signal.SIGKILL)
+    await both.running[0].ended()
+    taken = await both.go_on("killed")
+    assert [plain(each).outcome for each in taken.outcomes] == OUTCOMES
+    assert (await listening).synthesised
+    assert [both.agents.numbers[child] for child in children] == [[1, 2], [1, 2]]
+
+
+def _lapses(sidecar: SidecarProcess) -> int:
+    return len([event for event in sidecar.events if event.get("kind") == "lease_lapsed"])
+
+
 def _at_work(both: Pair, chosen: Random) -> AbstractAsyncContextManager[Told]:
-    return clients_at_work(lambda: client_of(chosen.choice(both.folders)), chosen)
+    return clients_at_work(lambda: client_of(chosen.choice(both.folders)), chosen, 0.05)
 
 
 async def _stop_and_continue(sidecar: SidecarProcess, chosen: Random) -> None:

@@ -1,0 +1,111 @@
+"""The wall clock of the process jumps by an hour, forwards and back, while turns are going on."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from subagents_client import Limits, Outcome, SidecarClient, ToolCall, TurnRequest
+from subagents_client.runner import DataUnavailable
+from tests.support.requirement import requirement
+from tests.support.sidecar_process import place
+from tests.system.torture.agents import WAITS, Agents, agents_for
+from tests.system.torture.checker import SqliteFile, compare, over
+from tests.system.torture.clients import Told
+from tests.system.torture.places import client_of, dice, serving, settings_of, verified
+
+pytestmark = pytest.mark.system
+
+LIBRARY = "faketime/libfaketimeMT.so.1"
+CALLS = [
+    ToolCall("call-1", "ask_shop", f'{{"request": "{WAITS}"}}'),
+    ToolCall("call-2", "ask_rewards", '{"request": "points"}'),
+]
+JUMPS = ("+3600s", "-3600s", "+0s")
+LIFETIME = 6.0
+"""Seconds of a turn that nobody ends."""
+
+
+class FakedTime:
+    """The wall clock of a process, as libfaketime shows it; monotonic time goes on as it is."""
+
+    def __init__(self, folder: Path) -> None:
+        found = sorted(Path("/usr/lib").glob(f"*/{LIBRARY}"))
+        if not found:
+            pytest.skip("missing tool: libfaketime (Debian package faketime)")
+        self._file = folder / "time"
+        self._file.write_text("+0s\n", encoding="utf-8")
+        self.environment = {  # of the process; with how long its turns live
+            "LD_PRELOAD": str(found[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "SIDECAR__DISPATCH__TURN_LIFETIME": f"{LIFETIME:.0f}s",
+        }
+
+    def jump(self, to: str) -> None:
+        """Let the clock show another time from now on, relative to the right one."""
+        beside = self._file.with_suffix(".new")
+        beside.write_text(f"{to}\n", encoding="utf-8")
+        os.replace(beside, self._file)
+
+
+@requirement("SX-25")
+@pytest.mark.seconds(60)
+async def test_a_clock_that_jumps_ends_nothing_early_and_nothing_twice() -> None:
+    """Turns from before and after each jump are ended by their client; the one that is left, once, by the reaper."""
+    told = Told()
+    with place() as folder:
+        faked = FakedTime(folder)
+        kept = SqliteFile(folder / "record" / "record.sqlite")
+        async with (
+            agents_for(folder, dice(1)) as agents,
+            serving(folder, settings_of(folder, folder), **faked.environment) as sidecar,
+            client_of(folder, Limits()) as client,
+        ):
+            began = time.monotonic()
+            left = await client.bind_turn(_request("left"))
+            told.asked["left", "d-1"] = ["call-2"]
+            told.hear_outcomes("left", await left.dispatch_and_wait(CALLS[1:], dispatch_id="d-1"))
+            for jump in JUMPS:
+                await _a_turn_over_a_jump(client, agents, told, partial(faked.jump, jump))
+                over_already = {row["turn_id"] for row in kept.ends()}
+                assert "left" not in over_already or time.monotonic() - began >= LIFETIME
+            await over(kept)
+            sidecar.signal(signal.SIGTERM)
+            assert await sidecar.ended() == 0
+        await verified(folder)
+        found = compare(told, kept)
+        assert (found.lost, found.doubled, found.odd) == ([], [], [])
+        times = [datetime.fromisoformat(row["time"]) for row in kept.rows("select time from sub_agent_events")]
+        assert max(times) - min(times) > timedelta(hours=2)  # it did jump
+        reasons = {row["turn_id"]: row["close_reason"] for row in kept.ends()}
+        assert reasons == {"left": "parent_lost", **dict.fromkeys(told.ends, "ended")}
+
+
+async def _a_turn_over_a_jump(client: SidecarClient, agents: Agents, told: Told, jump: Callable[[], None]) -> None:
+    """Have a turn during which the clock jumps: calls that run, the grant of one of them, and the end are as ever."""
+    agents.may_answer.clear()
+    turn = await client.bind_turn(_request(f"turn-{agents.started.total()}"))
+    told.asked[turn.turn_id, "d-1"] = [each.call_id for each in CALLS]
+    listening = asyncio.ensure_future(turn.dispatch_and_wait(CALLS, dispatch_id="d-1"))
+    await agents.until_started(agents.started.total() + 2)
+    waiting = next(run for run in reversed(agents.runs) if WAITS in run.request)
+    jump()
+    assert isinstance(await waiting.call_tool("search_offers", {"query": "socks"}), DataUnavailable)
+    assert (await turn.dispatch_and_wait([ToolCall("call-1", "ask_nobody")])).outcomes[0].outcome is Outcome.REFUSED
+    agents.may_answer.set()
+    result = await listening
+    assert [each.outcome for each in result.outcomes] == [Outcome.DEGRADED, Outcome.SUCCEEDED]  # no data, as it said
+    told.hear_outcomes(turn.turn_id, result)
+    told.hear_end(turn.turn_id, "Two answers.", await turn.end("Two answers.", user_message="Hello"))
+
+
+def _request(turn_id: str) -> TurnRequest:
+    return TurnRequest(principal="user-1", episode_id="episode-1", turn_id=turn_id)
