@@ -1,5 +1,6 @@
 """Appends one group in one transaction, and holds it to the rules of the port. Runs in the writer's thread."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,6 +51,7 @@ ATTEMPT: Final = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE attempt_id = ?" 
 OUTCOME: Final = "SELECT body FROM call_outcomes WHERE turn_id = ? AND dispatch_id = ? AND call_id = ? AND revision = ?"
 ANY_OUTCOME: Final = "SELECT 1 FROM call_outcomes WHERE turn_id = ? AND dispatch_id = ? AND call_id = ? LIMIT 1"
 HEAD: Final = "SELECT turn_id, dispatch_id, sequence, last_link, state FROM sub_agents WHERE child_id = ?"
+SETTLED: Final = "UPDATE dispatches SET unsettled = unsettled - ? WHERE turn_id = ? AND dispatch_id = ?"
 OWNERS: Final = "SELECT epoch, instance FROM dispatch_owners WHERE turn_id = ? AND dispatch_id = ?"
 """Nearly always one row. Asked for the newest alone, SQLite takes five times as long in each new transaction."""
 
@@ -83,12 +85,14 @@ class Appending:
         self._heads: dict[ChildId, _Head] = {}
         self._events: dict[str, ChildEvent] = {}
         self._links: list[tuple[ChildId, str]] = []
+        self._settled_calls: Counter[tuple[str, str]] = Counter()
 
     def append(self, records: Sequence[Record]) -> None:
         """Append all of them. Raises `RecordConflict`."""
         for record in records:
             self._append(record)
         self._write_events()
+        self._connection.executemany(SETTLED, [(calls, *key) for key, calls in self._settled_calls.items()])
 
     def _append(self, record: Record) -> None:
         match record:
@@ -185,7 +189,7 @@ class Appending:
             return
         self._refuse_foreign(record, record.turn_id, record.dispatch_id)
         if self._row(ANY_OUTCOME, key) is None:
-            self._run("UPDATE dispatches SET unsettled = unsettled - 1 WHERE turn_id = ? AND dispatch_id = ?", key[:2])
+            self._settled_calls[key[:2]] += 1
         self._run("INSERT INTO call_outcomes VALUES (?,?,?,?,?)", (*key, record.revision, body_of(record)))
 
     def _end(self, record: TurnEnded) -> None:
