@@ -12,6 +12,7 @@ from pathlib import Path
 from sidecar.cli.app import Commands, make_app
 from sidecar.cli.record_source import RecordSource
 from sidecar.cli.replay_command import ReplayWish
+from sidecar.cli.token_command import TokenTools
 from sidecar.cli.verify_command import VerifyLog
 from sidecar.core.definitions.references import BaseWish, Comparison
 from sidecar.core.definitions.resolving import Loaded
@@ -34,6 +35,7 @@ def main() -> None:
         migrate=_migrate,
         back_up=_back_up,
         compare=_compare,
+        token_tools=_token_tools,
     )
     make_app(commands)(prog_name="sidecar")
 
@@ -55,6 +57,12 @@ def _compare(folder: Path, base: BaseWish) -> Comparison:
     from sidecar.adapters.definitions_directory.comparing import compare  # noqa: PLC0415  only `validate-refs` needs it
 
     return compare(folder, base)
+
+
+def _token_tools() -> TokenTools:
+    from sidecar.composition.minting import token_tools  # noqa: PLC0415  only `token` needs it
+
+    return token_tools()
 
 
 def _built_ins() -> Sequence[object]:

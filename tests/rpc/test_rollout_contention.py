@@ -154,7 +154,7 @@ HOSTILE: Final[list[tuple[str, dict[str, Any], str]]] = [
 
 
 async def test_a_request_that_cannot_be_used_says_which_field() -> None:
-    """Out of range, empty, forged lines, too long, no id, an unknown state, an override for ever; nothing is written."""
+    """Out of range, empty, forged lines, too long, an unknown state, an override for ever; nothing is written."""
     async with an_operated_sidecar() as bench:
         for method, fields, wrong in HOSTILE:
             failure = await bench.refused(method, **fields)

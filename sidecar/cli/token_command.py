@@ -1,0 +1,100 @@
+"""`sidecar token`: the key that an operator holds, and the short-lived role tokens made of it."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from sidecar.core.operators.role_tokens import RoleClaims, seal
+from sidecar.core.operators.roles import Role
+from sidecar.operations.checkpoint_ports import CheckpointSigner
+
+EX_USAGE: Final = 64
+EX_CONFIG: Final = 78
+LENGTH: Final = re.compile(r"([1-9][0-9]{0,4})(s|m|h)\Z")
+UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+class KeyUnusable(Exception):
+    """The key cannot be read or made; says why, and nothing of its content."""
+
+
+class TokenTools(NamedTuple):
+    """What the commands do their work with.
+
+    Attributes:
+        signer: opens a private key; makes one, with its public half beside it, where there is none and the second
+            argument is true. Raises `KeyUnusable`.
+        now: the wall clock.
+        new_id: makes an id that no other token has.
+    """
+
+    signer: Callable[[Path, bool], CheckpointSigner]
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+
+
+Key = Annotated[Path, typer.Option("--key", help="File with the private key (Ed25519, PEM); the operator's own.")]
+
+
+def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, help="Role tokens: who may operate a sidecar, for an hour at most.")
+    app.add_typer(group, name="token")
+
+    @group.command()
+    def key(file: Key) -> None:
+        """Make a key, unless it is there; print its id. The public half is written beside it, for `operators.keys`.
+
+        Exit codes: 0 done, 78 the key cannot be made or read.
+        """
+        typer.echo(_signer(tools_of(), file, make=True).key_id)
+
+    @group.command()
+    def mint(
+        file: Key,
+        role: Annotated[Role, typer.Option("--role", help="What the token allows.")],
+        subject: Annotated[str, typer.Option("--subject", help="Who uses it; goes into the audit.")],
+        deployment: Annotated[str, typer.Option("--deployment", help="`operators.deployment` of the sidecars.")],
+        length: Annotated[str, typer.Option("--for", help="How long, e.g. 90s, 15m, 1h.")] = "15m",
+    ) -> None:
+        """Print a role token for metadata `x-subagents-role-token`.
+
+        Exit codes: 0 done, 64 it cannot be minted so, 78 the key cannot be read.
+        """
+        tools = tools_of()
+        signer = _signer(tools, file, make=False)
+        begins = int(tools.now().timestamp())
+        try:
+            claims = RoleClaims(
+                kid=signer.key_id,
+                aud=deployment,
+                sub=subject,
+                role=role,
+                nbf=begins,
+                exp=begins + int(_length(length).total_seconds()),
+                jti=tools.new_id(),
+            )
+            token = seal(claims, signer.sign)
+        except ValueError as problem:
+            typer.echo(str(problem), err=True)
+            raise typer.Exit(EX_USAGE) from None
+        typer.echo(token)
+
+
+def _signer(tools: TokenTools, file: Path, *, make: bool) -> CheckpointSigner:
+    try:
+        return tools.signer(file, make)
+    except KeyUnusable as problem:
+        typer.echo(str(problem), err=True)
+        raise typer.Exit(EX_CONFIG) from None
+
+
+def _length(text: str) -> timedelta:
+    found = LENGTH.match(text)
+    if found is None:
+        raise ValueError(f"--for {text[:20]!r} is no length of time; write e.g. 90s, 15m or 1h")
+    return timedelta(seconds=int(found[1]) * UNITS[found[2]])
