@@ -10,17 +10,17 @@ from sidecar.operations.record_ports import RecordReads
 from sidecar.operations.rollout.auditing import WatchAudit
 from sidecar.operations.rollout.explaining import Explain, ExplainingParts
 from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
-from sidecar.operations.rollout.kills import KillDefinition
 from sidecar.operations.rollout.pinned import PinnedTurns
-from sidecar.operations.rollout.policies import Policies
+from sidecar.operations.rollout.policies import AsksPolicy, Policies, asked_at_once
 from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
 from sidecar.operations.rollout.previewing import PreviewRamp
 from sidecar.operations.rollout.reading import ReadingParts, ReadRollouts, ReadsFlagBackends
-from sidecar.operations.rollout.requests import Asked, Kill, StepAnswer
+from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer
 from sidecar.operations.rollout.seeing import SeeDefinitions
 from sidecar.operations.rollout.snapshot import RolloutViews
 from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
 from sidecar.operations.rollout.stopping import StopParts
+from sidecar.operations.rollout.stops import Stops, stops
 from sidecar.operations.rollout.switching import FlagSwitching
 from sidecar.operations.turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
@@ -36,6 +36,7 @@ class RolloutPorts:
         gate_for: the client of a vertical's gate; None: there is none, and the gate holds.
         policies_of: the policies of a vertical, by name, in the order of the settings.
         writer_of: who writes the flags of a vertical.
+        ask_policy: asks one policy; a process guards itself against one that does not come back.
     """
 
     store: RolloutStore
@@ -51,6 +52,7 @@ class RolloutPorts:
     policies_of: Callable[[Vertical], Sequence[tuple[str, LifecyclePolicy]]]
     writer_of: Callable[[Vertical], FlagWriter]
     gate_rules: GateRules = field(default_factory=GateRules)
+    ask_policy: AsksPolicy = asked_at_once
 
 
 class StepsShown:
@@ -71,10 +73,14 @@ class StepsShown:
 
 @dataclass(frozen=True, slots=True)
 class RolloutOperations:
-    """One object per thing that may be asked, and what the process itself needs to see."""
+    """One object per thing that may be asked, and what the process itself needs to see.
+
+    Attributes:
+        stops: what acts before it is on record; its `rollouts` is what binds read, its `edges` observe the flags.
+    """
 
     take_step: StepsShown
-    kill: KillDefinition
+    stops: Stops
     read: ReadRollouts
     explain: Explain
     preview: PreviewRamp
@@ -83,17 +89,20 @@ class RolloutOperations:
     views: RolloutViews
     seeing: SeeDefinitions
     tombstones: Tombstones
+    stop_parts: StopParts
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
         """Take any step, each by the operation that is for it. Raises what they raise."""
         if isinstance(asked, Kill):
-            return await self.kill(asked, actor)
+            return await self.stops.kill(asked, actor)
+        if isinstance(asked, RampDown):
+            return await self.stops.ramp_down(asked, actor)
         return await self.take_step(asked, actor)
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What has to run in the background as long as the process does."""
-        return (self.views.run, self.seeing.run)
+        return (self.views.run, self.seeing.run, *self.stops.loops)
 
 
 def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
@@ -111,11 +120,12 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     steps = StepParts(
         store=store,
         gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
-        policies=Policies(ports.policies_of, store, clock, ports.recorder),
+        policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
         flags=FlagSwitching(ports.writer_of, ports.flags.current),
         clock=clock,
         surrounding=surrounding,
     )
+    take = TakeStep(steps)
     stop_parts = StopParts(
         store=store,
         tombstones=ports.tombstones,
@@ -126,8 +136,8 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         writer_of=ports.writer_of,
     )
     return RolloutOperations(
-        take_step=StepsShown(TakeStep(steps), views),
-        kill=KillDefinition(stop_parts),
+        take_step=StepsShown(take, views),
+        stops=stops(stop_parts, take, ports.flags.current),
         read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned)),
         explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
@@ -136,4 +146,5 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         views=views,
         seeing=seeing,
         tombstones=ports.tombstones,
+        stop_parts=stop_parts,
     )
