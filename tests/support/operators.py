@@ -311,7 +311,7 @@ async def an_operated_sidecar(
     joined: list[RolloutOperations] = []
 
     def rollouts() -> RolloutView:
-        return joined[0].views.current()
+        return joined[0].stops.rollouts()
 
     async with AsyncExitStack() as stack:
         sidecar = await stack.enter_async_context(
