@@ -131,6 +131,17 @@ class ReadingRules:
             assert rows[1].slots == ("shop", "rewards")
             assert [row.episode_id for row in await database.episodes(1)] == ["episode-2"]
 
+    async def test_a_turn_that_began_earlier_than_thought_makes_its_episode_older(self, bench: RecordBench) -> None:
+        """The second dispatch on record is the first one that was opened: another episode was used later then."""
+        async with bench:
+            database = await bench.open("one")
+            await database.commit([a_dispatch("turn-1", at=10), a_dispatch("turn-2", at=5, episode_id="episode-2")])
+            assert [row.episode_id for row in await database.episodes(10)] == ["episode-1", "episode-2"]
+
+            await database.commit([a_dispatch("turn-1", "dispatch-2", at=1)])
+
+            assert [row.episode_id for row in await database.episodes(10)] == ["episode-2", "episode-1"]
+
     async def test_all_children_can_be_gone_through(self, bench: RecordBench) -> None:
         """More than one page of them, each with its events, and the links of the running root."""
         async with bench:
