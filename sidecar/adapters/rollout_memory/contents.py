@@ -30,6 +30,7 @@ class RolloutsInMemory:
         last_number: of the audit rows, removed ones included.
         audit: by number, in order.
         numbers: of transition events, by their id; an event is kept once, even if its row was removed.
+        effective: when transitions took effect, by their id.
         shown: version and time, by replica.
         listeners: told of every change.
     """
@@ -39,6 +40,7 @@ class RolloutsInMemory:
     rollouts: dict[Slot, SlotRollout] = field(default_factory=dict)
     audit: dict[int, AuditRow] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    effective: dict[str, datetime] = field(default_factory=dict)
     answers: dict[str, StoredAnswer] = field(default_factory=dict)
     definitions: dict[Digest, KeptDefinition] = field(default_factory=dict)
     flags: dict[str, StoredFlag] = field(default_factory=dict)
@@ -85,10 +87,12 @@ class RolloutsInMemory:
 
     def became_effective(self, event_id: str, at: datetime) -> bool:
         """Note that a transition took effect; False if it is not known, or somebody noted it before."""
-        row = self.audit.get(self.numbers.get(event_id, 0))
-        if row is None or row.effective_at is not None:
+        if event_id not in self.numbers or event_id in self.effective:
             return False
-        self.audit[row.number] = msgspec.structs.replace(row, effective_at=at)
+        self.effective[event_id] = at
+        row = self.audit.get(self.numbers[event_id])
+        if row is not None:
+            self.audit[row.number] = msgspec.structs.replace(row, effective_at=at)
         return True
 
     def old_audit(self, before: datetime) -> OldAudit | None:

@@ -10,7 +10,6 @@ from sidecar.operations.rollout.ports import AuditQuery, RolloutStore
 from sidecar.operations.rollout.retention import OldAudit, marker_of
 from tests.adapters.rollouts.bench import RolloutBench, WholeStore
 from tests.adapters.rollouts.building import a_transition, a_write, an_answer, an_event, moment
-from tests.support.requirement import requirement
 
 DAYS_90 = timedelta(days=90)
 DAY = 86_400.0
@@ -52,7 +51,6 @@ async def old_rows(store: WholeStore, days: float) -> OldAudit:
 class RetentionRules:
     """Cases of retention."""
 
-    @requirement("PF1-NFR-3")
     async def test_old_rows_go_under_a_marker_and_nothing_else_does(self, bench: RolloutBench) -> None:
         """The rest, its numbers, the marker and the rollout stay; an event that is gone is not kept a second time."""
         async with bench:
@@ -85,7 +83,6 @@ class RetentionRules:
             assert (await old_rows(store, 9)).rows == 5
             assert (await old_rows(store, 1.5)).rows == 2
 
-    @requirement("PF1-NFR-3")
     @pytest.mark.parametrize("wrong", ["89 days", "rows", "content", "number", "repeated"])
     async def test_a_marker_that_does_not_fit_removes_nothing(self, bench: RolloutBench, wrong: str) -> None:
         """Too early by a second; another count, content or number; and one for what is gone."""

@@ -28,6 +28,12 @@ class MemoryBench(RolloutBench):
         """Let time pass."""
         self.clock.time += timedelta(seconds=seconds)
 
+    @staticmethod
+    def cut_off(store: WholeStore, *, away: bool = True) -> None:
+        """Let a store be away, or there again."""
+        assert isinstance(store, MemoryRollouts)
+        store.away = away
+
 
 class TestMemory(RolloutSuite):
     """Rollouts in memory keep every rule."""

@@ -9,7 +9,6 @@ from sidecar.core.identifiers import Slot
 from sidecar.operations.rollout.ports import AuditQuery, RolloutStore, RolloutWrite
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import a_rollout, a_transition, a_write, an_answer, an_event, words
-from tests.support.requirement import requirement
 
 SEARCH = Slot("search")
 
@@ -91,7 +90,6 @@ class WritingRules:
                     await store.write(RolloutWrite(slot=SEARCH, expected_revision=0, rollout=rollout))
             assert list(await store.rollouts()) == []
 
-    @requirement("PF1-T-21")
     async def test_of_twenty_racing_writers_one_wins_and_the_others_see_it(self, bench: RolloutBench) -> None:
         """Two processes, both reading before either writes; the losers' audit and answers are not kept."""
         async with bench:

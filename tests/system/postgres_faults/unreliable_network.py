@@ -31,12 +31,14 @@ class Network:
         silent: nothing arrives any more, in either direction, and nobody is told.
         fault: of the next append.
         struck: set once that has happened.
+        strikes: what an append, or whatever else the fault is for, has in it and nothing else has.
     """
 
     def __init__(self, server: PostgresServer) -> None:
         self.silent = False
         self.fault: Fault | None = None
         self.struck = asyncio.Event()
+        self.strikes = APPENDS
         self._server = server
         self._writers: list[asyncio.StreamWriter] = []
         self._carrying: list[asyncio.Future[None]] = []
@@ -80,7 +82,7 @@ class Network:
         while data := await reader.read(1 << 20):
             if self.silent:
                 continue
-            fault = self.fault if APPENDS in data else None
+            fault = self.fault if self.strikes in data else None
             if fault is None:
                 server.write(data)
                 await server.drain()
