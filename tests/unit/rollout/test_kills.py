@@ -11,7 +11,6 @@ from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.rollout.ports import LocalStop
 from sidecar.operations.rollout.requests import RampDown
-from tests.support.requirement import requirement
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts, SwitchedFlags, a_kill
 
 FLAG = "ai_assistant_subagent_shop"
@@ -190,7 +189,6 @@ async def test_a_read_only_backend_is_told_as_an_edit() -> None:
     assert (answer.edits, answer.reached) == (("flags.yaml: set it to false",), ("replica", "record"))
 
 
-@requirement("PF1-D-31")
 async def test_a_ramp_down_holds_at_zero_with_the_store_away_until_it_is_on_record() -> None:
     """Nobody is served by it at once, its state stays, and when the store is back the record says the same."""
     rollouts = Rollouts()
