@@ -1,0 +1,105 @@
+"""Looking after one sidecar: its status, a drain that is taken back, its plugins, and whether its record is whole."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from subagents.admin.v1 import admin_pb2 as pb
+from tests.support.operators import an_operated_sidecar
+from tests.support.requests import failure_of, stream_failure_of
+
+
+async def test_a_drain_refuses_new_turns_lets_the_others_go_on_and_can_be_taken_back() -> None:
+    """What runs is finished; once the process has been told to end there is no way back."""
+    async with an_operated_sidecar() as bench:
+        bound = await bench.sidecar.bind()
+        drained = await bench.admin.Drain(pb.DrainRequest(reason="a new kernel"), metadata=bench.role())
+        refused = await failure_of(bench.sidecar.bind())
+        status = await bench.admin.GetStatus(pb.GetStatusRequest(), metadata=bench.role("viewer"))
+        await bench.sidecar.end(bound)
+        back = await bench.admin.Drain(pb.DrainRequest(reason="done", resume=True), metadata=bench.role())
+        await bench.sidecar.bind()
+        bench.readiness.block("stop", "a stop signal came")
+        late = await failure_of(bench.admin.Drain(pb.DrainRequest(reason="no", resume=True), metadata=bench.role()))
+
+    assert (drained.draining, drained.open_turns, refused.reason) == (True, 1, "DRAINING")
+    assert (status.ready, list(status.blocks)) == (False, ["ada@example has it drained: a new kernel"])
+    assert (back.draining, late.reason) == (False, "DRAINING")
+
+
+async def test_a_drain_wants_a_reason_on_one_line() -> None:
+    """Empty, or with a line break that would forge the log."""
+    async with an_operated_sidecar() as bench:
+        empty = await failure_of(bench.admin.Drain(pb.DrainRequest(), metadata=bench.role()))
+        forged = await failure_of(bench.admin.Drain(pb.DrainRequest(reason="a\nb"), metadata=bench.role()))
+        status = await bench.admin.GetStatus(pb.GetStatusRequest(), metadata=bench.role())
+
+    assert [list(each.fields) for each in (empty, forged)] == [["reason"], ["reason"]]
+    assert not status.draining
+
+
+async def test_the_status_says_who_answers_and_what_is_open() -> None:
+    """Version, instance, turns, the version of rollouts that binds show, kills that wait to be recorded."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(ramp=500)
+        await bench.sidecar.bind()
+        bench.store.away = True
+        await bench.step("Kill", header={"expected_revision": None})
+        status = await bench.admin.GetStatus(pb.GetStatusRequest(), metadata=bench.role())
+
+    assert (status.version, status.instance, status.ready) == ("1.0", "instance-of-the-tests", True)
+    assert (status.open_turns, status.pending_kills, status.calls_in_flight) == (1, 1, 1)
+    assert status.rollout_version > 0
+
+
+async def test_a_whole_record_verifies_and_says_what_it_cannot_know() -> None:
+    """One dispatch on record; without checkpoints it says so."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(ramp=9999)
+        bound = await bench.sidecar.bind(principal="user-20")
+        await bench.sidecar.dispatch(bound, "ask_shop")
+        stream = bench.admin.VerifyLog(pb.VerifyLogRequest(), timeout=10, metadata=bench.role("viewer"))
+        news = [each async for each in stream]
+
+    assert [(each.done, list(each.findings)) for each in news] == [(True, [])]
+    assert news[0].children == 1
+    assert "no checkpoints" in news[0].notices[0]
+
+
+async def test_a_record_that_cannot_be_read_is_no_whole_one_and_only_one_is_verified_at_a_time() -> None:
+    """The second is told to wait; a failure ends the stream with a status, never with `done`."""
+    opened, go_on = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def unreadable() -> AsyncIterator[Any]:
+        opened.set()
+        await go_on.wait()
+        for problem in (OSError("gone"),):
+            raise problem
+        yield
+
+    async with an_operated_sidecar(open_record=unreadable) as bench:
+        first = asyncio.ensure_future(
+            stream_failure_of(bench.admin.VerifyLog(pb.VerifyLogRequest(), timeout=10, metadata=bench.role()))
+        )
+        await opened.wait()
+        second = await stream_failure_of(
+            bench.admin.VerifyLog(pb.VerifyLogRequest(), timeout=10, metadata=bench.role())
+        )
+        go_on.set()
+        failed = await first
+
+    assert (second.reason, failed.reason) == ("ADMISSION_REFUSED", "STORE_UNAVAILABLE")
+    assert failed.code == grpc.StatusCode.UNAVAILABLE
+    assert "gone" not in failed.message
+
+
+async def test_the_plugins_are_listed() -> None:
+    """An empty list where none is installed, and no failure."""
+    async with an_operated_sidecar() as bench:
+        answer = await bench.admin.ListPlugins(pb.ListPluginsRequest(), metadata=bench.role("viewer"))
+
+    assert list(answer.plugins) == []
