@@ -1,5 +1,6 @@
 """The port `RolloutRecorder`: what rollouts report becomes counts. The audit itself goes through its sinks."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -56,8 +57,11 @@ class MeasuringRolloutRecorder:
         self._rollbacks.observe(seconds, definition_id)
 
     def anomaly(self, kind: str, detail: str) -> None:
-        """Log and count something that should not happen."""
+        """Log and count something that should not happen, and note its kind on the span of the call that met it."""
         self._anomaly(kind, detail)
+        traces = sys.modules.get("opentelemetry.trace")  # without it there is no span, and it takes long to load
+        if traces is not None:
+            traces.get_current_span().add_event(names.ANOMALY, {"kind": kind})
 
 
 def show_rollout(

@@ -16,7 +16,7 @@ from sidecar.policy.specs import GateClientSpec, LifecyclePolicySpec
 Sections = Mapping[str, Mapping[str, Any]]
 """Settings by plugin name."""
 OnProblem = Callable[[str, str], None]
-"""Told of what could not be made: which, and why."""
+"""Told of what could not be made: the kind of anomaly, and what and why."""
 
 
 class ChosenGates:
@@ -54,7 +54,7 @@ class ChosenGates:
         try:
             return GuardedGate(spec.name, make_gate_client(spec, self._sections.get(spec.name, {})))
         except PluginProblem as problem:
-            self._on_problem(f"gate client {spec.name}", str(problem))
+            self._on_problem("gate_client_broken", f"{spec.name}: {problem}")
             return BrokenGate(problem.what)
 
 
@@ -85,5 +85,5 @@ class ChosenPolicies:
         try:
             return make_lifecycle_policy(spec, self._sections.get(spec.name, {}))
         except PluginProblem as problem:
-            self._on_problem(f"lifecycle policy {spec.name}", str(problem))
+            self._on_problem("policy_broken", f"{spec.name}: {problem}")
             return BrokenPolicy(problem.what)

@@ -94,7 +94,7 @@ async def test_a_client_that_cannot_be_made_holds_the_gates_of_its_own_vertical_
     assert (await ramp.ask(QUESTION)).verdict == "pass"
     with pytest.raises(GateUnavailable, match=r"could not be made: .*SystemExit: no licence"):
         await merge.ask(QUESTION)
-    assert [what for what, _ in told] == ["gate client broken"]
+    assert [(kind, detail.partition(":")[0]) for kind, detail in told] == [("gate_client_broken", "broken")]
     await gates.close()
 
 
@@ -110,7 +110,7 @@ async def test_a_policy_that_cannot_be_made_denies_the_steps_of_its_own_vertical
     assert shops.check(changed()) == PolicyAnswer()
     assert name == "broken"
     assert "so set_ramp is denied: making it failed with SystemExit: no licence" in rewards.check(changed()).denied
-    assert [what for what, _ in told] == ["lifecycle policy broken"]
+    assert [(kind, detail.partition(":")[0]) for kind, detail in told] == [("policy_broken", "broken")]
 
 
 def test_a_vertical_with_settings_of_its_own_shares_no_client_with_another() -> None:
