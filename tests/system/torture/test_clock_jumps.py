@@ -84,7 +84,7 @@ async def test_a_clock_that_jumps_ends_nothing_early_and_nothing_twice() -> None
         found = compare(told, kept)
         assert (found.lost, found.doubled, found.odd) == ([], [], [])
         times = [datetime.fromisoformat(row["time"]) for row in kept.rows("select time from sub_agent_events")]
-        assert max(times) - min(times) > timedelta(hours=2)  # it did jump
+        assert max(times) - min(times) > timedelta(hours=1, minutes=30)  # it did jump, both ways
         reasons = {row["turn_id"]: row["close_reason"] for row in kept.ends()}
         assert reasons == {"left": "parent_lost", **dict.fromkeys(told.ends, "ended")}
 
