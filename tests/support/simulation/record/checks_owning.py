@@ -73,18 +73,20 @@ def turns_end_once(facts: RecordFacts) -> Iterator[str]:
         if len(ends) != 1 or len(routing) != 1:
             yield f"{turn_id}: {len(ends)} ends, {len(routing)} routing decisions"
             continue
-        routed = sorted(
-            (call.dispatch_id, call.call_id, call.outcome.value, call.child_id or "") for call in routing[0].calls
-        )
-        settled = sorted(
-            (dispatch_id, call_id, outcome.outcome.value, outcome.child_id or "")
+        settled = {
+            (dispatch_id, call_id): revisions
             for dispatch_id, dispatch in facts.dispatches.items()
             if turn_of(dispatch.opened.record) == turn_id
-            for call_id in dispatch.settled
-            if (outcome := dispatch.standing(call_id)) is not None
-        )
-        if routed != settled:
-            yield f"{turn_id}: routed {routed}, settled {settled}"
+            for call_id, revisions in dispatch.settled.items()
+        }
+        routed = {(call.dispatch_id, call.call_id): call for call in routing[0].calls}
+        if len(routed) != len(routing[0].calls) or sorted(routed) != sorted(settled):
+            yield f"{turn_id}: routed {sorted(routed)}, settled {sorted(settled)}"
+            continue
+        for key, call in routed.items():  # a second revision may come between laying the end out and writing it
+            known = [(each.outcome.outcome, each.outcome.child_id) for each in settled[key]]
+            if (call.outcome, call.child_id) not in known:
+                yield f"{turn_id}: {key} was routed as {call.outcome} of {call.child_id}, settled as {known}"
 
 
 def attempts_are_bounded(facts: RecordFacts) -> Iterator[str]:
