@@ -5,6 +5,7 @@ from typing import Final
 
 from sidecar.adapters.connector_grpc import plugin as connector_grpc
 from sidecar.adapters.connector_rest import plugin as connector_rest
+from sidecar.adapters.flags_embedded import plugin as flags_embedded
 from sidecar.adapters.flags_file import plugin as flags_file
 from sidecar.adapters.flags_memory import plugin as flags_memory
 from sidecar.adapters.memory_in_process import plugin as memory_in_process
@@ -15,6 +16,7 @@ from sidecar.policy import platform
 BUILT_INS: Final[Sequence[object]] = (
     flags_memory,
     flags_file,
+    flags_embedded,
     runner_grpc,
     connector_rest,
     connector_grpc,

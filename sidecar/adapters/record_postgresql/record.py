@@ -69,6 +69,11 @@ class PostgresRecord(RunningReads, ArchiveReads):
         """Who appends."""
         return self._instance
 
+    @property
+    def limits(self) -> Limits:
+        """As they were found to be needed, also for what else is kept in the database: behind a pooler, `pooled`."""
+        return self._options.limits
+
     async def commit(self, records: Sequence[Record]) -> None:
         """Append one group. See the port."""
         if not records:
