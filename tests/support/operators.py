@@ -322,20 +322,7 @@ async def an_operated_sidecar(
                 **harness,
             )
         )
-        ports = RolloutPorts(
-            store=store,
-            tombstones=StopsInMemory(),
-            clock=clock,
-            ids=SystemIds(),
-            recorder=sidecar.recorder,
-            definitions=sidecar.definitions,
-            flags=flags,
-            record=sidecar.store,
-            turns=lambda: sidecar.operations.turns,
-            gate_for=lambda vertical, gate: gates,
-            policies_of=lambda vertical: policies,
-            writer_of=lambda vertical: flags,
-        )
+        ports = _ports(sidecar, store, (clock, flags, gates), policies)
         joined.append(assemble_rollout(ports))
         await joined[0].seeing.look()
         signer = Ed25519Signer(Ed25519PrivateKey.generate())
@@ -357,6 +344,29 @@ async def an_operated_sidecar(
         health = await stack.enter_async_context(listening(_plan(bench, administer), sidecar.around, LimitsSettings()))
         await health.set_serving(True)
         yield bench
+
+
+def _ports(
+    sidecar: SidecarForTests,
+    store: MemoryRollouts,
+    outside: tuple[SteppedClock, FlagsForTests, ScriptedGates],
+    policies: list[tuple[str, LifecyclePolicy]],
+) -> RolloutPorts:
+    clock, flags, gates = outside
+    return RolloutPorts(
+        store=store,
+        tombstones=StopsInMemory(),
+        clock=clock,
+        ids=SystemIds(),
+        recorder=sidecar.recorder,
+        definitions=sidecar.definitions,
+        flags=flags,
+        record=sidecar.store,
+        turns=lambda: sidecar.operations.turns,
+        gate_for=lambda vertical, gate: gates,
+        policies_of=lambda vertical: policies,
+        writer_of=lambda vertical: flags,
+    )
 
 
 def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Administer:
