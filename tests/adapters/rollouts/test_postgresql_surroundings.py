@@ -15,7 +15,16 @@ from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import InstanceId, Slot
 from sidecar.operations.rollout.ports import AuditQuery
 from tests.adapters.records.test_postgresql import connection_to
-from tests.adapters.rollouts.building import a_definition, a_rollout, a_transition, a_write, an_answer, an_event, moment
+from tests.adapters.rollouts.building import (
+    a_definition,
+    a_rollout,
+    a_transition,
+    a_write,
+    an_answer,
+    an_event,
+    moment,
+    words,
+)
 from tests.adapters.rollouts.test_postgresql import PostgresBench, database, dsn
 from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
@@ -98,7 +107,7 @@ async def test_a_writer_that_is_held_up_gives_up_in_time_and_holds_up_no_read(ds
 
 
 async def test_a_commit_whose_answer_is_lost_is_found_and_not_doubled(dsn: str, postgres: PostgresServer) -> None:
-    """With an answer, without, of a flag, and of an effect: each commit is carried out, and its answer gets lost."""
+    """With an answer, without, words only, of a flag, and of an effect: each commit is carried out, and its answer gets lost."""
     with tempfile.TemporaryDirectory(prefix="pgn-", dir="/tmp") as folder:
         async with network_before(postgres, Path(folder), urlsplit(dsn).path[1:]) as (network, through):
             network.strikes = b"COMMIT"
@@ -110,13 +119,19 @@ async def test_a_commit_whose_answer_is_lost_is_found_and_not_doubled(dsn: str, 
                 _lost(network)
                 await store.write(a_write(2, events=(an_event(),)))
                 _lost(network)
+                await store.write(words(2, events=(an_event("held"),)))
+                _lost(network)
                 flag = await store.set_flag("a", True, 0, "ada", moment())
                 _lost(network)
                 ids = [a_transition().event_id]
                 assert list(await store.became_effective(ids, moment(5))) == ids
                 assert network.fault is None
 
-                assert [row.body for row in await store.audit(AuditQuery())] == [a_transition(), an_event()]
+                assert [row.body for row in await store.audit(AuditQuery())] == [
+                    a_transition(),
+                    an_event(),
+                    an_event("held"),
+                ]
                 assert await store.rollout(Slot("search")) == a_rollout(revision=2)
                 assert (list(await store.flags()), await store.version()) == ([flag], 3)
             finally:
