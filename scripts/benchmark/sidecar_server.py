@@ -21,7 +21,8 @@ from scripts.benchmark.clients import DISPATCHES_PER_TURN
 from scripts.benchmark.definitions import MOST_CHILDREN
 from scripts.benchmark.serving import serve
 from sidecar.adapters.system import look_for_garbage_less_often
-from sidecar.composition.running import Replaced, Sidecar, running_sidecar
+from sidecar.composition.parts import Replaced
+from sidecar.composition.running import Sidecar, running_sidecar
 from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
 from sidecar.settings import Settings

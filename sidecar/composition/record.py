@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.record_sqlite import SqliteRecord
+from sidecar.adapters.rollout_memory import MemoryRollouts
+from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
@@ -19,6 +21,7 @@ from sidecar.operations.group_commit import GroupCommitStore
 from sidecar.operations.lease import Lease
 from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
 from sidecar.operations.record_ports import CommitUnknown, Database, Store
+from sidecar.operations.rollout.ports import RolloutStore
 from sidecar.rpc.socket_files import AddressHeld
 from sidecar.settings import SettingsProblem
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings, SqliteRecordSettings
@@ -27,7 +30,16 @@ SHORTEST_DSN: Final = 13
 """Characters of `postgresql://`."""
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
-Opened = tuple[Database, Lease, Sequence[Loop]]
+Opened = tuple[Database, Lease, RolloutStore, Sequence[Loop]]
+
+
+@runtime_checkable
+class ClosesItself(Protocol):
+    """A store with connections of its own."""
+
+    async def close(self) -> None:
+        """Give everything back."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,7 @@ class OpenRecord:
     Attributes:
         database: below the store; both are one for the record in memory.
         lease: whether this process may still act on what it owns on record.
+        rollouts: in the same database.
         loops: to be kept running, by name.
         show: what `/readyz` says of it.
     """
@@ -55,6 +68,7 @@ class OpenRecord:
     store: Store
     database: Database
     lease: Lease
+    rollouts: RolloutStore
     loops: Sequence[Loop]
     show: Callable[[], Mapping[str, Any]]
 
@@ -96,14 +110,18 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
     if said.database == "memory":
         memory = MemoryStore()
         lease = Lease(memory, None, (around.clock, around.recorder))
-        yield OpenRecord(memory, memory, lease, (), lambda: {"database": "memory", "writable": True})
+        yield OpenRecord(
+            memory, memory, lease, MemoryRollouts(around.clock), (), lambda: {"database": "memory", "writable": True}
+        )
         return
     instance = InstanceId(around.ids.new("sidecar"))
-    database, lease, loops = await _open(said, instance, around)
+    database, lease, rollouts, loops = await _open(said, instance, around)
     try:
         store = ShownStore(database, around)
-        yield OpenRecord(store, database, lease, loops, lambda: _shown(said.database, store))
+        yield OpenRecord(store, database, lease, rollouts, loops, lambda: _shown(said.database, store))
     finally:
+        if isinstance(rollouts, ClosesItself):
+            await rollouts.close()
         await database.close()
 
 
@@ -125,7 +143,8 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
     record = await SqliteRecord.open(said.path, instance, report)
-    return record, Lease(record, None, (around.clock, around.recorder)), ()
+    rollouts = SqliteRollouts(record.engine, instance, around.clock)
+    return record, Lease(record, None, (around.clock, around.recorder)), rollouts, ()
 
 
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
@@ -133,6 +152,7 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
         from sidecar.adapters.postgresql import Limits  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.record_postgresql import open_postgres_record  # noqa: PLC0415  the same holds
         from sidecar.adapters.record_postgresql.record import RecordOptions  # noqa: PLC0415  the same holds
+        from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     dsn = dsn_of(said, around.redactor)
@@ -140,7 +160,9 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     options = RecordOptions(limits, said.lease, anomaly=around.recorder.anomaly)
     record = await open_postgres_record(dsn, instance, options)
     lease = Lease(record, said.lease.total_seconds(), (around.clock, around.recorder))
-    return record, lease, [("lease", lease.run), ("record changes", record.listen)]
+    rollouts = PostgresRollouts(dsn, instance, limits)
+    loops = [("lease", lease.run), ("record changes", record.listen), ("rollout changes", rollouts.listen)]
+    return record, lease, rollouts, loops
 
 
 def dsn_of(said: PostgresRecordSettings, redactor: Redactor) -> str:

@@ -111,6 +111,20 @@ class FlagSnapshots:
         self._contacted = asyncio.Event()
         self._snapshot = self._merged()
 
+    def also_tell(self, observe: Callable[[FlagContactChanged], None]) -> None:
+        """Tell somebody else of each change, too; the same holds for it."""
+        before = self._observe
+
+        def both(change: FlagContactChanged) -> None:
+            before(change)
+            observe(change)
+
+        self._observe = both
+
+    def backend(self, name: str) -> FlagBackend:
+        """Return a backend by its name."""
+        return self._backends[name]
+
     def current(self) -> FlagSnapshot:
         """Return the snapshot as it holds now. Memory only; never waits.
 

@@ -8,6 +8,7 @@ from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
 from sidecar.settings.operators import OperatorSettings
 from sidecar.settings.record import RecordSettings
+from sidecar.settings.rollout import RolloutSettings
 from sidecar.settings.sections import (
     DefinitionsSettings,
     FlagRefreshSettings,
@@ -35,6 +36,7 @@ class Settings(Section):
     status: StatusSettings = Field(StatusSettings(), description="Progress reports of sub-agents.")
     policy: PolicySection = Field(PolicySection(), description="Which plugins serve whom.")
     record: RecordSettings = Field(RecordSettings(), description="Where every sub-agent's work is put on record.")
+    rollout: RolloutSettings = Field(RolloutSettings(), description="How sub-agents reach users.")
     workspace: WorkspaceSettings = Field(WorkspaceSettings(), description="Reports for people.")
     history: HistorySettings = Field(HistorySettings(), description="How conversations are kept and compacted.")
     plugins: PluginsSettings = Field(PluginsSettings(), description="Which installed plugins may run.")

@@ -29,7 +29,8 @@ from typing_extensions import override
 from examples.ccs.server import ReferenceCcs
 from examples.ccs.serving import serving
 from sidecar.adapters.flags_memory import MemoryFlags
-from sidecar.composition.running import Replaced, Sidecar, running_sidecar
+from sidecar.composition.parts import Replaced
+from sidecar.composition.running import Sidecar, running_sidecar
 from sidecar.observability import names
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport

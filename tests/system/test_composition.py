@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.composition.running import Replaced, running_sidecar
+from sidecar.composition.parts import Replaced
+from sidecar.composition.running import running_sidecar
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
 from sidecar.policy.specs import FlagBackendSpec

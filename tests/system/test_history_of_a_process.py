@@ -9,7 +9,8 @@ import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.memory_sqlite import SqliteMemory
-from sidecar.composition.running import Replaced, Sidecar, running_sidecar
+from sidecar.composition.parts import Replaced
+from sidecar.composition.running import Sidecar, running_sidecar
 from sidecar.composition.stopping import drain
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
 from sidecar.core.identifiers import EpisodeId, Principal

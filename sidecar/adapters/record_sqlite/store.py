@@ -71,6 +71,11 @@ class SqliteRecord:
         await self._engine.write(partial(_begin, instance=self._instance))
 
     @property
+    def engine(self) -> SqliteEngine:
+        """The file, for what else is kept in it."""
+        return self._engine
+
+    @property
     def instance(self) -> InstanceId:
         """Who appends."""
         return self._instance

@@ -1,0 +1,47 @@
+"""What is built before anything else of a process, and what a test puts in the place of the real thing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sidecar.adapters.system import (
+    OwnedTasks,
+    SystemChance,
+    SystemClock,
+    SystemIds,
+)
+from sidecar.composition.reporting import (
+    DefectReports,
+)
+from sidecar.composition.telemetry import Telemetry
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.readiness import Readiness
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.ports import Chance, Clock, Ids, Recorder
+from sidecar.rpc.in_flight import InFlight
+from sidecar.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced:
+    """What a test puts in the place of the real thing."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=SystemIds)
+    chance: Chance = field(default_factory=SystemChance)
+    plugins: Sequence[object] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is built before anything listens."""
+
+    settings: Settings
+    replaced: Replaced
+    redactor: Redactor
+    metrics: Metrics
+    readiness: Readiness
+    recorder: Recorder
+    tasks: OwnedTasks
+    defects: DefectReports
+    in_flight: InFlight
+    telemetry: Telemetry
