@@ -107,7 +107,7 @@ async def test_a_writer_that_is_held_up_gives_up_in_time_and_holds_up_no_read(ds
 
 
 async def test_a_commit_whose_answer_is_lost_is_found_and_not_doubled(dsn: str, postgres: PostgresServer) -> None:
-    """With an answer, without, words only, of a flag, and of an effect: each commit is carried out, and its answer gets lost."""
+    """With an answer, without, words only, a flag, an effect: each commit is carried out, and its answer gets lost."""
     with tempfile.TemporaryDirectory(prefix="pgn-", dir="/tmp") as folder:
         async with network_before(postgres, Path(folder), urlsplit(dsn).path[1:]) as (network, through):
             network.strikes = b"COMMIT"
