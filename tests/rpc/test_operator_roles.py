@@ -18,7 +18,8 @@ from sidecar.rpc.outermost import ServingRules
 from subagents.lifecycle.v1 import reading_pb2
 from tests.rpc.raw_calls import raw, raw_failure
 from tests.support.harness import SECRET
-from tests.support.operators import ADA, BEGAN, OperatedSidecar, an_operated_sidecar
+from tests.support.operators import ADA, OperatedSidecar, an_operated_sidecar
+from tests.support.operators_outside import BEGAN
 from tests.support.requests import failure_from
 
 LIFECYCLE: Final = "/subagents.lifecycle.v1.LifecycleService/"

@@ -5,10 +5,10 @@ async with an_operated_sidecar() as bench:
     assert answer.ramp_basis_points == 500
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from typing import Any, Final, cast
 
@@ -20,7 +20,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.system import SystemIds
-from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.operators.role_tokens import RoleClaims, RoleTokens, seal
@@ -29,9 +28,9 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.administering import Administer, AdminParts, OpenRecord
 from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
-from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind
+from sidecar.operations.rollout.ports import RolloutWrite
 from sidecar.operations.verifying_log import RecordToVerify
-from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, LifecyclePolicy, Verdict
+from sidecar.policy.lifecycle import LifecyclePolicy
 from sidecar.rpc import admin_servicer, lifecycle_servicer
 from sidecar.rpc.admin_servicer import AdminServicer
 from sidecar.rpc.authorisation import CallerKind, Entrance
@@ -44,131 +43,18 @@ from subagents.admin.v1 import admin_pb2_grpc
 from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder, SidecarForTests, running_sidecar_for_tests
+from tests.support.operators_outside import (
+    BEGAN,
+    FlagsForTests,
+    ReadinessForTests,
+    ScriptedGates,
+    SteppedClock,
+    StopsInMemory,
+)
 from tests.support.requests import Failure, failure_of
 
 DEPLOYMENT: Final = "tests"
 ADA: Final = "ada@example"
-BEGAN: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
-
-
-class SteppedClock:
-    """Stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        """Begin at noon."""
-        self.time = BEGAN
-
-    def now(self) -> datetime:
-        """Return wall time."""
-        return self.time
-
-    def monotonic(self) -> float:
-        """Return seconds."""
-        return self.time.timestamp()
-
-
-class FlagsForTests:
-    """One backend, read and written."""
-
-    def __init__(self) -> None:
-        """Begin with all off."""
-        self.on: dict[str, bool] = {}
-        self.away = False
-        self.read_only = False
-
-    def current(self) -> FlagSnapshot:
-        """Return the flags now."""
-        names = frozenset(name for name, on in self.on.items() if on)
-        contacts = {} if self.away else {"memory": BackendContact(FlagReport(names, "1"), 0.0)}
-        return flag_snapshot_of(FlagRoutes("memory"), contacts, now=0.0, max_staleness=10.0)
-
-    def ages(self) -> Mapping[str, timedelta | None]:
-        """Return how old they are."""
-        return {"memory": None if self.away else timedelta(0)}
-
-    async def switch(self, name: str, on: bool, by: str) -> None:
-        """Set a flag."""
-        self.on[name] = on
-
-    def edit_for(self, name: str, on: bool) -> str:
-        """Say what a person has to do."""
-        return f"set {name} to {on}" if self.read_only else ""
-
-
-class ScriptedGates:
-    """Gates that say what a test wants; `pass` unless told otherwise."""
-
-    def __init__(self, clock: SteppedClock) -> None:
-        """Begin with nothing asked."""
-        self._clock = clock
-        self.say: dict[str, Verdict | None] = {}
-        self.asked: list[GateQuestion] = []
-
-    async def ask(self, question: GateQuestion) -> GateAnswer:
-        """Answer, or be away where a test says None."""
-        self.asked.append(question)
-        verdict = self.say.get(question.gate, Verdict.PASS)
-        if verdict is None:
-            raise GateUnavailable("it is away")
-        return GateAnswer(
-            verdict=verdict,
-            gate=question.gate,
-            digest=question.digest,
-            commit=question.commit,
-            from_ramp=question.from_ramp,
-            to_ramp=question.to_ramp,
-            policy_version=question.policy_version,
-            expires_at=self._clock.now() + timedelta(hours=1),
-            summary="as scripted",
-        )
-
-    async def close(self) -> None:
-        """Nothing to give back."""
-
-
-class StopsInMemory:
-    """Tombstones that are kept in memory only."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._stops: list[LocalStop] = []
-        self._recorded: list[LocalStop] = []
-
-    async def add(self, stop: LocalStop) -> None:
-        """Let a stop count."""
-        self._stops.append(stop)
-
-    def all(self) -> frozenset[Digest]:
-        """Return what was killed."""
-        return frozenset(stop.digest for stop in self._stops if stop.kind is StopKind.KILL)
-
-    def ramped_down(self) -> frozenset[Digest]:
-        """Return what counts as being at 0 %."""
-        return frozenset(stop.digest for stop in self.pending() if stop.kind is StopKind.RAMP_DOWN)
-
-    def pending(self) -> Sequence[LocalStop]:
-        """Return what is not on record."""
-        return [stop for stop in self._stops if stop not in self._recorded]
-
-    async def recorded(self, stop: LocalStop) -> None:
-        """Note that it is."""
-        self._recorded.append(stop)
-
-
-class ReadinessForTests:
-    """Keeps what stands against being ready."""
-
-    def __init__(self) -> None:
-        """Begin ready."""
-        self.against: dict[str, str] = {}
-
-    def block(self, what: str, why: str) -> None:
-        """Let something stand against it."""
-        self.against[what] = why
-
-    def clear(self, what: str) -> None:
-        """Take it back."""
-        self.against.pop(what, None)
 
 
 def gated(name: str, **fields: Any) -> Card:
