@@ -1,5 +1,6 @@
 """Opens the record that the settings choose, makes a store of it, and shows whether it can be written."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from sidecar.rpc.socket_files import AddressHeld
 from sidecar.settings import SettingsProblem
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings, SqliteRecordSettings
 
+LISTEN_AGAIN: Final = 1.0
+"""Seconds."""
 SHORTEST_DSN: Final = 13
 """Characters of `postgresql://`."""
 
@@ -160,9 +163,25 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     options = RecordOptions(limits, said.lease, anomaly=around.recorder.anomaly)
     record = await open_postgres_record(dsn, instance, options)
     lease = Lease(record, said.lease.total_seconds(), (around.clock, around.recorder))
-    rollouts = PostgresRollouts(dsn, instance, limits)
-    loops = [("lease", lease.run), ("record changes", record.listen), ("rollout changes", rollouts.listen)]
-    return record, lease, rollouts, loops
+    rollouts = PostgresRollouts(dsn, instance, record.limits)
+    heard = [("record changes", record.listen), ("rollout changes", rollouts.listen)]
+    return record, lease, rollouts, [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
+
+
+def _heard(
+    listen: Callable[[], Coroutine[Any, Any, None]], around: Surroundings
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Return what listens again and again: a database that is away is no reason to take no turns."""
+
+    async def run() -> None:
+        while True:
+            try:
+                await listen()
+            except StoreUnavailable:
+                around.recorder.anomaly("record_changes_unheard", "the database does not answer")
+            await asyncio.sleep(LISTEN_AGAIN)
+
+    return run
 
 
 def dsn_of(said: PostgresRecordSettings, redactor: Redactor) -> str:

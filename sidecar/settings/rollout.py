@@ -12,8 +12,8 @@ class RolloutSettings(Section):
 
     enabled: bool = Field(
         False,
-        description="Definitions are served as operators promote and ramp them. Off: an entry with flags follows its two "
-        "flags, and there is nothing to promote.",
+        description="Definitions are served as operators promote and ramp them. Off: an entry with flags follows "
+        "its two flags, and there is nothing to promote.",
     )
     kills_file: Path = Field(
         Path("/var/lib/sidecar/kills.jsonl"),

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from sidecar.adapters.virtual_time import Trace, VirtualLoop, simulate
 from subagents_loadgen.loops import Progress, Sample, arrival_times, run_load
 from subagents_loadgen.operation import Finished
 from subagents_loadgen.plan import Arrivals, Load, Mix
 from subagents_loadgen.report import Report
 from subagents_loadgen.tally import Tally
+from tests.support.virtual_time import Trace, VirtualLoop, simulate
 
 
 class Server:

@@ -30,8 +30,8 @@ KILL_SWITCH: Final = "kill-switch"
 """Actor of a kill that a flag has asked for: its backend does not say who switched it."""
 INTERVAL: Final = timedelta(seconds=1)
 SETTLES_IN: Final = timedelta(seconds=30)
-"""A backend may tell another sidecar the old state for so long after a switch: an off that is an edge by the record alone
-counts only so long after the flag was switched on."""
+"""A backend may tell another sidecar the old state for so long after a switch: an off that is an edge by the record
+alone counts only so long after the flag was switched on."""
 ACTIVE: Final = frozenset({LifecycleState.TEST, LifecycleState.PROMOTE})
 SWITCHED: Final = frozenset({FlagPair.CREATED, FlagPair.ON})
 

@@ -178,7 +178,7 @@ class Tombstones(Protocol):
         ...
 
     async def recorded(self, stop: LocalStop) -> None:
-        """Note that a stop is on record, or never will be. Raises `OSError`: it is put on record again, and is there."""
+        """Note that a stop is on record, or never will be. Raises `OSError`: it is tried again, and is there then."""
         ...
 
 
