@@ -8,8 +8,8 @@ import asyncpg
 import msgspec
 
 from sidecar.adapters.postgresql import Connection, ConnectionLost
-from sidecar.adapters.record_postgresql.asking import AGAIN, Asking, decoded, refusal
 from sidecar.adapters.postgresql.texts import stored
+from sidecar.adapters.record_postgresql.asking import AGAIN, Asking, decoded, refusal
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored import ClosedChild, ClosedState, RetentionMarker, StoredChild
 from sidecar.core.identifiers import InstanceId
