@@ -7,25 +7,19 @@ from importlib.metadata import version
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
 from sidecar.composition.checkpoints import checkpoint_files
+from sidecar.composition.operator_listener import operator_plan
 from sidecar.composition.record import OpenRecord
 from sidecar.composition.rollout import OpenRollout
-from sidecar.core.operators.role_tokens import RoleTokens
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.operators import RefusalReports
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.administering import Administer, AdminParts
 from sidecar.operations.assembly import Operations
 from sidecar.operations.ports import Clock
 from sidecar.operations.verifying_log import RecordToVerify, RecordUnreadable, SecondPlace
 from sidecar.policy.selection import PolicyMap
-from sidecar.rpc import admin_servicer, lifecycle_servicer
-from sidecar.rpc.admin_servicer import AdminServicer
-from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.in_flight import InFlight
-from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan
-from sidecar.rpc.operators import OperatorDoor
-from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +43,8 @@ def operator_plans(parts: OperatedParts) -> Sequence[ListenerPlan]:
     Raises:
         SettingsProblem: a key cannot be read.
     """
-    said = parts.settings.operators
-    if not said.keys:
-        return ()
-    try:
-        judge = read_public_keys(said.keys)
-    except KeyFileProblem as problem:
-        raise SettingsProblem([f"operators.keys: {problem}"]) from None
-    door = OperatorDoor(RoleTokens(judge, said.deployment), parts.clock, RefusalReports(parts.metrics))
-    return (
-        ListenerPlan(
-            socket=said.socket,
-            entrance=Entrance(CallerKind.OPERATOR, door=door),
-            services=(lifecycle_servicer.SERVICE, admin_servicer.SERVICE),
-            methods=(
-                *LifecycleServicer(parts.rollout.operations, parts.clock).methods(),
-                *AdminServicer(_administer(parts)).methods(),
-            ),
-            streams=said.streams,
-            reflection=parts.settings.server.reflection,
-        ),
-    )
+    plan = operator_plan(parts.settings, parts.rollout.operations, _administer(parts), parts.metrics, parts.clock)
+    return () if plan is None else (plan,)
 
 
 def _administer(parts: OperatedParts) -> Administer:

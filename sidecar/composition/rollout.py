@@ -3,17 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from sidecar.adapters.flags_embedded import EmbeddedFlagWriter
-from sidecar.adapters.flags_file import FileFlagEdits
-from sidecar.adapters.flags_memory import MemoryFlags, MemoryFlagWriter
 from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
 from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.adapters.tombstones.file import TombstonesUnusable
+from sidecar.composition.flag_writers import flag_writers
 from sidecar.composition.record import OpenRecord
-from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.bucketing import moved_buckets
 from sidecar.core.rollout.view import RolloutView
 from sidecar.observability.audit_sinks import LogAuditSink, OtlpAuditSink
@@ -25,8 +21,7 @@ from sidecar.operations.ports import Definitions
 from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.rollout.audit_export import AuditExport
 from sidecar.operations.rollout.kept_definitions import KeptDefinitions
-from sidecar.operations.rollout.ports import FlagWriter, Tombstones
-from sidecar.operations.rollout.stops import Stops, stops
+from sidecar.operations.rollout.ports import Tombstones
 from sidecar.operations.turns import Turn
 from sidecar.policy.audit import AuditSink
 from sidecar.policy.selection import PolicyMap
@@ -64,27 +59,12 @@ class OpenRollout:
     """
 
     operations: RolloutOperations
-    stops: Stops
     definitions: Definitions
     loops: Sequence[Loop]
 
     def rollouts(self) -> RolloutView:
         """Return what a bind reads."""
-        return self.stops.rollouts()
-
-
-@dataclass(frozen=True, slots=True)
-class EditsByHand:
-    """Flags of a backend that the sidecar only reads: a person switches them there."""
-
-    backend: str
-
-    async def switch(self, name: str, on: bool, by: str) -> None:
-        """Do nothing: `edit_for` says what to do."""
-
-    def edit_for(self, name: str, on: bool) -> str:
-        """Say what to switch, and where."""
-        return f"switch the flag {name} {'on' if on else 'off'} in the flag backend {self.backend}"
+        return self.operations.stops.rollouts()
 
 
 @asynccontextmanager
@@ -113,7 +93,12 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
                 turns=around.turns,
                 gate_for=gates.client_for,
                 policies_of=policies.of_vertical,
-                writer_of=_writers(around),
+                writer_of=flag_writers(
+                    around.ports.flags.backends,
+                    around.policy.flag_routes,
+                    around.settings.flags,
+                    (around.record.rollouts, around.ports.clock),
+                ),
                 ask_policy=PolicyThreads().ask,
             )
             yield await _joined(around, ports, recorder)
@@ -123,15 +108,14 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
 
 async def _joined(around: RolloutSurroundings, ports: RolloutPorts, recorder: MeasuringRolloutRecorder) -> OpenRollout:
     operations = assemble_rollout(ports)
-    stopping = stops(operations.stop_parts, operations.take_step, around.ports.flags.current)
-    around.ports.flags.also_tell(stopping.edges.observe)
+    around.ports.flags.also_tell(operations.stops.edges.observe)
     export = AuditExport(ports.store, _sinks(around), around.record.store.instance, around.ports.clock, recorder)
     await operations.views.look()
     await operations.seeing.look()  # before anything is bound: what is not on record is not served
     await operations.views.look()
-    loops = (*operations.loops, *stopping.loops, export.run)
+    loops = (*operations.loops, export.run)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in loops]
-    return OpenRollout(operations, stopping, KeptDefinitions(around.ports.definitions, operations.seeing), named)
+    return OpenRollout(operations, KeptDefinitions(around.ports.definitions, operations.seeing), named)
 
 
 def _sinks(around: RolloutSurroundings) -> Mapping[str, AuditSink]:
@@ -150,20 +134,3 @@ async def _tombstones(settings: Settings, report: Callable[[str, str], None]) ->
             yield tombstones
     except TombstonesUnusable as problem:
         raise SettingsProblem([f"rollout.kills_file: {problem}"]) from None
-
-
-def _writers(around: RolloutSurroundings) -> Callable[[Vertical], FlagWriter]:
-    """Return who writes the flags of a vertical: the sidecar itself, or a person who edits the file."""
-
-    def writer_of(vertical: Vertical) -> FlagWriter:
-        name = around.policy.of(vertical).flags.name
-        if name == "embedded":
-            return EmbeddedFlagWriter(around.record.rollouts, around.ports.clock)
-        backend = around.ports.flags.backend(name)
-        if isinstance(backend, MemoryFlags):
-            return MemoryFlagWriter(backend)
-        if name == "file":
-            return FileFlagEdits(Path(str(around.settings.flags["file"]["path"])))
-        return EditsByHand(name)
-
-    return writer_of

@@ -121,9 +121,10 @@ class FlagSnapshots:
 
         self._observe = both
 
-    def backend(self, name: str) -> FlagBackend:
-        """Return a backend by its name."""
-        return self._backends[name]
+    @property
+    def backends(self) -> Mapping[str, FlagBackend]:
+        """The backends, by name."""
+        return self._backends
 
     def current(self) -> FlagSnapshot:
         """Return the snapshot as it holds now. Memory only; never waits.
