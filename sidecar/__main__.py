@@ -36,6 +36,7 @@ def main() -> None:
         back_up=_back_up,
         compare=_compare,
         token_tools=_token_tools,
+        role_token=lambda: os.environ.get("SIDECAR_ROLE_TOKEN", ""),
     )
     make_app(commands)(prog_name="sidecar")
 

@@ -18,6 +18,7 @@ from sidecar.cli.migrate import Migrate, add_migrate
 from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
 from sidecar.cli.record_commands import add_record_commands
 from sidecar.cli.replay_command import Replay, add_replay
+from sidecar.cli.subagent_command import add_subagent
 from sidecar.cli.token_command import TokenTools, add_token
 from sidecar.cli.validate import ValidateWish, validate
 from sidecar.cli.validate_refs import Compare
@@ -51,6 +52,7 @@ class Commands:
         back_up: copies the record.
         compare: reads a configuration and what it is compared with.
         token_tools: what `token` does its work with.
+        role_token: of the environment; empty: there is none.
     """
 
     read_settings: Callable[[Path | None], Settings]
@@ -65,6 +67,7 @@ class Commands:
     back_up: BackUp
     compare: Compare
     token_tools: Callable[[], TokenTools]
+    role_token: Callable[[], str]
 
 
 def make_app(commands: Commands) -> typer.Typer:
@@ -77,6 +80,7 @@ def make_app(commands: Commands) -> typer.Typer:
     _add_looking(app, commands)
     add_validate_refs(app, commands.compare)
     add_token(app, commands.token_tools)
+    add_subagent(app, lambda config: _settings(commands, config), commands.role_token)
     add_verify_log(app, commands.verify_log)
     add_record_commands(app, lambda config: _settings(commands, config))
     add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)

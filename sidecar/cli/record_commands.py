@@ -64,20 +64,25 @@ def with_place(settings_of: SettingsOf) -> Callable[[Callable[..., None]], Calla
     def place(config: Config = None, target: Target = "", boot_secret_file: SecretFile = None) -> Open:
         return lambda: _seeing(settings_of, config, target, boot_secret_file)
 
-    options = signature(place).parameters
+    return given_by(place, "at")
 
-    def placed(command: Callable[..., None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            command(place(**{name: given.pop(name) for name in options}), **given)
 
-        own = [each for name, each in signature(command).parameters.items() if name != "at"]
+def given_by(made: Callable[..., object], into: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what gives a command the options of `made`; the command takes what that returns as `into` instead."""
+    options = signature(made).parameters
+
+    def given_to(command: Callable[..., Any]) -> Callable[..., Any]:
+        def run(**given: Any) -> Any:
+            return command(**{into: made(**{name: given.pop(name) for name in options})}, **given)
+
+        own = [each for name, each in signature(command).parameters.items() if name != into]
         taken = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *options.values())]
         run.__signature__ = Signature(taken)  # type: ignore[attr-defined]  # typer asks `inspect`, which honours it
         run.__annotations__ = {each.name: each.annotation for each in taken}
         run.__doc__ = command.__doc__
         return run
 
-    return placed
+    return given_to
 
 
 def _turns(

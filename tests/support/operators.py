@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
-from sidecar.adapters.rollout_memory import MemoryRollouts
+from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.adapters.system import SystemIds
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import Digest, Slot
@@ -69,6 +69,7 @@ class OperatedSidecar:
     sidecar: SidecarForTests
     rollout: RolloutOperations
     store: MemoryRollouts
+    contents: RolloutsInMemory
     clock: SteppedClock
     gates: ScriptedGates
     flags: FlagsForTests
@@ -193,7 +194,8 @@ async def an_operated_sidecar(
     """Serve dispatch and operators; every definition has been seen. Without cards there is one, `shop`, in `dev`."""
     clock = SteppedClock()
     flags, gates, readiness, reports = FlagsForTests(), ScriptedGates(clock), ReadinessForTests(), KeepingRecorder()
-    store, policies = MemoryRollouts(clock), list[tuple[str, LifecyclePolicy]]()
+    contents, policies = RolloutsInMemory(), list[tuple[str, LifecyclePolicy]]()
+    store = MemoryRollouts(clock, contents)
     joined: list[RolloutOperations] = []
 
     def rollouts() -> RolloutView:
@@ -216,6 +218,7 @@ async def an_operated_sidecar(
             sidecar=sidecar,
             rollout=joined[0],
             store=store,
+            contents=contents,
             clock=clock,
             gates=gates,
             flags=flags,

@@ -1,0 +1,190 @@
+"""Asks a running sidecar's `LifecycleService`, over its operator listener, with a role token."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import IntEnum, unique
+from types import TracebackType
+from typing import Any, Final, Self
+
+import grpc
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo
+from grpc_status import rpc_status
+
+from subagents.lifecycle.v1 import lifecycle_pb2_grpc
+from subagents.lifecycle.v1 import reading_pb2 as pb
+
+ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
+READING: Final = 10.0
+"""Seconds for an answer that changes nothing."""
+STEPPING: Final = 120.0
+"""Seconds for a step: policies and several gates, each with a time-out of its own at the sidecar."""
+STOPPING: Final = 10.0
+"""Seconds for a kill, a ramp-down or a roll-back: these wait for no gate."""
+NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9]+\Z")
+"""Where a token may go: nothing here encrypts it."""
+HOW_TO_FIND: Final = "say where its operator listener is with --config, or with --target unix:<operators.socket>"
+HOW_TO_MINT: Final = (
+    "mint a token with `sidecar token mint`, and hand it over as SIDECAR_ROLE_TOKEN or in a file with --token-file"
+)
+
+
+@unique
+class OperatorExit(IntEnum):
+    """What the commands end with."""
+
+    DONE = 0
+    REFUSED = 1
+    NOT_ASKED = 2
+    PARTIAL = 3
+
+
+NEXT: Final = {
+    "TRANSITION_REFUSED": "`sidecar subagent show {name}` says where it stands",
+    "GATE_FAILED": "nothing moved; fix what the gate says and run this again, or let this one `fail` pass once: "
+    "`sidecar subagent override {name} --gate {gate} …`",
+    "GATE_HELD": "nothing moved; run this again once {gate} has said yes (an outage cannot be overridden)",
+    "POLICY_DENIED": "nothing moved; run this again when the policy allows it",
+    "REVISION_CONFLICT": "nothing was done: the rollout was changed by somebody else, or --revision is old; look with "
+    "`sidecar subagent show {name}`, then run this again",
+    "REQUEST_ID_REUSED": "leave --request-id out for a new step; to repeat an earlier one, give its --revision and all "
+    "else exactly as then",
+    "UNKNOWN_SUBAGENT": "`sidecar subagent list` shows which there are",
+    "ROLE_REQUIRED": "mint a token with a role that may: `sidecar token mint --role …`",
+    "ROLE_TOKEN_INVALID": HOW_TO_MINT,
+    "STORE_UNAVAILABLE": "nobody can say how rollouts stand until the store is back; a kill holds even so",
+}
+"""By reason, what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which sidecars, as gRPC names them, and the role token. All commands but `kill` ask the first."""
+
+    targets: tuple[str, ...]
+    token: str
+
+
+class CannotOperate(Exception):
+    """It was refused, or could not be asked; the message says what, why, and what to do.
+
+    Attributes:
+        code: what the command ends with.
+        reason: of `ErrorInfo`; empty if no sidecar said one.
+        uncertain: whether a step may have been taken even so.
+    """
+
+    def __init__(self, message: str, code: OperatorExit, reason: str = "", *, uncertain: bool = False) -> None:
+        """Keep what was found."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.uncertain = uncertain
+
+
+class OperatorClient(AbstractContextManager["OperatorClient"]):
+    """One connection to one sidecar.
+
+    Raises:
+        CannotOperate: by every method, and here if there is no token, or it would travel in the open.
+    """
+
+    def __init__(self, target: str, token: str) -> None:
+        self.target = target
+        if not token:
+            raise CannotOperate(f"there is no role token: {HOW_TO_MINT}", OperatorExit.NOT_ASKED)
+        if not NEAR.match(target):
+            raise CannotOperate(
+                f"{target} is neither a Unix socket nor a loopback address, and the token would travel in the open; "
+                "forward the socket, e.g. `ssh -L /run/a.sock:<operators.socket> host` for --target unix:/run/a.sock",
+                OperatorExit.NOT_ASKED,
+            )
+        self._metadata = ((ROLE_TOKEN_KEY, token),)
+        self._channel = grpc.insecure_channel(target)
+        make_stub: Any = lifecycle_pb2_grpc.LifecycleServiceStub  # typed for asyncio only; works for both
+        self._stub = make_stub(self._channel)
+
+    def __enter__(self) -> Self:
+        """Connect when first needed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def ask(self, method: str, request: Message, name: str = "", seconds: float = READING) -> Any:
+        """Return the answer; `name` is the sub-agent that advice is about."""
+        return self.answer_of(self.begin(method, request, seconds), name)
+
+    def begin(self, method: str, request: Message, seconds: float) -> Any:
+        """Send a request, and return at once what `answer_of` takes."""
+        return getattr(self._stub, method).future(request, timeout=seconds, metadata=self._metadata)
+
+    def answer_of(self, call: Any, name: str = "") -> Any:
+        """Wait for the answer of what was begun."""
+        try:
+            return call.result()
+        except grpc.RpcError as error:
+            raise self._problem(error, name) from None
+
+    def status(self, name: str) -> pb.SlotStatus:
+        """Return the rollout of a slot, or the one that has a definition of that id."""
+        status: pb.SlotStatus = self.ask("Get", pb.GetRequest(slot=name), name).status
+        return status
+
+    def audit(self, request: pb.WatchAuditRequest) -> Iterator[Sequence[Any]]:
+        """Yield rows of the audit, some at a time, as they come."""
+        try:
+            for message in self._stub.WatchAudit(request, metadata=self._metadata):
+                yield message.rows
+        except grpc.RpcError as error:
+            raise self._problem(error, request.definition_id or request.slot) from None
+
+    def _problem(self, error: Any, name: str) -> CannotOperate:
+        """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
+        code: grpc.StatusCode = error.code()
+        info = _info(error)
+        if code is grpc.StatusCode.UNAVAILABLE and not info.reason:
+            return CannotOperate(
+                f"no sidecar answers at {self.target}: {HOW_TO_FIND}", OperatorExit.NOT_ASKED, uncertain=True
+            )
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            said = f"what answers at {self.target} serves no operators; {HOW_TO_FIND}"
+            return CannotOperate(said, OperatorExit.NOT_ASKED)
+        known = NEXT.get(info.reason, "")
+        advice = known.format(name=name or "<id>", gate=info.metadata.get("gate", "the gate"))
+        said = f"{error.details() or code.name.lower()} ({info.reason or code.name})"
+        return CannotOperate(
+            f"{said}\nnext: {advice}" if advice else said,
+            OperatorExit.REFUSED if code in REFUSING else OperatorExit.NOT_ASKED,
+            info.reason,
+            uncertain=code not in REFUSING | SURELY_NOT,
+        )
+
+
+REFUSING: Final = frozenset(
+    {
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.NOT_FOUND,
+    }
+)
+"""The sidecar understood, looked, and said no."""
+SURELY_NOT: Final = frozenset(
+    {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
+)
+"""It did not look."""
+
+
+def _info(error: Any) -> ErrorInfo:
+    status, info = rpc_status.from_call(error), ErrorInfo()
+    details: Sequence[Any] = status.details if status else ()
+    for detail in details:
+        if detail.Unpack(info):
+            break
+    return info

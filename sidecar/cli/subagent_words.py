@@ -1,0 +1,51 @@
+"""What operators write, as numbers and times; imports nothing heavy, so that a slip is told first."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+PERCENT: Final = re.compile(r"(100(\.0{1,2})?|[0-9]{1,2}(\.[0-9]{1,2})?)\s?%?\Z", re.ASCII)
+LENGTH: Final = re.compile(r"([1-9][0-9]{0,4})(s|m|h|d)\Z", re.ASCII)
+UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+POINTS: Final = 100
+"""Basis points of one percent."""
+LONGEST: Final = timedelta(days=31)
+
+
+def basis_points(percent: str) -> int:
+    """Return a share of users in basis points. Raises `ValueError` if it is none, or finer than 0.01 %."""
+    found = PERCENT.match(percent.strip())
+    if found is None:
+        raise ValueError(f"{percent[:20]!r} is no percentage from 0 to 100 with at most two decimals, e.g. 5 or 0.25")
+    return int(Decimal(found[1]) * POINTS)
+
+
+def percent(points: int) -> str:
+    """Return basis points for people."""
+    return f"{points / POINTS:g} %"
+
+
+def moment_of(text: str) -> datetime:
+    """Return a time; without a zone it is UTC. Raises `ValueError`."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text[:40]!r} is no time; write e.g. 2026-11-22T14:05:00Z") from None
+
+
+def length_of(text: str) -> timedelta:
+    """Return a length of time, at most 31 days. Raises `ValueError`."""
+    found = LENGTH.match(text.strip())
+    length = timedelta(seconds=int(found[1]) * UNITS[found[2]]) if found else LONGEST * 2
+    if length > LONGEST:
+        raise ValueError(f"{text[:20]!r} is no length of time up to 31 days; write e.g. 90s, 15m, 4h or 2d")
+    return length
+
+
+def end_of(text: str, now: datetime) -> datetime:
+    """Return when something ends: a length of time from now, or a time; to the second. Raises `ValueError`."""
+    if LENGTH.match(text.strip()):
+        return now.replace(microsecond=0) + length_of(text)
+    return moment_of(text)

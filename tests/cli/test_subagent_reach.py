@@ -1,0 +1,263 @@
+"""`sidecar subagent`: kills at several sidecars, waiting, history, why a user gets what, and what cannot be asked."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sidecar.adapters.rollout_memory import MemoryRollouts
+from sidecar.cli import subagent_verbs as verbs
+from sidecar.cli.subagent_command import add_subagent
+from sidecar.cli.subagent_kill import kill
+from sidecar.cli.subagent_reading import (
+    ExplainWish,
+    HistoryWish,
+    explain,
+    preview,
+    show_history,
+    show_list,
+)
+from sidecar.core.identifiers import InstanceId
+from sidecar.settings import Settings
+from tests.support.operator_desk import INSIDE, Desk, wish
+from tests.support.operators import an_operated_sidecar
+from tests.support.requirement import requirement
+
+
+@requirement("PF1-FR-9c", "PF1-FR-9d")
+async def test_a_kill_names_the_sidecars_it_reached_and_those_it_did_not(tmp_path: Path) -> None:
+    """Two targets, one of them dead: it holds at the other, the exit code says partial, nobody is served."""
+    dead = f"unix:{tmp_path / 'dead.sock'}"
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        await bench.promoted(ramp=500)
+        served = await bench.offers(INSIDE)
+        code, out, _ = await desk.say(kill, wish(reason="it tells lies"), targets=(dead, desk.target))
+        gone = await bench.offers(INSIDE, turn_id="turn-2")
+        again, told = await desk.object(kill, wish(reason="it tells lies", request_id="cli-1"), targets=(desk.target,))
+        none = await desk.say(kill, wish(), targets=(dead,))
+        killed = [row for row in await bench.audit() if row.HasField("transition") and row.transition.trigger == 3]
+
+    assert (code, served, gone, len(killed)) == (3, ["ask_shop"], [], 1)
+    assert f"NOT reached: {dead}: no sidecar answers at {dead}" in out
+    assert f"\nreached: {desk.target}\n  done: rollback, ramp 5 %" in out
+    assert "reached: replica, flag, record" in out
+    assert "next: run this again with --request-id cli-1" in out
+    assert (again, told["targets"][0]["problem"], told["targets"][0]["result"]["state"]) == (0, "", "rollback")
+    assert none[0] == 2
+
+
+async def test_a_kill_is_confirmed_and_tried_before() -> None:
+    """Nobody there: nothing happens; a dry run shows what would be; what nobody is served by is refused."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        refused = await desk.say(kill, wish())
+        await bench.promoted(ramp=500)
+        alone = await desk.say(kill, wish(yes=False))
+        dry = await desk.say(kill, wish(yes=False, dry_run=True))
+        state = (await bench.status()).definitions[0].state
+
+    assert (refused[0], "(TRANSITION_REFUSED)" in refused[1]) == (1, True)
+    assert (alone[0], "goes off every surface at once" in alone[2]) == (2, True)
+    assert (dry[0], "dry run, nothing was written; then it would be rollback" in dry[1], state) == (0, True, 3)
+
+
+async def test_waiting_ends_when_every_living_replica_shows_the_step_and_names_those_that_lag() -> None:
+    """A second replica lives: it does not look at first, then it does; one that never does is named, exit code 3."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        other = MemoryRollouts(bench.clock, bench.contents, InstanceId("the-other"))
+        await other.show(0, bench.clock.now())
+
+        async def looks() -> None:
+            await other.show(await other.version(), bench.clock.now())
+
+        await desk.say(verbs.promote, wish())
+        desk.meanwhile = looks
+        code, out, _ = await desk.say(verbs.ramp, wish(wait=True), 500)
+        desk.meanwhile = None
+        late, told = await desk.object(verbs.ramp, wish(wait=True, patience=timedelta(seconds=9)), 900)
+        killed = await desk.say(kill, wish(wait=True, patience=timedelta(seconds=9)))
+
+    assert (code, "in effect: all 2 living replicas show version" in out) == (0, True)
+    assert (late, len(told["laggards"]), told["steps"][0]["ramp_basis_points"]) == (3, 1, 900)
+    assert told["laggards"][0].startswith("the-other shows version ")
+    assert desk.passed == pytest.approx(18.5)
+    assert (killed[0], "not yet in effect: the-other shows version" in killed[1]) == (3, True)
+
+
+@requirement("PF1-D-35")
+async def test_flags_that_a_person_has_to_switch_are_told_and_waited_for() -> None:
+    """A read-only backend: without --wait the edits and exit code 3; with it, the step once the flags are seen."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        await desk.say(verbs.promote, wish())
+        bench.flags.read_only = True
+        code, out, _ = await desk.say(verbs.ramp, wish(), 500)
+        late = await desk.say(verbs.ramp, wish(wait=True, patience=timedelta(seconds=9)), 500)
+
+        async def switched() -> None:
+            bench.flags.on |= {"ai_assistant_subagent_shop": True, "ai_assistant_subagent_shop_cohort": True}
+
+        desk.meanwhile = switched
+        done = await desk.say(verbs.ramp, wish(wait=True), 500)
+        ramp = (await bench.status()).definitions[0].ramp_basis_points
+
+    assert (code, late[0], done[0], ramp) == (3, 3, 0, 500)
+    assert "somebody has to switch a flag first: set ai_assistant_subagent_shop to True" in out
+    assert "NOT taken; next: make the edit" in out
+    assert done[1].count("set ai_assistant_subagent_shop to True") == 1
+    assert "done: promote, active, ramp 5 %" in done[1]
+
+
+async def test_the_same_request_id_and_revision_repeat_a_step_and_others_are_a_conflict() -> None:
+    """What the first attempt printed is enough to repeat it; somebody else's step in between is told."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        await desk.say(verbs.promote, wish())
+        first = await desk.say(verbs.ramp, wish(), 500)
+        again = await desk.say(verbs.ramp, wish(request_id="cli-2", revision=3), 500)
+        reused = await desk.say(verbs.ramp, wish(request_id="cli-2", revision=3), 900)
+        old = await desk.say(verbs.ramp, wish(revision=3), 900)
+
+    assert "repeated with: --request-id cli-2 --revision 3" in first[1]
+    assert (again[0], "answered as before: promote, active, ramp 5 %" in again[1]) == (0, True)
+    assert (reused[0], "(REQUEST_ID_REUSED)\nnext: leave --request-id out" in reused[2]) == (1, True)
+    assert (old[0], "(REVISION_CONFLICT)\nnext: nothing was done" in old[2]) == (1, True)
+
+
+@requirement("PF1-D-66")
+async def test_why_a_user_gets_a_sub_agent_is_told_now_and_for_the_past_and_whom_a_ramp_would_reach() -> None:
+    """Two users on both sides of 5 %; an hour ago it was in dev; ten users were seen lately."""
+    async with an_operated_sidecar() as bench:
+        desk, before = Desk(bench), bench.clock.now()
+        bench.clock.time += timedelta(hours=1)
+        await bench.promoted(ramp=500)
+        desk.role = "viewer"
+        inside = await desk.say(explain, ExplainWish("shop", INSIDE))
+        outside = await desk.say(explain, ExplainWish("shop", "user-0"))
+        past = await desk.say(explain, ExplainWish("shop", INSIDE, at=before))
+        _, told = await desk.object(explain, ExplainWish("shop", INSIDE))
+        for number in (0, 1, 2, 15, 20, 35, 37):
+            await bench.offers(f"user-{number}")
+        code, seen, _ = await desk.say(preview, "shop", 5000, "")
+
+    assert "slot shop at 2026-11-22 13:00:00 UTC: the user is served by shop\n  bucket 131 of 10000" in inside[1]
+    assert "chosen: bucket 131 is inside the ramp of 5 %" in inside[1]
+    assert "the user is served by nobody" in outside[1]
+    assert "slot shop at 2026-11-22 12:00:00 UTC: the user is served by nobody" in past[1]
+    assert "  assumed: " in past[1]
+    assert (told["bucket"], told["salt"]) == (131, "shop")
+    assert (code, seen.splitlines()[0]) == (0, "from 5 % to 50 %")
+    assert "of 7 users seen lately at this sidecar, 4 are inside now\n  2 would come in, 0 would go out" in seen
+
+
+class Heard(StringIO):
+    """Output that interrupts who writes to it once it has seen enough, as a person would."""
+
+    def __init__(self, enough: str, begun: Callable[[], Any]) -> None:
+        super().__init__()
+        self._enough, self._begun = enough, begun
+
+    def flush(self) -> None:
+        """Look at what was written."""
+        self._begun()
+        if self._enough in self.getvalue():
+            raise KeyboardInterrupt
+
+
+async def test_the_history_says_who_did_what_and_why_and_goes_on_if_wished() -> None:
+    """A step, a refusal and another step that comes while the history is followed."""
+    async with an_operated_sidecar() as bench:
+        desk, begun = Desk(bench), asyncio.Event()
+        await desk.say(verbs.promote, wish(reason="it is good"), to_test=True)
+        await desk.say(verbs.ramp, wish(reason="too early"), 500)
+        code, out, _ = await desk.say(show_history, HistoryWish("shop"))
+        _, rows, _ = await desk.say(show_history, HistoryWish(slot="shop", after=1), as_json=True)
+        loop = asyncio.get_running_loop()
+        heard = Heard("by ada@example: at last", lambda: loop.call_soon_threadsafe(begun.set))
+        following = asyncio.to_thread(show_history, desk.operating(heard, StringIO()), HistoryWish(follow=True))
+        ended, _ = await asyncio.gather(following, _promoted_after(begun, desk))
+
+    assert (code, ended) == (0, 0)
+    assert "definition_seen" in out
+    assert "dev -> test  (operator; " in out
+    assert "by ada@example: it is good" in out
+    assert "refused  0 % -> 5 %  TRANSITION_REFUSED: " in out
+    assert [json.loads(row)["number"] for row in rows.splitlines()] == ["2", "3"]
+
+
+async def _promoted_after(begun: asyncio.Event, desk: Desk) -> None:
+    await begun.wait()
+    await desk.say(verbs.promote, wish(reason="at last"))
+
+
+async def test_without_a_fitting_token_nothing_is_asked() -> None:
+    """None, a wrong role, one of another deployment, and an address where it would travel in the open: exit code 2."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        missing = await desk.say(show_list, token="")
+        other = await desk.say(show_list, token=bench.token(aud="elsewhere"))
+        open_line = await desk.say(show_list, targets=("sidecar.example:443",))
+        desk.role = "automation"
+        rolled = await desk.say(verbs.roll_back, wish())
+        state = (await bench.status()).definitions[0].state
+
+    assert [each[0] for each in (missing, other, open_line, rolled)] == [2, 2, 2, 2]
+    assert missing[2].startswith("there is no role token: mint a token with `sidecar token mint`")
+    assert "(ROLE_TOKEN_INVALID)\nnext: mint a token" in other[2]
+    assert "would travel in the open" in open_line[2]
+    assert ("(ROLE_REQUIRED)" in rolled[2], state) == (True, 1)
+
+
+def typed(*arguments: str, token: str = "", settings: Settings | None = None) -> tuple[int, str]:
+    """Run the command line in this process; return exit code and output."""
+    app = typer.Typer()
+
+    def settings_of(config: Path | None) -> Settings:
+        raise typer.Exit(78) if settings is None else AssertionError
+
+    add_subagent(app, settings_of, lambda: token)
+    result = CliRunner().invoke(app, ["subagent", *arguments])
+    return result.exit_code, result.output
+
+
+async def test_the_command_line_reads_percent_places_and_tokens_as_they_are_typed(tmp_path: Path) -> None:
+    """Through every option once; a slip is told before anything is asked."""
+    async with an_operated_sidecar() as bench:
+        file = tmp_path / "token"
+        file.write_text(f"{bench.token()}\n")
+        at = ("--target", Desk(bench).target, "--token-file", str(file))
+        why = ("--reason", "it is good")
+        moved = await asyncio.to_thread(typed, "promote", "shop", *why, *at)
+        ramped = await asyncio.to_thread(typed, "ramp", "shop", "0.25%", *why, "--json", *at)
+        shown = await asyncio.to_thread(typed, "list", *at[:2], token=bench.token())
+    slips = [
+        typed("ramp", "shop", "0.001", *why, *at),
+        typed("ramp", "shop", "101", *why, *at),
+        typed("explain", "shop", "--user", "ada", "--at", "yesterday", *at),
+        typed("override", "shop", "--gate", "pre_ramp", "--until", "32d", *why, *at),
+        typed("ramp", "shop", "5", *why, "--timeout", "0s", *at),
+        typed("ramp", "shop", "5", *at),
+        typed("list", *at[:2], "--token-file", str(tmp_path / "absent")),
+    ]
+
+    assert (moved[0], json.loads(ramped[1])["steps"][0]["ramp_basis_points"]) == (0, 25)
+    assert (shown[0], "0.25 %" in shown[1]) == (0, True)
+    assert [code for code, _ in slips] == [2] * 7
+    assert "at most two decimals" in slips[0][1]
+    assert typed("list", token="x")[0] == 78
+
+
+def test_the_help_documents_the_exit_codes() -> None:
+    """Of a verb as of the whole."""
+    for arguments in (("--help",), ("kill", "--help")):
+        code, text = typed(*arguments)
+        assert (code, "3 in part" in " ".join(text.split())) == (0, True)
