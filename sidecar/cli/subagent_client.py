@@ -25,6 +25,8 @@ STOPPING: Final = 10.0
 """Seconds for a kill, a ramp-down or a roll-back: these wait for no gate."""
 NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9]+\Z")
 """Where a token may go: nothing here encrypts it."""
+NO_PROXY: Final = (("grpc.enable_http_proxy", 0),)
+"""The environment may name a proxy, and gRPC would send even loopback addresses there, token and all."""
 HOW_TO_FIND: Final = "say where its operator listener is with --config, or with --target unix:<operators.socket>"
 HOW_TO_MINT: Final = (
     "mint a token with `sidecar token mint`, and hand it over as SIDECAR_ROLE_TOKEN or in a file with --token-file"
@@ -102,7 +104,7 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
                 OperatorExit.NOT_ASKED,
             )
         self._metadata = ((ROLE_TOKEN_KEY, token),)
-        self._channel = grpc.insecure_channel(target)
+        self._channel = grpc.insecure_channel(target, NO_PROXY)
         make_stub: Any = lifecycle_pb2_grpc.LifecycleServiceStub  # typed for asyncio only; works for both
         self._stub = make_stub(self._channel)
 

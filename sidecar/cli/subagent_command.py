@@ -153,8 +153,15 @@ def _operating(
         except typer.Exit:
             typer.echo("name the sidecar's settings file with --config, or its operator socket with --target", err=True)
             raise
-    ask = (lambda question: typer.confirm(question, err=True)) if sys.stdin.isatty() else None
+    ask = _confirmed if sys.stdin.isatty() else None
     return _reading().Operating(Where(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # Ctrl-C and Ctrl-D mean no
+        return False
 
 
 def _token_in(file: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sidecar.cli.drawing import Part, clean
 from sidecar.cli.subagent_client import STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent_reading import Operating, spoken
+from sidecar.cli.subagent_reading import INTERRUPTED, Operating, spoken
 from sidecar.cli.subagent_steps import StepWish, confirm, result_lines
 from sidecar.cli.subagent_waiting import wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2
@@ -37,6 +37,9 @@ def kill(operating: Operating, wish: StepWish) -> int:
     except CannotOperate as problem:
         operating.errors.write(f"{problem}\n")
         return problem.code
+    except KeyboardInterrupt:
+        operating.errors.write(INTERRUPTED)
+        return OperatorExit.PARTIAL
     code = _code(shots, laggards, dry_run=wish.dry_run)
     if operating.as_json:
         operating.write_json(_object(shots, request_id, code, laggards))

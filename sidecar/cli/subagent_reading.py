@@ -27,6 +27,9 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 MOST_FAILURES: Final = 5
 """In a row, before following the audit is given up."""
 FIRST_PAUSE: Final = 0.25
+INTERRUPTED: Final = (
+    "interrupted; what a sidecar was asked for is not taken back: `sidecar subagent history` says what\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,22 @@ class HistoryWish:
     follow: bool = False
 
 
-def operated(operating: Operating, work: Callable[[OperatorClient], OperatorExit]) -> int:
-    """Do something with one sidecar; return the exit code."""
+def operated(
+    operating: Operating,
+    work: Callable[[OperatorClient], OperatorExit],
+    interrupted: OperatorExit = OperatorExit.PARTIAL,
+) -> int:
+    """Do something with one sidecar; return the exit code: `interrupted` if somebody has had enough."""
     try:
         with OperatorClient(operating.where.targets[0], operating.where.token) as client:
             return work(client)
     except CannotOperate as problem:
         operating.errors.write(f"{problem}\n")
         return problem.code
+    except KeyboardInterrupt:
+        if interrupted is not OperatorExit.DONE:
+            operating.errors.write(INTERRUPTED)
+        return interrupted
 
 
 def show_list(operating: Operating) -> int:
@@ -169,7 +180,7 @@ def show_history(operating: Operating, wish: HistoryWish) -> int:
             )
             try:
                 for rows in client.audit(request):
-                    failures, after = 0, rows[-1].number
+                    failures, after = 0, rows[-1].number if rows else after
                     _print_rows(operating, rows)
                 if not wish.follow:
                     return OperatorExit.DONE
@@ -179,10 +190,7 @@ def show_history(operating: Operating, wish: HistoryWish) -> int:
                     raise
             operating.pause(FIRST_PAUSE * 2**failures)
 
-    try:
-        return operated(operating, work)
-    except KeyboardInterrupt:
-        return OperatorExit.DONE  # whoever follows it has seen enough
+    return operated(operating, work, interrupted=OperatorExit.DONE)
 
 
 def _print_rows(operating: Operating, rows: Any) -> None:

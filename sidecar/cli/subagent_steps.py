@@ -126,8 +126,7 @@ class Stepping:
                 if not self._taken(verb):
                     return self._end(OperatorExit.PARTIAL)
         except CannotOperate as problem:
-            if self._results or self._operating.as_json:
-                self._end(problem.code, problem=str(problem).partition("\n")[0])
+            self._end(problem.code, problem=str(problem).partition("\n")[0])
             raise
         if self._wish.dry_run and len(verbs) > 1:
             self._say("  the next step can be tried once this one is taken", "dim")
@@ -173,8 +172,8 @@ class Stepping:
             if not problem.uncertain:
                 raise
             hint = (
-                f"{problem}\nwhether it was taken is not known; the same command with --request-id {self._request_id}"
-                f"{again} takes it once at most, and says what came of it"
+                f"{problem}\nwhether it was taken is not known; the same command with --request-id "
+                f"{request_id.removesuffix(verb.suffix)}{again} takes it once at most, and says what came of it"
             )
             raise CannotOperate(hint, problem.code, problem.reason, uncertain=True) from None
 

@@ -25,6 +25,7 @@ from sidecar.cli.subagent_reading import (
     show_list,
 )
 from sidecar.core.identifiers import InstanceId
+from sidecar.policy.lifecycle import Verdict
 from sidecar.settings import Settings
 from tests.support.operator_desk import INSIDE, Desk, wish
 from tests.support.operators import an_operated_sidecar
@@ -131,6 +132,40 @@ async def test_the_same_request_id_and_revision_repeat_a_step_and_others_are_a_c
     assert (again[0], "answered as before: promote, active, ramp 5 %" in again[1]) == (0, True)
     assert (reused[0], "(REQUEST_ID_REUSED)\nnext: leave --request-id out" in reused[2]) == (1, True)
     assert (old[0], "(REVISION_CONFLICT)\nnext: nothing was done" in old[2]) == (1, True)
+
+
+class GoesAway(dict[str, Verdict | None]):
+    """Lets the store go away while a gate is asked."""
+
+    def __init__(self, store: MemoryRollouts) -> None:
+        super().__init__()
+        self._store = store
+
+    def get(self, gate: str, default: Any = None) -> Any:
+        """Say what gates say unless told otherwise."""
+        self._store.away = True
+        return default
+
+
+async def test_with_the_store_away_a_kill_holds_and_other_steps_say_how_to_repeat_them() -> None:
+    """It goes away in the middle of a step; with id and revision the step is taken once when it is back."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        await desk.say(verbs.promote, wish())
+        bench.gates.say = GoesAway(bench.store)
+        lost = await desk.say(verbs.ramp, wish(), 500)
+        unread = await desk.say(show_list)
+        bench.store.away, bench.gates.say = False, {}
+        again = await desk.say(verbs.ramp, wish(request_id="cli-2", revision=3), 500)
+        bench.store.away = True
+        killed = await desk.say(kill, wish())
+        gone = await bench.offers(INSIDE)
+
+    assert (lost[0], "with --request-id cli-2 --revision 3 takes it once at most" in lost[2]) == (2, True)
+    assert (unread[0], "(STORE_UNAVAILABLE)\nnext: nobody can say" in unread[2]) == (2, True)
+    assert (again[0], "done: promote, active, ramp 5 %" in again[1]) == (0, True)
+    assert (killed[0], gone) == (3, [])
+    assert "  reached: replica, flag\n  warning: the store is away" in killed[1]
 
 
 @requirement("PF1-D-66")
