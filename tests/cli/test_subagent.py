@@ -37,6 +37,18 @@ async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
     assert out == (GOLDEN / "subagent_list.txt").read_text()
 
 
+async def test_the_list_says_that_flags_are_unreachable_which_is_neither_on_nor_off() -> None:
+    """The backend is away: in the row of what it gates, and below."""
+    async with an_operated_sidecar() as bench:
+        desk = Desk(bench)
+        await desk.say(verbs.promote, wish())
+        bench.flags.away = True
+        _, out, _ = await desk.say(show_list)
+
+    assert "  unreachable (stale, never reached)  " in out
+    assert "\nflags of memory: unreachable (stale, never reached); what they gate is not served\n" in out
+
+
 async def test_the_list_as_json_is_the_export_that_validate_refs_reads(tmp_path: Path) -> None:
     """One row for each definition; the one that was rolled back is found in it."""
     async with an_operated_sidecar(gated("shop"), gated("rewards")) as bench:

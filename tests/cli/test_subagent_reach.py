@@ -71,11 +71,13 @@ async def test_a_kill_is_confirmed_and_tried_before() -> None:
 
 
 async def test_waiting_ends_when_every_living_replica_shows_the_step_and_names_those_that_lag() -> None:
-    """A second replica lives: it does not look at first, then it does; one that never does is named, exit code 3."""
+    """One that lives looks late; when it never does it is named, exit code 3. A dead one is not waited for."""
     async with an_operated_sidecar() as bench:
         desk = Desk(bench)
         other = MemoryRollouts(bench.clock, bench.contents, InstanceId("the-other"))
         await other.show(0, bench.clock.now())
+        dead = MemoryRollouts(bench.clock, bench.contents, InstanceId("the-dead"))
+        await dead.show(0, bench.clock.now() - timedelta(hours=1))
 
         async def looks() -> None:
             await other.show(await other.version(), bench.clock.now())
@@ -96,13 +98,15 @@ async def test_waiting_ends_when_every_living_replica_shows_the_step_and_names_t
 
 @requirement("PF1-D-35")
 async def test_flags_that_a_person_has_to_switch_are_told_and_waited_for() -> None:
-    """A read-only backend: without --wait the edits and exit code 3; with it, the step once the flags are seen."""
+    """A read-only backend: without --wait exit code 3; with it, the step (and its gate) once they are seen."""
     async with an_operated_sidecar() as bench:
         desk = Desk(bench)
         await desk.say(verbs.promote, wish())
         bench.flags.read_only = True
         code, out, _ = await desk.say(verbs.ramp, wish(), 500)
+        bench.gates.asked.clear()
         late = await desk.say(verbs.ramp, wish(wait=True, patience=timedelta(seconds=9)), 500)
+        asked = len(bench.gates.asked)
 
         async def switched() -> None:
             bench.flags.on |= {"ai_assistant_subagent_shop": True, "ai_assistant_subagent_shop_cohort": True}
@@ -111,7 +115,7 @@ async def test_flags_that_a_person_has_to_switch_are_told_and_waited_for() -> No
         done = await desk.say(verbs.ramp, wish(wait=True), 500)
         ramp = (await bench.status()).definitions[0].ramp_basis_points
 
-    assert (code, late[0], done[0], ramp) == (3, 3, 0, 500)
+    assert (code, late[0], done[0], ramp, asked) == (3, 3, 0, 500, 1)
     assert "somebody has to switch a flag first: set ai_assistant_subagent_shop to True" in out
     assert "NOT taken; next: make the edit" in out
     assert done[1].count("set ai_assistant_subagent_shop to True") == 1
