@@ -52,6 +52,9 @@ class CarryOut:
         """Run one call in its turn; it is settled when this returns, and its lane is free."""
         outcome = not_run(planned, Outcome.FAILED, CallFailure.INTERNAL)
         try:
+            if child is not None and child.restored:  # others may have what it owns by now
+                lanes, key = dispatch.turn.lanes, dispatch.lane_key(planned.call.call_id)
+                await lanes.turn_of(key, dispatch.stop_of(planned.call.call_id))
             started = child or await self._start_in_turn(dispatch, planned)
             if isinstance(started, Child):
                 dispatch.running(started)

@@ -9,6 +9,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -110,7 +111,8 @@ async def within_budget(work: Callable[[], object]) -> None:
         try:
             work()
         finally:
-            loop.call_soon_threadsafe(back.set)
+            with suppress(RuntimeError):  # nobody waits any more: the loop has ended
+                loop.call_soon_threadsafe(back.set)
 
     threading.Thread(target=run, daemon=True).start()
     try:

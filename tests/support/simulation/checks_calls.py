@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sidecar.core.dispatching.outcomes import Outcome
-from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, DispatchFacts, Facts
+from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, DispatchFacts, Facts, opened_unconfirmed
 from tests.support.simulation.schedule import CallKind, DispatchSpec
 from tests.support.simulation.stops import saving_until
 
@@ -123,7 +123,10 @@ def _most_at_once(calls: list[CallFacts]) -> int:
 
 
 def owners_take_turns(facts: Facts) -> Iterator[str]:
-    """Calls that own something in common run one after the other, in emission order."""
+    """Calls that own something in common run one after the other, in emission order.
+
+    One whose opening nobody confirmed may be found on record later: then only that they are apart is promised.
+    """
     for calls in facts.of_turns().values():
         ran = sorted((call for call in calls if call.runs), key=lambda call: call.routed.emission_index)
         for place, first in enumerate(ran):
@@ -131,6 +134,10 @@ def owners_take_turns(facts: Facts) -> Iterator[str]:
                 if not _overlap(first, second):
                     continue
                 last = first.runs[-1].over_at
+                if first.runs[0].began_at > second.runs[0].began_at and opened_unconfirmed(facts, first):
+                    if first.runs[0].began_at < second.runs[-1].over_at - INSTANT:
+                        yield f"{first.name} began before {second.name} was over"
+                    continue
                 if second.runs[0].began_at < max(first.runs[0].began_at, last if last < NEVER else 0) - INSTANT:
                     yield f"{second.name} began before {first.name} was over"
 

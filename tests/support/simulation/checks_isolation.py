@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.executing.records import ChildOpened
 from tests.support.simulation.checks_calls import AFTER_A_STOP
 from tests.support.simulation.data_use import DataFacts, expected_answers, is_incident
-from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, Facts
+from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, Facts, opened_unconfirmed
 from tests.support.simulation.predicting import TRANSIENT, Kind, Predicted, predict
 from tests.support.simulation.schedule import CallKind
 from tests.support.simulation.stops import Stop, saving_until, stops_of
@@ -32,7 +31,7 @@ def _problems(facts: Facts, call: CallFacts, stops: list[Stop]) -> Iterator[str]
         if not _trouble(facts):
             yield "the store worked"
     elif reason == "SIDECAR_LOST":
-        if not _opened_unconfirmed(facts, call):
+        if not opened_unconfirmed(facts, call):
             yield "its sidecar was there all the time"
     elif reason == "RUNNER_BREAKER_OPEN":
         if not facts.seen.schedule.tuning.stingy:
@@ -81,16 +80,6 @@ def _stopped_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: 
 def _trouble(facts: Facts) -> int:
     counted = facts.seen.counted
     return sum(count for what, count in counted.items() if what.startswith("store "))
-
-
-def _opened_unconfirmed(facts: Facts, call: CallFacts) -> bool:
-    """Say whether the store did not confirm the opening of the call's dispatch, or of its child, and kept it."""
-    return any(
-        append.refused is not None or append.answered_at is None
-        for append in facts.seen.store.appends
-        for record in append.records
-        if isinstance(record, ChildOpened) and record.child_id == call.routed.child_id
-    )
 
 
 def _said(call: CallFacts) -> tuple[str, str | None]:

@@ -205,3 +205,13 @@ def _add_calls(facts: Facts, dispatch: DispatchFacts, decided: dict[str, float])
             decided_at=decided.get(f"{call_record}/0"),
         )
         dispatch.calls.append(facts_of_call)
+
+
+def opened_unconfirmed(facts: Facts, call: CallFacts) -> bool:
+    """Say whether the store did not confirm the opening of the call's dispatch, or of its child, and kept it."""
+    return any(
+        append.refused is not None or append.answered_at is None
+        for append in facts.seen.store.appends
+        for record in append.records
+        if isinstance(record, ChildOpened) and record.child_id == call.routed.child_id
+    )

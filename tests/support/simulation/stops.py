@@ -29,8 +29,8 @@ def stops_of(facts: Facts, call: CallFacts) -> list[Stop]:
             stops.append(Stop(asked.asked_at, "CALL_CANCELLED", certain))
     stops += _abandonments(dispatch)
     for asked in facts.asked("end", call.turn.turn_id):
-        unknown = asked.refused is not None and asked.refused.reason == "UNKNOWN_CHILD"
-        if not unknown:
+        refused = asked.refused is not None and asked.refused.reason in {"UNKNOWN_CHILD", "CHILD_CLOSED"}
+        if not refused:
             stops.append(Stop(asked.asked_at, "TURN_OVER"))
     bound = next(iter(facts.asked("bind", call.turn.turn_id)))
     stops.append(Stop((bound.answered_at or 0.0) + LIFETIME, "TURN_OVER", certain=False))

@@ -187,7 +187,7 @@ class PersistentClient:
                 continue
             if told.reason and not await self._may_ask_again(told):
                 break
-        self._watch.settled[spec.dispatch_id] = told.reason or "told"
+        self._watch.settled[spec.dispatch_id] = "told" if listener.result is not None else told.reason or "told"
 
     async def _listen(self, spec: RecordDispatch, listener: Heard, leaves: list[float], *, resumes: bool) -> Told:
         bound = self._bound
