@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sidecar.adapters.checkpoints import Ed25519Signer
 from sidecar.composition.running import running_sidecar
 from sidecar.core.operators.role_tokens import RoleClaims, seal
+from sidecar.core.operators.roles import Role
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.operators import ROLE_TOKEN_KEY
 from sidecar.settings import SettingsProblem, read_settings
@@ -56,7 +57,7 @@ class Operated:
         claims = RoleClaims(
             aud=DEPLOYMENT,
             sub="ada@example",
-            role="operator",
+            role=Role.OPERATOR,
             nbf=now,
             exp=now + 600,
             jti="t-1",
