@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-RECORD: Final = "Every child on the record"
 ROLLOUT: Final = "Rollout of sub-agents: promote, ramp, roll back, kill, decommission"
 
-OPEN_ISSUES: Final = frozenset({RECORD, ROLLOUT})
+OPEN_ISSUES: Final = frozenset({ROLLOUT})
 """Titles that `later:` may name; a title leaves this set when its issue is done."""
 
 EVALS: Final = "needs eval sets: labelled conversations and judge configurations, which the verticals bring"
