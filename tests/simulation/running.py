@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 
 from tests.support.simulation.playing import play
 
@@ -77,7 +78,8 @@ def run_suites(wanted: Sequence[tuple[str, range]], jobs: int) -> dict[str, Repo
     """Run several ranges of seeds on several cores, and return a report for each suite."""
     pieces = [(suite, seeds[at : at + 250]) for suite, seeds in wanted for at in range(0, len(seeds), 250)]
     reports: dict[str, Report] = {}
-    with ProcessPoolExecutor(jobs) as pool:
+    # Not forked: what gRPC leaves in a process that has served does not survive that, and its finalizers never end.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         for (suite, _), report in zip(pieces, pool.map(_run_piece, pieces), strict=True):
             reports.setdefault(suite, Report()).add(report)
     return reports
