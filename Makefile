@@ -57,12 +57,8 @@ check: lint types protos ## the quick part of the tests (90 seconds at most)
 	@$(PYTEST) -q -m 'not system' tests/architecture tests/requirements tests/unit tests/cli tests/plugins clients/python $(ARGS)
 
 test: lint types protos ## everything the pipeline runs (ten minutes at most on two cores)
-	@echo '== all tests: those of whole processes and simulations beside the others, and shown after them'
-	@mkdir -p .run
-	@{ $(PYTEST) -q --durations=15 -m system $(ARGS); echo $$? > .run/system-tests.rc; } > .run/system-tests.log 2>&1 & \
-	$(PYTEST) -q --durations=15 -m 'not system' $(ARGS); others=$$?; wait; cat .run/system-tests.log; \
-	whole=$$(cat .run/system-tests.rc); [ $$others -eq 5 ] && others=0; [ $$whole -eq 5 ] && whole=0; \
-	[ $$others -eq 0 ] && [ $$whole -eq 0 ]
+	@echo '== all tests'
+	@$(PYTEST) -q --durations=15 $(ARGS)
 
 bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
 	@$(BIN)/python -m scripts.bench $(ARGS)
