@@ -5,8 +5,8 @@ VENV   := .venv
 DEMO   := .demo-venv
 DEMO_LC := .demo-langchain-venv
 BIN    := $(VENV)/bin
-OWN    := . proto/python clients/python
-OWN_TEST := $(OWN) clients/langchain clients/loadgen plugins/conformance plugins/gates_http plugins/gates_manifest plugins/lifecycle_examples plugins/runner_langchain
+OWN    := . proto/python clients/python plugins/gates_http
+OWN_TEST := $(OWN) clients/langchain clients/loadgen plugins/conformance plugins/gates_manifest plugins/lifecycle_examples plugins/runner_langchain
 PROJECTS := pyproject.toml $(wildcard proto/python/pyproject.toml clients/*/pyproject.toml plugins/*/pyproject.toml)
 TYPED  := sidecar proto/python/subagents_errors proto/python/subagents_legacy clients/python/subagents_client clients/loadgen/subagents_loadgen clients/langchain/subagents_langchain plugins/conformance/sidecar_conformance plugins/gates_http/sidecar_gates_http plugins/gates_manifest/sidecar_gates_manifest plugins/lifecycle_examples/sidecar_lifecycle_examples plugins/runner_langchain/sidecar_runner_langchain examples scripts tests/support tests/architecture tests/requirements tests/system
 LINTED := .
@@ -46,7 +46,7 @@ $(DEMO_LC)/.ready: requirements/langchain-demo.txt $(PROJECTS)
 
 # -- for people -----------------------------------------------------------------------------------------------------
 
-demo: $(DEMO)/.ready ## watch a conversation: one sidecar, three verticals, several things going wrong
+demo: $(DEMO)/.ready ## watch a conversation with several things going wrong, then a rollout, step by step
 	@$(DEMO)/bin/python -m examples.demo $(ARGS)
 
 demo-langchain: $(DEMO_LC)/.ready ## the same under the LangChain orchestrator; MODEL=openai:... for a real model
@@ -54,18 +54,26 @@ demo-langchain: $(DEMO_LC)/.ready ## the same under the LangChain orchestrator; 
 
 check: lint types protos ## the quick part of the tests (90 seconds at most)
 	@echo '== tests, of rules, units, plugins and the SDK; the rest runs in make test'
-	@$(PYTEST) -q -m 'not system' tests/architecture tests/requirements tests/unit tests/cli tests/plugins clients/python $(ARGS)
+	@$(PYTEST) -q -n 2 --dist loadfile -m 'not system' tests/architecture tests/requirements tests/unit tests/cli tests/plugins clients/python $(ARGS)
 
 test: lint types protos ## everything the pipeline runs (ten minutes at most on two cores)
-	@echo '== all tests'
-	@$(PYTEST) -q --durations=15 $(ARGS)
+	@echo '== all tests: those within this process and those of whole processes on two cores, then the simulations'
+	@outcome=5; \
+	part() { \
+	  $(PYTEST) -q --durations=15 "$$@" $(ARGS); ended=$$?; \
+	  case $$ended in 5) ;; 0) [ $$outcome -ne 5 ] || outcome=0 ;; *) outcome=$$ended ;; esac; \
+	}; \
+	part -n 2 --dist loadfile --ignore tests/simulation -m 'not system'; \
+	part -n 2 --dist loadfile --ignore tests/simulation -m system; \
+	part tests/simulation; \
+	[ $$outcome -ne 5 ] || echo 'no test was chosen'; exit $$outcome
 
 bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
 	@$(BIN)/python -m scripts.bench $(ARGS)
 
 torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
-	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture $(ARGS)
+	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture $(ARGS)
 
 # -- the parts of `check` -------------------------------------------------------------------------------------------
 

@@ -2,7 +2,13 @@
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.support.async_tests", "tests.support.named_skips", "tests.support.postgres", "pytester"]
+pytest_plugins = [
+    "tests.support.async_tests",
+    "tests.support.named_skips",
+    "tests.support.postgres",
+    "tests.support.whole_demo",
+    "pytester",
+]
 
 # A property that takes long on a busy machine is not wrong.
 settings.register_profile("no wall clock", deadline=None, print_blob=True)

@@ -1,6 +1,6 @@
 """Compare the sidecar with a bare gRPC server of the same bytes and with LangGraph, on this machine: `make bench`.
 
-    python -m scripts.bench [--rounds N] [--again N] [--no-databases] [--json] [--profile FILE]
+    python -m scripts.bench [--rows 7,8,13] [--rounds N] [--again N] [--no-databases] [--json] [--profile FILE]
 
 Exit codes: 0 the run is valid, whatever it shows; 1 the same server measured twice differed by more than a tenth, so
 that nothing is printed; 2 the bench could not be carried out. What is measured, and how: docs/benchmarks.md.
@@ -23,6 +23,7 @@ from scripts.benchmark.processes import ServerLost
 from scripts.benchmark.report import as_json, show
 from scripts.benchmark.rounds import A_A_TOLERANCE, Plan, Series, run, twins_agree
 from scripts.benchmark.serving import pin
+from scripts.benchmark.targets import ROWS
 
 LEAST_ROUNDS: Final = 6
 """With fewer, a difference of a tenth is noise."""
@@ -61,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="The sidecar beside a bare gRPC stream.")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"at least {LEAST_ROUNDS} to say anything")
+    parser.add_argument("--rows", type=_rows, default=ROWS, help="of DESIGN section 14, with commas; default: all")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of requests in a round")
     parser.add_argument("--again", type=int, default=0, help="how often to try again after a void run")
     parser.add_argument("--no-databases", action="store_true", help="leave out SQLite and PostgreSQL, to be quicker")
@@ -76,7 +78,27 @@ def _plan(given: argparse.Namespace) -> Plan:
     """Give server and client a core each, if there are two."""
     cores = sorted(os.sched_getaffinity(0))
     server, client = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
-    return Plan(given.rounds, given.share, server, client, given.twin_delay, given.profile, not given.no_databases)
+    return Plan(
+        rounds=given.rounds,
+        share=given.share,
+        server_cpu=server,
+        client_cpu=client,
+        twin_delay=given.twin_delay,
+        profile=given.profile,
+        databases=not given.no_databases,
+        rows=given.rows,
+    )
+
+
+def _rows(text: str) -> frozenset[int]:
+    known = ", ".join(map(str, sorted(ROWS)))
+    try:
+        rows = frozenset(int(each) for each in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"rows are numbers with commas between them, of: {known}") from None
+    if not rows <= ROWS:
+        raise argparse.ArgumentTypeError(f"only these rows can be measured: {known}")
+    return rows
 
 
 def _print(series: Series, plan: Plan, *, as_text: bool) -> None:

@@ -27,12 +27,18 @@ OURS: Final = (
 )
 """Our own packages: installed from the tree, so not in a lock."""
 LOCKS: Final[dict[str, Sequence[str]]] = {
-    "demo": ("pyproject.toml", "proto/python/pyproject.toml", "clients/python/pyproject.toml"),
+    "demo": (
+        "pyproject.toml",
+        "proto/python/pyproject.toml",
+        "clients/python/pyproject.toml",
+        "plugins/gates_http/pyproject.toml",
+    ),
     "langchain-demo": (
         "pyproject.toml",
         "proto/python/pyproject.toml",
         "clients/python/pyproject.toml",
         "clients/langchain/pyproject.toml",
+        "plugins/gates_http/pyproject.toml",
     ),
     "test": (
         "pyproject.toml",

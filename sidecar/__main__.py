@@ -5,19 +5,24 @@ What only one command needs is imported when that command runs: a health check e
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 from sidecar.cli.app import Commands, make_app
+from sidecar.cli.checkouts import Checkouts
+from sidecar.cli.plugin_commands import PluginTools
 from sidecar.cli.record_source import RecordSource
 from sidecar.cli.replay_command import ReplayWish
+from sidecar.cli.subagent_command import FromEnvironment
 from sidecar.cli.token_command import TokenTools
 from sidecar.cli.verify_command import VerifyLog
 from sidecar.core.definitions.references import BaseWish, Comparison
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.policy.selection import PolicySettings
+from sidecar.policy.specs import PluginKind
 from sidecar.settings import Settings, read_settings
 
 
@@ -27,8 +32,7 @@ def main() -> None:
         read_settings=lambda file: read_settings(file, os.environ),
         serve=_serve,
         load=_load,
-        built_ins=_built_ins,
-        policy=_policy,
+        plugin_tools=PluginTools(_built_ins, _policy, _plugin_sections),
         replay=_replay,
         verify_log=VerifyLog(_record_source, _verify_log),
         conversations=_conversations,
@@ -36,7 +40,11 @@ def main() -> None:
         back_up=_back_up,
         compare=_compare,
         token_tools=_token_tools,
-        role_token=lambda: os.environ.get("SIDECAR_ROLE_TOKEN", ""),
+        environment=FromEnvironment(
+            token=lambda: os.environ.get("SIDECAR_ROLE_TOKEN", ""),
+            target=lambda: os.environ.get("SIDECAR_TARGET", ""),
+        ),
+        checkouts=_checkouts,
     )
     make_app(commands)(prog_name="sidecar")
 
@@ -60,6 +68,13 @@ def _compare(folder: Path, base: BaseWish) -> Comparison:
     return compare(folder, base)
 
 
+def _checkouts() -> Checkouts:
+    from sidecar.adapters.definitions_directory.cleanup.looking import look  # noqa: PLC0415  only `subagent decommission` needs it
+    from sidecar.adapters.definitions_directory.cleanup.patching import patch_of  # noqa: PLC0415  the same holds
+
+    return Checkouts(patch_of, look)
+
+
 def _token_tools() -> TokenTools:
     from sidecar.composition.minting import token_tools  # noqa: PLC0415  only `token` needs it
 
@@ -72,10 +87,16 @@ def _built_ins() -> Sequence[object]:
     return BUILT_INS
 
 
-def _policy(settings: Settings) -> PolicySettings:
-    from sidecar.composition.from_settings import policy_settings  # noqa: PLC0415  only `plugins` needs it
+def _policy(settings: Settings | None) -> PolicySettings:
+    from sidecar.composition.from_settings import policy_by_default, policy_settings  # noqa: PLC0415  only `plugins` needs it
 
-    return policy_settings(settings)
+    return policy_settings(settings) if settings else policy_by_default()
+
+
+def _plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Any]]:
+    from sidecar.composition.from_settings import plugin_sections  # noqa: PLC0415  only `plugins` needs it
+
+    return plugin_sections(settings)
 
 
 def _conversations(settings: Settings) -> AbstractAsyncContextManager[MemoryBorder]:

@@ -16,8 +16,8 @@ import uvicorn
 
 from examples.ccs.faults import Fault
 from examples.ccs.server import ReferenceCcs
-from examples.ccs.serving import address_of, config_of, listening
 from examples.ccs.signing import Signer
+from examples.http_serving import address_of, config_of, listening
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ async def _serve(ccs: ReferenceCcs, sock: socket.socket, grpc_target: str) -> No
 
             told["grpc"] = await stack.enter_async_context(serving_grpc(ccs, grpc_target))
         print(json.dumps(told), flush=True)
-        await uvicorn.Server(config_of(ccs)).serve(sockets=[sock])
+        await uvicorn.Server(config_of(ccs.app())).serve(sockets=[sock])
 
 
 def _signer(said: str) -> Signer | None:

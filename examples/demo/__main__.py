@@ -18,9 +18,11 @@ from examples.demo.casting import LANGCHAIN, PLAIN, Casting, cast, langchain_is_
 from examples.demo.chat import Chat
 from examples.demo.performance import KIM, Performance, Played, epilogue, try_it
 from examples.demo.processes import Processes, StartFailed
+from examples.demo.rollout import STEPS, Rollout, Step
 from examples.demo.screen import Screen, console
 from examples.demo.script import SCENES
 from examples.demo.stage import Stage, set_stage
+from examples.demo.typed_commands import CommandFailed
 from examples.demo.typed_lines import TypedLines
 from subagents_client import SidecarClient, SubagentsError
 
@@ -96,6 +98,9 @@ async def _demo(options: argparse.Namespace, screen: Screen, folder: Path) -> in
         screen.line(f"{failure}. The end of {failure.running.log}:", "bold red")
         screen.line(failure.running.tail())
         return NOT_AS_SCRIPTED
+    except CommandFailed as failed:
+        screen.line(str(failed), "bold red")
+        return NOT_AS_SCRIPTED
 
 
 async def _show(options: argparse.Namespace, screen: Screen, folder: Path, processes: Processes) -> int:
@@ -108,7 +113,8 @@ async def _show(options: argparse.Namespace, screen: Screen, folder: Path, proce
                 await Chat(stage, screen, conversation, TypedLines(), options.canary).hold()
                 return AS_SCRIPTED
             played = await _play(stage, screen, conversation, options.canary)
-        code = _verdict(screen, played, scripted=casting.scripted)
+            stepped = await _roll_out(stage, screen, Rollout(stage, screen, client, casting.begin_offline))
+        code = _verdict(screen, played, stepped, scripted=casting.scripted)
         if options.hold:
             screen.line("Everything keeps running until Ctrl-C. Try, in another terminal:")
             for command in try_it(stage):
@@ -127,21 +133,41 @@ async def _play(stage: Stage, screen: Screen, conversation: Conversation, canary
         screen.line(f"a turn failed: {type(error).__name__}: {error.message}", "bold red")
     except Exception as error:  # noqa: BLE001  whatever a model's provider raises; its text may quote the prompt
         screen.line(f"the model failed: {type(error).__name__}", "bold red")
-    if (ended := stage.processes.ended()) is not None:
-        raise StartFailed(ended, f"ended by itself, with exit code {ended.process.returncode}")
+    _all_running(stage)
     epilogue(screen, played)
     return played
 
 
-def _verdict(screen: Screen, played: Sequence[Played], *, scripted: bool) -> int:
-    """Say how many turns went by the script; a real model owes it nothing but to carry every turn out."""
+async def _roll_out(stage: Stage, screen: Screen, rollout: Rollout) -> list[Step]:
+    """Play the rollout; a step that cannot be carried out ends it early."""
+    stepped: list[Step] = []
+    try:
+        await rollout.play(stepped)
+    except* SubagentsError as failed:
+        for error in failed.exceptions:
+            screen.line(f"a turn failed: {type(error).__name__}: {error}", "bold red")
+    _all_running(stage)
+    return stepped
+
+
+def _all_running(stage: Stage) -> None:
+    """Raise `StartFailed` if a process has ended although nobody stopped it."""
+    if (ended := stage.processes.ended()) is not None:
+        raise StartFailed(ended, f"ended by itself, with exit code {ended.process.returncode}")
+
+
+def _verdict(screen: Screen, played: Sequence[Played], stepped: Sequence[Step], *, scripted: bool) -> int:
+    """Say what went by the script; a real model owes it nothing but to carry every turn out."""
     good = sum(not one.deviations for one in played)
-    passed = good == len(SCENES) if scripted else len(played) == len(SCENES)
+    held = good == len(SCENES) if scripted else len(played) == len(SCENES)
+    taken = sum(not one.deviations for one in stepped)
     screen.rule("done")
-    screen.line(f"{good} of {len(SCENES)} turns went exactly as scripted.", "bold green" if passed else "bold red")
+    screen.line(f"{good} of {len(SCENES)} turns went exactly as scripted.", "bold green" if held else "bold red")
+    style = "bold green" if taken == len(STEPS) else "bold red"
+    screen.line(f"{taken} of {len(STEPS)} steps of the rollout went exactly as scripted.", style)
     if not scripted:
         screen.line("The script is written for the offline model; a real one may do otherwise.", "dim")
-    return AS_SCRIPTED if passed else NOT_AS_SCRIPTED
+    return AS_SCRIPTED if held and taken == len(STEPS) else NOT_AS_SCRIPTED
 
 
 def _opening(screen: Screen, casting: Casting) -> None:

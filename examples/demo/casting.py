@@ -13,6 +13,7 @@ from subagents_client import SidecarClient
 PLAIN: Final = "plain"
 LANGCHAIN: Final = "langchain"
 LONGEST_REASON: Final = 160
+Begin = Callable[[SidecarClient, User, Audience], Conversation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +26,15 @@ class Casting:
         remark: why it is another model than was asked for; empty if it is not.
         scripted: whether the model says the same every time, so that the demo's checks hold.
         begin: begins a conversation.
+        begin_offline: the same with the offline model.
     """
 
     orchestrator: str
     model: str
     remark: str
     scripted: bool
-    begin: Callable[[SidecarClient, User, Audience], Conversation]
+    begin: Begin
+    begin_offline: Begin
 
 
 def langchain_is_there() -> bool:
@@ -51,12 +54,17 @@ def cast(orchestrator: str, wanted_model: str) -> Casting:
     """
     if orchestrator == LANGCHAIN:
         return _langchain(wanted_model)
+
+    def plain(client: SidecarClient, user: User, audience: Audience) -> Conversation:
+        return ConsumerAgent(client, RuleBasedModel(), user, audience)
+
     return Casting(
         orchestrator="the example's own loop on the SDK",
         model=RuleBasedModel.name,
         remark=f"MODEL={wanted_model} needs LangChain: make demo-langchain MODEL=…" if wanted_model else "",
         scripted=True,
-        begin=lambda client, user, audience: ConsumerAgent(client, RuleBasedModel(), user, audience),
+        begin=plain,
+        begin_offline=plain,
     )
 
 
@@ -71,6 +79,9 @@ def _langchain(wanted_model: str) -> Casting:
 
     from examples.consumer_agent.langchain_agent import LangChainAgent  # noqa: PLC0415  imports LangChain
     from examples.consumer_agent.langchain_model import OfflineChatModel, OfflineSummaryModel  # noqa: PLC0415  imports LangChain
+
+    def offline(client: SidecarClient, user: User, audience: Audience) -> Conversation:
+        return LangChainAgent(client, OfflineChatModel(), OfflineSummaryModel(), user, audience)
 
     orchestrator, remark = "the reference orchestrator on LangChain's create_agent", ""
     if wanted_model:
@@ -87,13 +98,13 @@ def _langchain(wanted_model: str) -> Casting:
                 remark="",
                 scripted=False,
                 begin=lambda client, user, audience: LangChainAgent(client, real, None, user, audience),
+                begin_offline=offline,
             )
     return Casting(
         orchestrator=orchestrator,
         model=RuleBasedModel.name,
         remark=remark,
         scripted=True,
-        begin=lambda client, user, audience: LangChainAgent(
-            client, OfflineChatModel(), OfflineSummaryModel(), user, audience
-        ),
+        begin=offline,
+        begin_offline=offline,
     )

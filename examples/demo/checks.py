@@ -12,7 +12,7 @@ CANDIDATES: Final = {
     "shop": CandidateVerdict.CHOSEN,
     "rewards": CandidateVerdict.CHOSEN,
     "support": CandidateVerdict.CHOSEN,
-    "travel": CandidateVerdict.FLAG_OFF,
+    "travel": CandidateVerdict.STATE,
 }
 
 

@@ -1,14 +1,17 @@
 """Plays the script: sets the trouble of each scene, holds the turn, checks what came of it."""
 
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from examples.consumer_agent.agent import Conversation, TurnStory, User
 from examples.demo.checks import Evidence, deviations
 from examples.demo.screen import Screen
 from examples.demo.script import SCENES, Scene, Trouble
+from examples.demo.sidecar_settings import ADA, DEPLOYMENT
 from examples.demo.stage import Stage, faulty_answers, metric, set_fault
 from examples.demo.timeline import turn_lines
 
@@ -114,7 +117,14 @@ def try_it(stage: Stage) -> Iterator[str]:
         f'-H "x-subagents-boot-secret: $(cat {stage.boot_secret_file})" '
         f"-d '{turn}' http://sidecar/subagents.dispatch.v1.DispatchService/BindTurn"
     )
-    yield "# what the data service was asked"
+    sidecar = Path(sys.executable).parent / "sidecar"
+    yield "# operate it: list, show, history, explain … (the token lasts a quarter of an hour)"
+    yield (
+        f"SIDECAR_TARGET={stage.operators} SIDECAR_ROLE_TOKEN=$({sidecar} token mint --key {stage.operator_key} "
+        f"--role operator --subject {ADA} --deployment {DEPLOYMENT}) {sidecar} subagent list"
+    )
+    yield "# what the data service and the gate service were asked"
     yield f"curl -s {stage.data_service}/admin/calls"
+    yield f"curl -s {stage.gates}/admin/questions"
     yield "# the log, with the routing decisions"
     yield f"tail -f {stage.folder}/sidecar.log"

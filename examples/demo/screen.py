@@ -3,17 +3,16 @@
 import asyncio
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
 from rich.live import Live
 from rich.rule import Rule
-from rich.spinner import Spinner
-from rich.table import Table
 from rich.text import Text
 
 from examples.consumer_agent.model import Reply
+from examples.demo.call_board import ENDS, LABEL, CallBoard
 from examples.demo.processes import Running
 from examples.demo.timeline import OUTCOME_MARK, OUTCOME_STYLE, SLOT_STYLE, milliseconds
 from subagents_client import (
@@ -23,7 +22,6 @@ from subagents_client import (
     DispatchEvent,
     DispatchResult,
     Gap,
-    Outcome,
     Snapshot,
     StatusRenderer,
     StatusUpdate,
@@ -31,17 +29,11 @@ from subagents_client import (
 )
 
 WIDEST: Final = 104
-LABEL: Final = 11
 REMARK: Final = 150
 """Most characters of `prior_context` that are shown."""
+NOTHING: Final = "(nothing)"
 KEYSTROKE: Final = 0.018
 """Seconds per character of what somebody types."""
-ENDS: Final = {
-    Outcome.SUCCEEDED: "answered",
-    Outcome.DEGRADED: "answered without the data it needed",
-    Outcome.FAILED: "failed",
-    Outcome.DROPPED: "dropped: more calls than the cap allows",
-}
 
 
 class Screen:
@@ -54,10 +46,12 @@ class Screen:
 
     Attributes:
         status_lines: progress reports of this turn for which there were words.
+        progress: set as soon as there was such a report in this turn.
     """
 
     def __init__(self, console: Console, pace: float, locale: str) -> None:
         self.status_lines = 0
+        self.progress = asyncio.Event()
         self._console = console
         self._pace = pace
         self._locale = locale
@@ -92,6 +86,11 @@ class Screen:
         """Characters in a line."""
         return min(self._console.width, WIDEST)
 
+    @property
+    def output_width(self) -> int:
+        """Characters in a line of what a command printed."""
+        return self.width - LABEL - 2
+
     async def pause(self, seconds: float) -> None:
         """Give people time to read."""
         await asyncio.sleep(seconds * self._pace)
@@ -119,6 +118,37 @@ class Screen:
         if line is None or not sys.stdin.isatty():
             self._console.print(Text(line or ""), soft_wrap=True)
 
+    def command(self, text: str) -> None:
+        """Show what an operator types."""
+        for place, part in enumerate(textwrap.wrap(text, self.width - LABEL - 4, break_on_hyphens=False)):
+            self._console.print(Text.assemble(" " * LABEL, ("    " if place else "$ ", "dim"), (part, "bold")))
+
+    def output(self, lines: Sequence[str], style: str = "default", *, cut: bool = False) -> None:
+        """Show what a command printed: too long lines are wrapped with a hanging indent, or cut."""
+        width = self.output_width
+        for line in lines:
+            indent = " " * (len(line) - len(line.lstrip()))
+            whole = (
+                [line if len(line) <= width else f"{line[: width - 1]}…"]
+                if cut
+                else textwrap.wrap(line, width, subsequent_indent=f"{indent}    ", break_on_hyphens=False)
+            )
+            for part in whole or [""]:
+                self._console.print(Text.assemble(" " * LABEL, ("│ ", "dim"), (part, style)), soft_wrap=True)
+
+    def people(self, slot: str, served: Mapping[str, str]) -> None:
+        """Show which users' turns have what in a slot; empty: nothing."""
+        head = f"{' ' * LABEL}ask_{slot} now: "
+        wide = max(len(one or NOTHING) for one in served.values()) + 2
+        for place, definition_id in enumerate(sorted(set(served.values()), reverse=True)):
+            names = " ".join(name for name, by in served.items() if by == definition_id)
+            style = "cyan" if definition_id else "dim"
+            first = Text.assemble((head if place == 0 else " " * len(head), "dim"))
+            first.append(f"{definition_id or NOTHING:<{wide}}", f"bold {style}")
+            for part in textwrap.wrap(names, max(self.width - len(first), LABEL)):
+                self._console.print(first.append(part, style), soft_wrap=True)
+                first = Text(" " * (len(head) + wide))
+
     def aside(self, text: str, style: str = "dim") -> None:
         """Show what happens behind the scenes."""
         for part in textwrap.wrap(text, self.width - LABEL - 1):
@@ -143,6 +173,7 @@ class Screen:
     async def bound(self, surface: Surface) -> None:
         """The turn is bound."""
         self.status_lines = 0
+        self.progress.clear()
         names = " ".join(tool.name for tool in surface.sub_agent_tools)
         digest = surface.binding_digest.removeprefix("sha256:")[:8]
         self.aside(f"bound: {names} · cap {surface.fan_out_cap} · surface {digest}")
@@ -191,6 +222,7 @@ class Screen:
 
     def _progress(self, words: str, slots: Sequence[str], call_id: str) -> None:
         self.status_lines += 1
+        self.progress.set()
         self._board.status(words, slots, call_id)
         if self._live is None:
             self._console.print(Text(f"{' ' * LABEL}{', '.join(slots):<8} … {words}"))
@@ -213,51 +245,6 @@ class Screen:
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-
-class CallBoard:
-    """The running calls, one line each, redrawn in place."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, str] = {}
-        self._words: dict[str, str] = {}
-        self._ended: dict[str, Outcome] = {}
-        self._spinner = Spinner("dots")
-
-    def add(self, call_id: str, slot: str) -> None:
-        """Add a line."""
-        self._slots[call_id] = slot
-        self._words[call_id] = "waiting"
-
-    def status(self, words: str, slots: Sequence[str], only_call: str) -> None:
-        """Show what a sub-agent, or several, are doing; `only_call`: in this call of theirs, empty: in all."""
-        for call_id, slot in self._slots.items():
-            if only_call == call_id or (not only_call and slot in slots):
-                self._words[call_id] = words
-
-    def not_run(self, call_id: str) -> None:
-        """Show that a call was settled before anything ran."""
-        self._words[call_id] = "not run"
-
-    def state(self, event: CallStateChanged) -> None:
-        """Show that a call began or ended."""
-        if event.state is CallState.RUNNING:
-            self._words[event.call_id] = "thinking"
-        elif event.outcome is not None:
-            self._ended[event.call_id] = event.outcome
-
-    def __rich__(self) -> Table:
-        """Return the lines as they are now."""
-        table = Table.grid(padding=(0, 1))
-        for call_id, slot in self._slots.items():
-            outcome = self._ended.get(call_id)
-            words = ENDS.get(outcome, str(outcome)) if outcome else self._words[call_id]
-            still = Text(OUTCOME_MARK.get(outcome, "·"), OUTCOME_STYLE.get(outcome, "")) if outcome else Text("·")
-            mark = self._spinner if outcome is None and words != "not run" else still
-            table.add_row(
-                " " * (LABEL - 1), Text(f"{slot:<8}", SLOT_STYLE.get(slot, "white")), mark, Text(words, "dim")
-            )
-        return table
 
 
 def _ended(outcome: CallOutcome) -> Text:

@@ -1,39 +1,34 @@
-"""What the demo's sidecar is told: its settings file, and one more sub-agent beside the example definitions."""
+"""What the demo's sidecar is told: its settings file."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-CONFIGURED_ENDPOINT: Final = "http://127.0.0.1:8480"
-"""Where the example definitions expect the data service."""
 STATUS_TYPES: Final = ("searching_offers", "looking_up_points_balance", "checking_order_status")
-
-LISTED: Final = "sub_agents: [shop, rewards, support]"
-TRAVEL: Final = """
-  # Only in the demo: listed, but its flag is off, so that it is on nobody's surface.
-  - id: travel
-    description: Books trips with points.
-    role: native
-    model: gpt-5.4-mini-low
-    prompt_blocks: [persona-shop]
-    enabled_via_flag: ai_assistant_subagent_travel
-"""
+DEPLOYMENT: Final = "demo"
+ADA: Final = "ada@demo"
+"""Who operates it."""
 
 
-def with_travel(definitions: str) -> str:
-    """Return the example definitions with a fourth sub-agent that nobody may call yet.
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What the sidecar is told of others.
 
-    Raises:
-        ValueError: the example definitions do not list their sub-agents as expected.
+    Attributes:
+        targets: of the runner hosts, by slot.
+        gates: URL of the gate service.
+        operator_key: the public key whose role tokens count.
     """
-    if LISTED not in definitions:
-        raise ValueError(f"the example definitions have no line {LISTED!r}")
-    return definitions.replace(LISTED, LISTED.replace("]", ", travel]")) + TRAVEL
+
+    targets: Mapping[str, str]
+    gates: str
+    operator_key: Path
 
 
-def sidecar_toml(folder: Path, targets: Mapping[str, str]) -> str:
-    """Return the file: sockets in `folder`, cap 3, the status types of the example sub-agents, their hosts."""
+def sidecar_toml(folder: Path, neighbours: Neighbours) -> str:
+    """Return the file: sockets in `folder`, cap 3, the status types of the example sub-agents, their hosts, gates."""
     lines = [
         "[server]",
         f"dispatch_socket = {_text(folder / 'dispatch' / 'sidecar.sock')}",
@@ -56,14 +51,41 @@ def sidecar_toml(folder: Path, targets: Mapping[str, str]) -> str:
         'join_timeout = "30s"',
         "",
         "[targets.slots]",
-        *(f"{slot} = {_text(target)}" for slot, target in targets.items()),
+        *(f"{slot} = {_text(target)}" for slot, target in neighbours.targets.items()),
         "",
+        *_rollouts(folder, neighbours),
         "[log]",
         'format = "json"',
     ]
     for kind in STATUS_TYPES:
         lines += ["", f"[status.events.{kind}]", 'policy = "forward"']
     return "\n".join(lines) + "\n"
+
+
+def _rollouts(folder: Path, neighbours: Neighbours) -> Sequence[str]:
+    """Return who operates rollouts, and who is asked for them."""
+    return [
+        "[operators]",
+        f"socket = {_text(operator_socket(folder))}",
+        f'deployment = "{DEPLOYMENT}"',
+        f"keys = [{_text(neighbours.operator_key)}]",
+        "",
+        "[plugins]",
+        'enabled = ["sidecar-gates-http"]',
+        "",
+        "[policy.default]",
+        'flags = "embedded"',
+        'gates = "http"',
+        "",
+        "[gates.http]",
+        f"url = {_text(neighbours.gates)}",
+        "",
+    ]
+
+
+def operator_socket(folder: Path) -> Path:
+    """Return where operators reach the sidecar."""
+    return folder / "operators" / "sidecar.sock"
 
 
 def _text(value: object) -> str:

@@ -1,23 +1,27 @@
-"""Sets the stage: data service, three runner hosts and the sidecar, each a process of its own."""
+"""Sets the stage: data service, gate service, four runner hosts and the sidecar, each a process of its own."""
 
 import asyncio
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import grpc
 import httpx
 from grpc_health.v1 import health_pb2
 
+from examples.demo.definitions import at_first, with_replacement
 from examples.demo.processes import ROOT, Processes, Running, ready
-from examples.demo.sidecar_settings import CONFIGURED_ENDPOINT, sidecar_toml, with_travel
+from examples.demo.sidecar_settings import Neighbours, operator_socket, sidecar_toml
+from examples.demo.typed_commands import answer_of
 
 SLOTS: Final = ("shop", "rewards", "support")
+"""Which can be broken."""
+NEW_SLOT: Final = "travel"
 ASK_SECONDS: Final = 2.0
 LONGEST_FOLDER: Final = 75
 """Bytes; the sidecar takes at most 100 for the path of a socket."""
@@ -30,6 +34,7 @@ class Stage:
     Attributes:
         folder: configuration, sockets and logs.
         data_service: URL of the data service.
+        gates: URL of the gate service.
         sidecar: target of the dispatch listener.
         boot_secret_file: what the sidecar wrote for its callers.
         ops: address of `/metrics`.
@@ -38,6 +43,7 @@ class Stage:
 
     folder: Path
     data_service: str
+    gates: str
     sidecar: str
     boot_secret_file: Path
     ops: str
@@ -46,6 +52,37 @@ class Stage:
     def broken_file(self, slot: str) -> Path:
         """Return the file that makes a sub-agent raise, as long as it exists."""
         return broken_file(self.folder, slot)
+
+    @property
+    def held_file(self) -> Path:
+        """The file that keeps travel from being done, as long as it exists."""
+        return held_file(self.folder)
+
+    @property
+    def operators(self) -> str:
+        """Target of the operator listener."""
+        return f"unix:{operator_socket(self.folder)}"
+
+    @property
+    def operator_key(self) -> Path:
+        """The private key of the demo's operator."""
+        return operator_key(self.folder)
+
+    def bring_replacement(self) -> None:
+        """Put a second definition for the slot `shop` into the configuration, as a merge would."""
+        definitions = self.folder / "config" / "agent_config.yaml"
+        beside = definitions.with_suffix(".new")
+        beside.write_text(with_replacement(definitions.read_text(encoding="utf-8")), encoding="utf-8")
+        beside.replace(definitions)
+
+
+class Question(NamedTuple):
+    """What a gate was asked about; ramps in basis points."""
+
+    definition_id: str
+    gate: str
+    before: int
+    after: int
 
 
 class Progress(Protocol):
@@ -61,19 +98,28 @@ async def set_stage(folder: Path, processes: Processes, pace: float, progress: P
 
     Raises:
         StartFailed: a process ended or did not become ready.
+        CommandFailed: there is no key for the operator.
         ValueError: the folder's path is too long for a socket in it.
     """
     if len(str(folder).encode()) > LONGEST_FOLDER:
         raise ValueError(f"{folder} is too long for the path of a Unix socket: give a shorter one with --folder")
     clock = time.monotonic
     begun = clock()
-    running = await processes.start("data-service", ["-m", "examples.ccs", "--port", "0"])
-    data_service = await _told(running, lambda text: _json_lines(text, "address"))
-    progress.started("data service", data_service, running, clock() - begun)
+    services = [
+        ("data service", await processes.start("data-service", ["-m", "examples.ccs", "--port", "0"])),
+        ("gate service", await processes.start("gate-service", ["-m", "examples.gates", "--port", "0"])),
+    ]
+    await answer_of(["token", "key", "--key", str(operator_key(folder))])
+    addresses = []
+    for what, running in services:
+        addresses.append(await _told(running, lambda text: _json_lines(text, "address")))
+        progress.started(what, addresses[-1], running, clock() - begun)
+    data_service, gates = addresses
 
-    configure(folder, data_service)
+    configure(folder, data_service, gates)
     begun = clock()
-    hosts = {slot: await processes.start(f"host-{slot}", _host_arguments(folder, slot, pace)) for slot in SLOTS}
+    slots = (*SLOTS, NEW_SLOT)
+    hosts = {slot: await processes.start(f"host-{slot}", _host_arguments(folder, slot, pace)) for slot in slots}
     for slot, running in hosts.items():
         await ready(running, _healthy(_host_target(folder, slot)))
         progress.started(f"sub-agent host: {slot}", _host_target(folder, slot), running, clock() - begun)
@@ -84,19 +130,29 @@ async def set_stage(folder: Path, processes: Processes, pace: float, progress: P
     await ready(running, _healthy(sidecar))
     ops = await _told(running, lambda text: _json_lines(text, "ops_address"))
     progress.started("the sidecar", sidecar, running, clock() - begun)
-    yield Stage(folder, data_service, sidecar, folder / "dispatch" / "boot-secret", ops, processes)
+    yield Stage(folder, data_service, gates, sidecar, folder / "dispatch" / "boot-secret", ops, processes)
 
 
-def configure(folder: Path, data_service: str) -> None:
+def configure(folder: Path, data_service: str, gates: str) -> None:
     """Write the definitions, whose tools point at the data service, and the sidecar's settings."""
     shutil.copytree(ROOT / "examples" / "config", folder / "config", dirs_exist_ok=True)
     definitions = folder / "config" / "agent_config.yaml"
-    text = definitions.read_text(encoding="utf-8").replace(CONFIGURED_ENDPOINT, data_service)
-    definitions.write_text(with_travel(text), encoding="utf-8")
-    targets = {slot: _host_target(folder, slot) for slot in SLOTS}
-    (folder / "sidecar.toml").write_text(sidecar_toml(folder, targets), encoding="utf-8")
-    for slot in SLOTS:
+    definitions.write_text(at_first(definitions.read_text(encoding="utf-8"), data_service), encoding="utf-8")
+    targets = {slot: _host_target(folder, slot) for slot in (*SLOTS, NEW_SLOT)}
+    neighbours = Neighbours(targets, gates, operator_key(folder).with_suffix(".pub"))
+    (folder / "sidecar.toml").write_text(sidecar_toml(folder, neighbours), encoding="utf-8")
+    for slot in targets:
         (folder / slot).mkdir(mode=0o700, exist_ok=True)
+
+
+def operator_key(folder: Path) -> Path:
+    """Return the private key of the demo's operator."""
+    return folder / "ada"
+
+
+def held_file(folder: Path) -> Path:
+    """Return the file that keeps travel from being done, as long as it exists."""
+    return folder / NEW_SLOT / "held"
 
 
 def broken_file(folder: Path, slot: str) -> Path:
@@ -110,7 +166,9 @@ def _host_target(folder: Path, slot: str) -> str:
 
 def _host_arguments(folder: Path, slot: str, pace: float) -> list[str]:
     defect = ["--broken-while", str(broken_file(folder, slot))]
-    return ["-m", "examples.verticals", slot, "--listen", _host_target(folder, slot), "--pace", str(pace), *defect]
+    held = ["--held-while", str(held_file(folder))]
+    start = ["-m", "examples.verticals", slot, "--listen", _host_target(folder, slot)]
+    return [*start, "--pace", str(pace), *defect, *held]
 
 
 def _healthy(target: str) -> Callable[[], Awaitable[bool]]:
@@ -168,6 +226,26 @@ async def faulty_answers(stage: Stage, kind: str) -> int:
     async with httpx.AsyncClient(trust_env=False) as client:
         calls = (await client.get(f"{stage.data_service}/admin/calls")).raise_for_status().json()
     return sum(call["fault"] == kind for call in calls)
+
+
+async def gate_says_no(stage: Stage, gate: str, definition_id: str, why: str) -> None:
+    """Have the gate service answer `fail` from now on."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        switch = {"behaviour": "fail", "gate": gate, "definition_id": definition_id, "summary": why}
+        (await client.post(f"{stage.gates}/admin/switches", json=switch)).raise_for_status()
+
+
+async def gates_mended(stage: Stage) -> None:
+    """Have every gate pass again."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        (await client.delete(f"{stage.gates}/admin/switches")).raise_for_status()
+
+
+async def gate_questions(stage: Stage) -> Sequence[Question]:
+    """Return what the gate service was asked, oldest first."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        asked = (await client.get(f"{stage.gates}/admin/questions")).raise_for_status().json()
+    return [Question(each["definition_id"], each["gate"], each["from_ramp"], each["to_ramp"]) for each in asked]
 
 
 async def metric(stage: Stage, name: str) -> str:

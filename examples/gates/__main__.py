@@ -9,8 +9,8 @@ import msgspec
 import uvicorn
 
 from examples.gates.server import ReferenceGates
-from examples.gates.serving import address_of, config_of, listening
 from examples.gates.switches import Switch
+from examples.http_serving import address_of, config_of, listening
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         gates.switches.set(switch)
     sock = listening(options.host, options.port)
     print(json.dumps({"address": address_of(sock)}), flush=True)
-    uvicorn.Server(config_of(gates)).run(sockets=[sock])
+    uvicorn.Server(config_of(gates.app(), "critical")).run(sockets=[sock])
 
 
 def _switches_in(path: Path | None) -> list[Switch]:

@@ -86,7 +86,7 @@ class ReferenceGates:
             return Response(b"<html>pass</html>", media_type=JSON)
         if behaviour is Behaviour.HUGE:
             return Response(b" " * 1024 * 1024, media_type=JSON)
-        body = msgspec.json.encode(answer_to(question, behaviour))
+        body = msgspec.json.encode(answer_to(question, behaviour, switch.summary))
         if behaviour in VERDICTS:
             self.answers[key] = (question, body)
             if len(self.answers) > KEPT:
@@ -129,7 +129,7 @@ class ReferenceGates:
         )
 
 
-def answer_to(question: Question, behaviour: Behaviour) -> dict[str, Any]:
+def answer_to(question: Question, behaviour: Behaviour, summary: str = "") -> dict[str, Any]:
     """Return the answer, right or with the mistake that was switched on."""
     lasts = -timedelta(minutes=1) if behaviour is Behaviour.EXPIRED else HOLDS_FOR
     right = {
@@ -141,7 +141,7 @@ def answer_to(question: Question, behaviour: Behaviour) -> dict[str, Any]:
         "to_ramp": question.to_ramp,
         "policy_version": question.policy_version,
         "expires_at": datetime.now(UTC) + lasts,
-        "summary": f"{behaviour}, as switched on" if behaviour in VERDICTS else "",
+        "summary": summary or (f"{behaviour}, as switched on" if behaviour in VERDICTS else ""),
         "evidence": {"report": f"https://evaluations.example.com/{question.definition_id}/{question.gate}"},
     }
     mistakes: dict[Behaviour, dict[str, Any]] = {

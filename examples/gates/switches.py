@@ -38,6 +38,7 @@ class Behaviour(StrEnum):
 
 
 ANY: Final = "*"
+BY_DEFAULT: Final = "the reference service passes by default"
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +46,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         times: for how many questions; None: for all.
+        summary: what a verdict says in words; empty: that it was switched on.
     """
 
     behaviour: Behaviour
@@ -52,6 +54,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
     definition_id: str = ANY
     times: int | None = None
     delay_seconds: float = 1.0
+    summary: str = ""
 
 
 class Switches:
@@ -83,7 +86,7 @@ class Switches:
             if fits and (switch.times is None or taken[0] < switch.times):
                 taken[0] += 1
                 return switch
-        return Switch(behaviour=Behaviour.PASS)
+        return Switch(behaviour=Behaviour.PASS, summary=BY_DEFAULT)
 
     async def wait(self, seconds: float | None) -> None:
         """Wait until the switches change, or for so long."""

@@ -8,11 +8,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from examples.verticals import rewards, shop, support
+from examples.verticals import rewards, shop, support, travel
 from examples.verticals.staging import Staging, SubAgent, breakable
 from subagents_client.runner import HostLimits, RunnerHost
 
-SUB_AGENTS: Final[Mapping[str, SubAgent]] = {"shop": shop.answer, "rewards": rewards.answer, "support": support.answer}
+SUB_AGENTS: Final[Mapping[str, SubAgent]] = {
+    "shop": shop.answer,
+    "rewards": rewards.answer,
+    "support": support.answer,
+    "travel": travel.answer,
+}
 GRACE: Final = timedelta(seconds=2)
 """Shorter than a service should have: a demo ends when it is told to."""
 
@@ -24,9 +29,10 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="unix:<path>, or a loopback address and port")
     parser.add_argument("--pace", type=float, default=0.0, help="how slowly it works, for people; 0: at once (default)")
     parser.add_argument("--broken-while", type=Path, help="as long as this file exists, the sub-agent has a defect")
+    parser.add_argument("--held-while", type=Path, help="as long as this file exists, travel is not done")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    staging = Staging(options.pace, options.broken_while)
+    staging = Staging(options.pace, options.broken_while, options.held_while)
     asyncio.run(_serve(options.slot, options.listen, staging))
 
 

@@ -12,6 +12,9 @@ KNOWN: Final = ("coffee", "running shoes", "headphones", "rain jackets", "grocer
 THOROUGH: Final = ("everything", "plan", "weekend")
 """Words of a request that is worth a search in several places."""
 
+DATED: Final = "shop-dates"
+"""The definition that tells until when an offer lasts; it fills the same slot, and is served by the same host."""
+
 PLACES: Final = (
     ("coffee", "Harbour Roasters"),
     ("groceries", "Greenfield Market"),
@@ -39,15 +42,22 @@ async def answer(run: Run, staging: Staging) -> Answer:
     for offer in found:
         card = {key: offer[key] for key in ("offer_id", "title", "merchant", "points")}
         run.render("render_offer_card", tool_input={"offer_id": offer["offer_id"]}, component_data=card)
-    return Answer(_narration(found))
+    return Answer(_narration(found, dated=run.definition_id == DATED))
 
 
 def _query(text: str) -> str:
     return next((word for word in KNOWN if word in text), "")
 
 
-def _narration(offers: Sequence[Offer]) -> str:
+def _narration(offers: Sequence[Offer], *, dated: bool) -> str:
     if not offers:
         return "There is no such offer at the moment."
-    said = [f"{one['title']} at {one['merchant']} ({one['points']:,} points)" for one in offers]
+    said = [
+        f"{one['title']} at {one['merchant']} ({one['points']:,} points{_until(one) if dated else ''})"
+        for one in offers
+    ]
     return f"I found {'an offer' if len(said) == 1 else f'{len(said)} offers'}: {'; '.join(said)}."
+
+
+def _until(offer: Offer) -> str:
+    return f", until {offer['expires_on']}"

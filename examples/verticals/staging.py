@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from subagents_client.runner import Answer, Run
+
+LOOK_EVERY: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +18,21 @@ class Staging:
     Attributes:
         pace: factor on every pause; 0: none.
         broken_while: as long as this file exists, the sub-agent raises; None: never.
+        held_while: as long as this file exists, the sub-agent is not done; None: never.
     """
 
     pace: float = 0.0
     broken_while: Path | None = None
+    held_while: Path | None = None
 
     async def pause(self, seconds: float) -> None:
         """Work for a while, as a model would."""
         await asyncio.sleep(seconds * self.pace)
+
+    async def held(self) -> None:
+        """Go on only when nobody holds it up any more."""
+        while self.held_while is not None and self.held_while.exists():  # noqa: ASYNC110  another process holds it
+            await asyncio.sleep(LOOK_EVERY)
 
 
 SubAgent = Callable[[Run, Staging], Awaitable[Answer]]

@@ -24,6 +24,7 @@ TASK_PROMPT: Final = "Find me something for the weekend, and tell me whether my 
 ARGUMENTS: Final = '{"request":"Find three offers for running shoes and say until when they hold.","intent_count":1}'
 
 Request = TypeVar("Request")
+Metadata = tuple[tuple[str, str], ...]
 
 
 class WrongAnswer(Exception):
@@ -39,10 +40,15 @@ class Job:
 
 
 class BareClient:
-    """Calls a bare server."""
+    """Calls a bare server.
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        """Make the stubs."""
+    Args:
+        channel: to it.
+        metadata: sent along with a bind, as the sidecar wants it: the same bytes.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, metadata: Metadata = ()) -> None:
+        self._metadata = metadata
         send = pb.DispatchRequest.SerializeToString
         self._stream = channel.unary_stream(STREAM, send, pb.DispatchResponse.FromString)
         self._echo = channel.unary_unary(ECHO, send, pb.DispatchRequest.FromString)
@@ -59,7 +65,7 @@ class BareClient:
 
     async def bind(self, request: pb.BindTurnRequest) -> int:
         """Have the made-up surface sent."""
-        await self._bind(request, timeout=TIMEOUT_SECONDS)
+        await self._bind(request, timeout=TIMEOUT_SECONDS, metadata=self._metadata)
         return 1
 
 
@@ -72,7 +78,7 @@ class SidecarClient:
     """
 
     def __init__(self, channel: grpc.aio.Channel, secret: str) -> None:
-        self._metadata = ((BOOT_SECRET_KEY, secret),)
+        self.metadata: Metadata = ((BOOT_SECRET_KEY, secret),)
         self._dispatch = channel.unary_stream(
             f"{SERVICE}/Dispatch", pb.DispatchRequest.SerializeToString, pb.DispatchResponse.FromString
         )
@@ -86,12 +92,12 @@ class SidecarClient:
 
     async def dispatch(self, job: Job) -> int:
         """Run the calls."""
-        return await _read(self._dispatch(job.request, timeout=TIMEOUT_SECONDS, metadata=self._metadata), job.children)
+        return await _read(self._dispatch(job.request, timeout=TIMEOUT_SECONDS, metadata=self.metadata), job.children)
 
     async def frames(self, job: Job) -> pb.DispatchFrame:
         """Run the calls and return all frames as one."""
         whole = pb.DispatchFrame()
-        async for message in self._dispatch(job.request, timeout=TIMEOUT_SECONDS, metadata=self._metadata):
+        async for message in self._dispatch(job.request, timeout=TIMEOUT_SECONDS, metadata=self.metadata):
             whole.MergeFrom(message.frame)
         return whole
 
@@ -102,7 +108,7 @@ class SidecarClient:
 
     async def bound(self, request: pb.BindTurnRequest) -> pb.BindTurnResponse:
         """Bind a turn, remember its token and return its surface."""
-        answer: pb.BindTurnResponse = await self._bind(request, timeout=TIMEOUT_SECONDS, metadata=self._metadata)
+        answer: pb.BindTurnResponse = await self._bind(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)
         self.open.append(answer.surface_token)
         return answer
 
@@ -123,7 +129,7 @@ class SidecarClient:
 
     async def _ended(self, token: str) -> None:
         request = pb.EndTurnRequest(surface_token=token, narration="Here is what I found.")
-        await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self._metadata)
+        await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)
 
 
 def turn_request(kind: str) -> pb.BindTurnRequest:

@@ -1,6 +1,7 @@
 """The configuration that is measured: eight sub-agents that answer at once, eight that sleep first."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,10 @@ SUB_AGENT: Final = """\
 """
 
 
+SERVED: Final = "served"
+"""Slots that row 13 takes away, one by one."""
+
+
 def slots(kind: str) -> tuple[str, ...]:
     """Return the slots of one kind, in order."""
     return tuple(f"{kind}-{number}" for number in range(1, MOST_CHILDREN + 1))
@@ -48,9 +53,28 @@ def slots(kind: str) -> tuple[str, ...]:
 
 def write_definitions(folder: Path) -> None:
     """Write the configuration into `folder`, with the example's prompt blocks, so that prompts have a real size."""
-    shutil.copytree(REPOSITORY / "examples" / "config" / PROMPTS, folder / PROMPTS)
-    parts = [HEAD]
+    parts = []
     for kind in (INSTANT, SLEEPING):
         parts.append(ORCHESTRATOR.format(kind=kind, slots=", ".join(slots(kind))))
         parts.extend(SUB_AGENT.format(slot=slot, kind=kind, runner=RUNNER) for slot in slots(kind))
-    (folder / "agent_config.yaml").write_text("".join(parts), encoding="utf-8")
+    _write(folder, parts)
+
+
+def write_served(folder: Path, count: int) -> None:
+    """Write a configuration of `count` slots, `served-0` and so on, each under an orchestrator of its own."""
+    parts = []
+    for number in range(count):
+        slot = f"{SERVED}-{number}"
+        parts.append(ORCHESTRATOR.format(kind=orchestrator_of(slot), slots=slot))
+        parts.append(SUB_AGENT.format(slot=slot, kind=INSTANT, runner=RUNNER))
+    _write(folder, parts)
+
+
+def orchestrator_of(slot: str) -> str:
+    """Return the orchestrator that has only this slot."""
+    return f"all-{slot}"
+
+
+def _write(folder: Path, parts: Sequence[str]) -> None:
+    shutil.copytree(REPOSITORY / "examples" / "config" / PROMPTS, folder / PROMPTS)
+    (folder / "agent_config.yaml").write_text("".join([HEAD, *parts]), encoding="utf-8")

@@ -30,6 +30,7 @@ class Sample:
         messages: most messages that one answer took.
         mean_messages: messages of an answer, on average.
         p99: latency that one request in a hundred exceeds, in seconds.
+        seen: every latency, where those of all rounds are looked at together; in seconds.
     """
 
     rate: float
@@ -38,6 +39,18 @@ class Sample:
     messages: int
     mean_messages: float
     p99: float = 0.0
+    seen: tuple[float, ...] = ()
+
+
+def sample_of(latencies: Sequence[float], rate: float, cpu: float) -> Sample:
+    """Return a sample that keeps every latency."""
+    ordered = sorted(latencies)
+    return Sample(rate, median(ordered), cpu, 1, 1.0, p99_of(ordered), tuple(latencies))
+
+
+def p99_of(latencies: Sequence[float]) -> float:
+    """Return the latency that one in a hundred exceeds; of fewer than a hundred, the largest."""
+    return sorted(latencies)[math.ceil(len(latencies) * 0.99) - 1]
 
 
 async def measure(server: Server, call: Call, requests: Sequence[Any], in_flight: int) -> Sample:
@@ -87,8 +100,8 @@ class _Taken:
 
     def sample(self, seconds: float, cpu: float) -> Sample:
         count, ordered = len(self.latencies), sorted(self.latencies)
-        p99 = ordered[math.ceil(count * 0.99) - 1]
-        return Sample(count / seconds, median(ordered), cpu / count, max(self.messages), mean(self.messages), p99)
+        messages = max(self.messages), mean(self.messages)
+        return Sample(count / seconds, median(ordered), cpu / count, *messages, p99_of(ordered))
 
 
 async def _one_after_the_other(call: Call, waiting: Iterator[Any], taken: _Taken) -> None:

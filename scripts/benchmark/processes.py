@@ -17,6 +17,8 @@ from scripts.benchmark.serving import READY
 REPOSITORY: Final = Path(__file__).resolve().parent.parent.parent
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
+LONGEST_LINE: Final = 4 * 1024 * 1024
+"""Bytes of an answer: thousands of latencies as JSON."""
 _SCHEDULER_CLOCK: Final = 2
 
 
@@ -87,7 +89,7 @@ async def started(module: str, arguments: Sequence[str]) -> AsyncIterator[Proces
     """
     command = [sys.executable, "-m", f"scripts.benchmark.{module}", *arguments]
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        *command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=LONGEST_LINE
     )
     try:
         await _ready(process, module)

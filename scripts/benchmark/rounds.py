@@ -11,15 +11,36 @@ from typing import Any, Final
 
 from scripts.benchmark.bare_server import write_answers
 from scripts.benchmark.clients import SidecarClient, turn_request
+from scripts.benchmark.cohort_checks import USUAL as USUAL_CHECKS
+from scripts.benchmark.cohort_checks import cohort_checks
 from scripts.benchmark.collector import collector
 from scripts.benchmark.definitions import INSTANT, write_definitions
 from scripts.benchmark.load import Sample, measure, measure_open
+from scripts.benchmark.operating import OperatorKey, operators_socket, ramped
 from scripts.benchmark.peers import AGENTS, TOOL_NODE, Peer, langgraph
 from scripts.benchmark.postgres import postgres
 from scripts.benchmark.processes import running
+from scripts.benchmark.replicas import USUAL as USUAL_ACTIONS
+from scripts.benchmark.replicas import replicas
 from scripts.benchmark.sidecar_server import SQLITE as SQLITE_RECORD
 from scripts.benchmark.sidecar_server import secret_file
-from scripts.benchmark.targets import BARE, MANY, OPEN, SLEEPING_TURNS, TWIN, Cell, Measured, Servers, cells
+from scripts.benchmark.targets import (
+    BARE,
+    COHORT,
+    IN_POSTGRES,
+    IN_SQLITE,
+    MANY,
+    OPEN,
+    ROWS,
+    SLEEPING_TURNS,
+    TAKEN_AWAY,
+    TWIN,
+    WITH_ROLLOUTS,
+    Cell,
+    Measured,
+    Servers,
+    cells,
+)
 
 A_A_TOLERANCE: Final = 0.10
 """Two runs of the same server may differ by this much; if they differ by more, nothing in the run means anything."""
@@ -38,6 +59,7 @@ class Plan:
         server_cpu, client_cpu: cores to stay on; None: wherever the system likes.
         twin_delay: seconds by which the second bare server is slower; 0 but in tests.
         databases: whether the record is also measured in SQLite and PostgreSQL.
+        rows: of the table in DESIGN section 14; what none of them needs is not started.
         profile: where the sidecar writes its profile; None: it takes none, and only then its numbers mean anything.
     """
 
@@ -48,6 +70,16 @@ class Plan:
     twin_delay: float = 0.0
     profile: Path | None = None
     databases: bool = True
+    rows: frozenset[int] = ROWS
+
+    def asks(self, rows: frozenset[int]) -> bool:
+        """Say whether one of these rows is to be measured."""
+        return bool(self.rows & rows)
+
+    @property
+    def on_core(self) -> Sequence[str]:
+        """What keeps a server on its core."""
+        return () if self.server_cpu is None else ("--cpu", str(self.server_cpu))
 
     def requests(self, usual: int, in_flight: int) -> int:
         """Return how many requests make a turn."""
@@ -72,8 +104,8 @@ class Slot:
 async def run(plan: Plan) -> Series:
     """Measure every target in every round; LangGraph's only if it is installed. Raises `ServerLost`, `WrongAnswer`."""
     samples: dict[tuple[str, int], list[Sample]] = {}
-    async with _servers(plan) as servers, langgraph(plan.server_cpu) as peer:
-        slots = [*(_slot(cell, servers, samples) for cell in cells(servers)), *_peer_slots(peer)]
+    async with _servers(plan) as servers, _others(plan) as others:
+        slots = [*(_slot(cell, servers, samples) for cell in cells(servers, plan.rows)), *others]
         for slot in slots:
             await slot.take(max(slot.in_flight, 1))  # connections, caches and code are warm after this
         for _ in range(plan.rounds):
@@ -117,6 +149,24 @@ async def _half_as_much(cell: Cell, requests: Sequence[Any], series: Series) -> 
     return await measure_open(cell.server, cell.call, requests, rate, len(series.get((cell.target, OPEN), ())))
 
 
+@asynccontextmanager
+async def _others(plan: Plan) -> AsyncIterator[Sequence[Slot]]:
+    """Start what is no server of one request: LangGraph, cohort checks, replicas."""
+    found: list[Slot] = []
+    async with AsyncExitStack() as started:
+        if plan.asks(frozenset({4})):
+            found += _peer_slots(await started.enter_async_context(langgraph(plan.server_cpu)))
+        if plan.asks(frozenset({8})):
+            checks = await started.enter_async_context(cohort_checks(plan.server_cpu))
+            found.append(Slot(COHORT, 1, USUAL_CHECKS, checks.measure))
+        if plan.asks(frozenset({13})) and plan.databases:
+            folder = Path(started.enter_context(TemporaryDirectory(prefix="bench-")))
+            actions = plan.rounds * plan.requests(USUAL_ACTIONS, 1) + 1  # one more to warm up
+            taking = await started.enter_async_context(replicas(folder, actions, plan.on_core))
+            found += [] if taking is None else [Slot(TAKEN_AWAY, 1, USUAL_ACTIONS, taking.measure)]
+        yield found
+
+
 def _peer_slots(peer: Peer | None) -> Sequence[Slot]:
     if peer is None:
         return ()
@@ -126,43 +176,42 @@ def _peer_slots(peer: Peer | None) -> Sequence[Slot]:
 @asynccontextmanager
 async def _servers(plan: Plan) -> AsyncIterator[Servers]:
     """Start the sidecars, take down what one answers, and start two bare servers that answer the same."""
-    on_core = [] if plan.server_cpu is None else ["--cpu", str(plan.server_cpu)]
     profiled = [] if plan.profile is None else ["--profile", str(plan.profile.absolute())]
-    with TemporaryDirectory(prefix="bench-") as name:
-        folder = Path(name)
-        write_definitions(folder / "definitions")
-        async with (
-            _sidecar(folder, "sidecar", [*on_core, *profiled]) as sidecar,
-            _sidecar(folder, "unobserved", on_core) as unobserved,
-            collector() as endpoint,
-            _sidecar(folder, "observed", [*on_core, "--otlp", endpoint]) as observed,
-            _durable(folder, plan, on_core) as (sqlite, in_postgres),
-        ):
-            await _write_answers(folder, sidecar.client)
-            answers = ["--answers", str(folder), *on_core]
-            slower = ["--delay", str(plan.twin_delay)]
-            async with (
-                running("bare_server", folder / "bare.sock", answers) as bare,
-                running("bare_server", folder / "twin.sock", [*answers, *slower]) as twin,
-            ):
-                yield Servers(sidecar, unobserved, observed, sqlite, in_postgres, bare, twin)
-
-
-@asynccontextmanager
-async def _durable(
-    folder: Path, plan: Plan, on_core: Sequence[str]
-) -> AsyncIterator[tuple[Measured | None, Measured | None]]:
-    """Start a sidecar with SQLite, and one with PostgreSQL if that is installed."""
-    if not plan.databases:
-        yield None, None
-        return
     async with AsyncExitStack() as started:
-        sqlite = _sidecar(folder, "sqlite", [*on_core, "--record", SQLITE_RECORD])
-        first, second = await started.enter_async_context(sqlite), None
-        dsn = await started.enter_async_context(postgres())
-        if dsn is not None:
-            second = await started.enter_async_context(_sidecar(folder, "postgres", [*on_core, "--record", dsn]))
-        yield first, second
+        folder = Path(started.enter_context(TemporaryDirectory(prefix="bench-")))
+        write_definitions(folder / "definitions")
+
+        async def sidecar(name: str, *arguments: str) -> Measured:
+            return await started.enter_async_context(_sidecar(folder, name, [*plan.on_core, *arguments]))
+
+        first = await sidecar("sidecar", *profiled)
+        unobserved = observed = policed = sqlite = in_postgres = None
+        if plan.asks(frozenset({7})):
+            endpoint = await started.enter_async_context(collector())
+            unobserved, observed = await sidecar("unobserved"), await sidecar("observed", "--otlp", endpoint)
+        if plan.asks(WITH_ROLLOUTS):
+            key = OperatorKey(folder / "operator.pub")
+            policed = await sidecar("policed", "--operator-key", str(key.file), "--policies")
+            await ramped(operators_socket(folder / "policed" / "any"), key)
+        if plan.databases and plan.asks(IN_SQLITE):
+            sqlite = await sidecar("sqlite", "--record", SQLITE_RECORD)
+        if plan.databases and plan.asks(IN_POSTGRES):
+            dsn = await started.enter_async_context(postgres())
+            in_postgres = None if dsn is None else await sidecar("postgres", "--record", dsn)
+        await _write_answers(folder, first.client, (policed or first).client)
+        answers = ["--answers", str(folder), *plan.on_core]
+        bare = running("bare_server", folder / "bare.sock", answers)
+        twin = running("bare_server", folder / "twin.sock", [*answers, "--delay", str(plan.twin_delay)])
+        yield Servers(
+            sidecar=first,
+            unobserved=unobserved,
+            observed=observed,
+            policed=policed,
+            sqlite=sqlite,
+            postgres=in_postgres,
+            bare=await started.enter_async_context(bare),
+            twin=await started.enter_async_context(twin),
+        )
 
 
 @asynccontextmanager
@@ -174,8 +223,9 @@ async def _sidecar(folder: Path, name: str, arguments: Sequence[str]) -> AsyncIt
         yield Measured(server, SidecarClient(server.channel, secret_file(socket).read_text(encoding="utf-8").strip()))
 
 
-async def _write_answers(folder: Path, client: SidecarClient) -> None:
-    (job,) = await client.prepared(INSTANT, 1, 1)
-    whole, bound = await client.frames(job), await client.bound(turn_request(INSTANT))
-    await client.end_all()
+async def _write_answers(folder: Path, dispatching: SidecarClient, binding: SidecarClient) -> None:
+    (job,) = await dispatching.prepared(INSTANT, 1, 1)
+    whole, bound = await dispatching.frames(job), await binding.bound(turn_request(INSTANT))
+    await dispatching.end_all()
+    await binding.end_all()
     write_answers(folder, whole, bound)

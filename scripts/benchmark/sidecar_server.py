@@ -1,11 +1,12 @@
 """The sidecar as it is measured: all that `sidecar serve` builds, with sub-agents that answer at once as a plugin.
 
     python -m scripts.benchmark.sidecar_server --socket PATH --definitions FOLDER [--record WHERE] [--otlp URL]
-        [--cpu N] [--profile F]
+        [--operator-key FILE [--policies]] [--turns N] [--cpu N] [--profile F]
 
 The record is in memory, in a SQLite file beside the socket, or at the address of a PostgreSQL. Metrics and log on (the
 log goes to the null device), gRPC spans off: what the example settings say too. With an OTLP endpoint, spans of 1 % of
-the traces, log records and metrics go there.
+the traces, log records and metrics go there. Whoever holds the other half of an operator's key takes steps of
+rollouts; with policies, three of them and a second audit sink are loaded.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import Any, Final
 from scripts.benchmark import instant_runner
 from scripts.benchmark.clients import DISPATCHES_PER_TURN
 from scripts.benchmark.definitions import MOST_CHILDREN
+from scripts.benchmark.operating import DEPLOYMENT, operators_socket
 from scripts.benchmark.serving import serve
 from sidecar.adapters.system import look_for_garbage_less_often
 from sidecar.composition.parts import Replaced
@@ -29,6 +31,13 @@ from sidecar.settings import Settings
 
 MEMORY: Final = "memory"
 SQLITE: Final = "sqlite"
+POLICIES_FROM: Final = "sidecar-lifecycle-examples"
+POLICIES: Final[dict[str, dict[str, Any]]] = {
+    "change-freeze": {"timezone": "Europe/Berlin", "weekly": [{"days": ["sat"], "from": "00:00", "to": "24:00"}]},
+    "largest-step": {"points": 20},
+    "observation-time": {"at_least": "2d"},
+}
+TURNS: Final = 1000
 TURN_LIFETIME: Final = "20s"
 """Ended turns are kept so long; the default of 15 minutes would let one round weigh on the next ones."""
 
@@ -40,10 +49,16 @@ class Varied:
     Attributes:
         record: `memory`, `sqlite`, or the address of a PostgreSQL.
         otlp: where telemetry goes; None: nowhere.
+        operator_key: public key of who may take steps of rollouts; None: nobody.
+        policies: whether lifecycle policies are asked about steps.
+        turns: most turns open at a time.
     """
 
     record: str = MEMORY
     otlp: str | None = None
+    operator_key: Path | None = None
+    policies: bool = False
+    turns: int = TURNS
 
 
 def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
@@ -58,16 +73,34 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
             "lame_duck": "0s",
         },
         "record": _record(varied.record, folder),
+        "rollout": {"kills_file": folder / "kills.jsonl"},
         "definitions": {"path": definitions, "git_commits": False},
         "dispatch": {
             "fan_out_cap": MOST_CHILDREN,
             "max_dispatches_per_turn": DISPATCHES_PER_TURN,
             "turn_lifetime": TURN_LIFETIME,
+            "admission": {"turns": varied.turns},
         },
         "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
     }
-    return Settings.model_validate(said)
+    return Settings.model_validate(said | _operated(socket, varied))
+
+
+def _operated(socket: Path, varied: Varied) -> dict[str, Any]:
+    if varied.operator_key is None:
+        return {}
+    operators = {"socket": operators_socket(socket), "deployment": DEPLOYMENT, "keys": [varied.operator_key]}
+    said: dict[str, Any] = {"operators": operators}
+    if varied.policies:
+        said |= {
+            "plugins": {"enabled": [POLICIES_FROM]},
+            "policy": {"default": {"lifecycle": list(POLICIES)}},
+            "lifecycle": POLICIES,
+            "audit": {"sinks": ["log", "jsonl"]},
+            "audit_sinks": {"jsonl": {"path": str(socket.parent / "audit.jsonl")}},
+        }
+    return said
 
 
 def _record(where: str, folder: Path) -> dict[str, Any]:
@@ -99,12 +132,15 @@ def main() -> None:
     parser.add_argument("--definitions", type=Path, required=True)
     parser.add_argument("--record", default=MEMORY)
     parser.add_argument("--otlp")
+    parser.add_argument("--operator-key", type=Path)
+    parser.add_argument("--policies", action="store_true")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--profile", type=Path)
     given = parser.parse_args()
     redactor = Redactor()
     with open(os.devnull, "w", encoding="utf-8") as nowhere, logging_to(nowhere, "json", "info", redactor):
-        varied = Varied(given.record, given.otlp)
+        varied = Varied(given.record, given.otlp, given.operator_key, given.policies, given.turns)
         serve(sidecar_server(given.socket, given.definitions, redactor, varied), given.cpu, given.profile)
 
 

@@ -1,6 +1,6 @@
 """What has its turn in each round: who is asked, for what, and how much at a time."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,8 +28,18 @@ SQLITE: Final = "sidecar, 1 child, SQLite"
 SQLITE_FAN_OUT: Final = f"sidecar, {MOST_CHILDREN} children, SQLite"
 SQLITE_ASLEEP: Final = f"sidecar, {MOST_CHILDREN} children of 20 ms, SQLite"
 POSTGRES: Final = "sidecar, 1 child, PostgreSQL"
+POLICED: Final = "sidecar, 1 child, policies and sink"
 BIND: Final = "sidecar, BindTurn"
 BARE_BIND: Final = "bare BindTurn echo"
+COHORT: Final = "cohort check of a sub-agent, in process"
+TAKEN_AWAY: Final = "kill or rollback, two replicas"
+
+ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 13})
+"""Of the table in DESIGN section 14: those that can be measured."""
+ALWAYS: Final = ROWS
+IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10})
+IN_POSTGRES: Final = frozenset({10})
+WITH_ROLLOUTS: Final = frozenset({7, 8})
 
 SLEEPING_TURNS: Final = 32
 """Turns in a round where eight sub-agents sleep."""
@@ -42,6 +52,7 @@ class Cell:
     Attributes:
         prepare: makes that many requests; not measured.
         usual: requests in a turn.
+        rows: of the table in DESIGN section 14, for which it is measured.
     """
 
     target: str
@@ -50,6 +61,7 @@ class Cell:
     call: Call
     prepare: Callable[[int], Awaitable[Sequence[Any]]]
     usual: int
+    rows: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +78,15 @@ class Servers:
 
     Attributes:
         unobserved, observed: sidecars that serve nothing else, so that they differ only in whether they send telemetry;
-            what was measured before in the first sidecar weighs on neither.
-        sqlite, postgres: sidecars with their record in a database; None: not measured, or not installed.
+            what was measured before in the first sidecar weighs on neither. None: not measured, as all that follow.
+        policed: a sidecar whose definitions are ramped, with lifecycle policies and an audit sink.
+        sqlite, postgres: sidecars with their record in a database; None also where it is not installed.
     """
 
     sidecar: Measured
-    unobserved: Measured
-    observed: Measured
+    unobserved: Measured | None
+    observed: Measured | None
+    policed: Measured | None
     sqlite: Measured | None
     postgres: Measured | None
     bare: Server
@@ -80,38 +94,61 @@ class Servers:
 
     async def end_all(self) -> None:
         """End every turn that was bound."""
-        for each in (self.sidecar, self.unobserved, self.observed, self.sqlite, self.postgres):
+        for each in (self.sidecar, self.unobserved, self.observed, self.policed, self.sqlite, self.postgres):
             if each is not None:
                 await each.client.end_all()
 
 
-def cells(servers: Servers) -> Sequence[Cell]:
-    """Return what has its turn in each round, in this order."""
+def cells(servers: Servers, rows: frozenset[int] = ROWS) -> Sequence[Cell]:
+    """Return what has its turn in each round, in this order; what no row of `rows` needs is left out."""
     sidecar, client = servers.sidecar.server, servers.sidecar.client
     bare, twin = BareClient(servers.bare.channel), BareClient(servers.twin.channel)
     one, eight, asleep = _prepared(client, 1), _prepared(client, MOST_CHILDREN), _prepared(client, MOST_CHILDREN, True)
+    found = (
+        Cell(BARE, MANY, servers.bare, bare.stream, one, 480, ALWAYS),
+        Cell(SIDECAR, MANY, sidecar, client.dispatch, one, 480, frozenset({0, 6, 9})),
+        *_durable(servers),
+        Cell(TWIN, MANY, servers.twin, twin.stream, one, 480, ALWAYS),
+        Cell(BARE, OPEN, servers.bare, bare.stream, one, 480, frozenset({9})),
+        _dispatches(SIDECAR, servers.sidecar, {9}, OPEN),
+        *([_dispatches(SQLITE, servers.sqlite, {9}, OPEN)] if servers.sqlite else []),
+        *_beside(servers),
+        Cell(BARE, 1, servers.bare, bare.stream, one, 200, ALWAYS),
+        Cell(SIDECAR, 1, sidecar, client.dispatch, one, 200, frozenset({0})),
+        Cell(TWIN, 1, servers.twin, twin.stream, one, 200, ALWAYS),
+        Cell(ECHO, MANY, servers.bare, bare.echo, one, 800, frozenset({6})),
+        Cell(FAN_OUT, MANY, sidecar, client.dispatch, eight, 240, frozenset({6})),
+        Cell(ASLEEP, 1, sidecar, client.dispatch, asleep, SLEEPING_TURNS, frozenset({3, 4})),
+        *_binds(servers),
+    )
+    return [cell for cell in found if cell.rows & rows]
+
+
+def _beside(servers: Servers) -> Sequence[Cell]:
+    """Return the same dispatch in sidecars that differ in what else is going on."""
+    others = ((UNOBSERVED, servers.unobserved), (OBSERVED, servers.observed), (POLICED, servers.policed))
+    return [_dispatches(name, of, {7}) for name, of in others if of is not None]
+
+
+def _binds(servers: Servers) -> Sequence[Cell]:
+    """Return binds where rollouts decide, and the same bytes echoed."""
+    if servers.policed is None:
+        return ()
+    server, client = servers.policed.server, servers.policed.client
+    bare = BareClient(servers.bare.channel, client.metadata)
 
     async def turns(count: int) -> Sequence[Any]:
         return [turn_request(INSTANT) for _ in range(count)]
 
-    return (
-        Cell(BARE, MANY, servers.bare, bare.stream, one, 480),
-        Cell(SIDECAR, MANY, sidecar, client.dispatch, one, 480),
-        *_durable(servers),
-        Cell(TWIN, MANY, servers.twin, twin.stream, one, 480),
-        Cell(BARE, OPEN, servers.bare, bare.stream, one, 480),
-        *(_dispatches(name, of, OPEN) for name, of in ((SIDECAR, servers.sidecar), (SQLITE, servers.sqlite)) if of),
-        _dispatches(UNOBSERVED, servers.unobserved),
-        _dispatches(OBSERVED, servers.observed),
-        Cell(BARE, 1, servers.bare, bare.stream, one, 200),
-        Cell(SIDECAR, 1, sidecar, client.dispatch, one, 200),
-        Cell(TWIN, 1, servers.twin, twin.stream, one, 200),
-        Cell(ECHO, MANY, servers.bare, bare.echo, one, 800),
-        Cell(FAN_OUT, MANY, sidecar, client.dispatch, eight, 240),
-        Cell(ASLEEP, 1, sidecar, client.dispatch, asleep, SLEEPING_TURNS),
-        Cell(BARE_BIND, MANY, servers.bare, bare.bind, turns, 480),
-        Cell(BIND, MANY, sidecar, client.bind, turns, 480),
-    )
+    rows = frozenset({8})
+    return [
+        each
+        for in_flight, usual in ((MANY, 480), (1, 200))
+        for each in (
+            Cell(BARE_BIND, in_flight, servers.bare, bare.bind, turns, usual, rows),
+            Cell(BIND, in_flight, server, client.bind, turns, usual, rows),
+        )
+    ]
 
 
 def _durable(servers: Servers) -> Sequence[Cell]:
@@ -121,18 +158,21 @@ def _durable(servers: Servers) -> Sequence[Cell]:
         server, client = servers.sqlite.server, servers.sqlite.client
         eight, asleep = _prepared(client, MOST_CHILDREN), _prepared(client, MOST_CHILDREN, True)
         found += [
-            _dispatches(SQLITE, servers.sqlite),
-            Cell(SQLITE_FAN_OUT, MANY, server, client.dispatch, eight, 240),
-            Cell(SQLITE_ASLEEP, 1, server, client.dispatch, asleep, SLEEPING_TURNS),
-            _dispatches(SQLITE, servers.sqlite, MORE),
+            _dispatches(SQLITE, servers.sqlite, {1, 6, 9}),
+            Cell(SQLITE_FAN_OUT, MANY, server, client.dispatch, eight, 240, frozenset({6})),
+            Cell(SQLITE_ASLEEP, 1, server, client.dispatch, asleep, SLEEPING_TURNS, frozenset({3, 4})),
+            _dispatches(SQLITE, servers.sqlite, {10}, MORE),
         ]
     if servers.postgres is not None:
-        found += [_dispatches(POSTGRES, servers.postgres, MORE), _dispatches(POSTGRES, servers.postgres)]
+        found += [
+            _dispatches(POSTGRES, servers.postgres, {10}, MORE),
+            _dispatches(POSTGRES, servers.postgres, {10}),
+        ]
     return found
 
 
-def _dispatches(target: str, of: Measured, in_flight: int = MANY) -> Cell:
-    return Cell(target, in_flight, of.server, of.client.dispatch, _prepared(of.client, 1), 480)
+def _dispatches(target: str, of: Measured, rows: Collection[int], in_flight: int = MANY) -> Cell:
+    return Cell(target, in_flight, of.server, of.client.dispatch, _prepared(of.client, 1), 480, frozenset(rows))
 
 
 def _prepared(

@@ -1,7 +1,7 @@
 """The command line. What a command needs of the rest is handed in, so that this imports nothing heavy."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
@@ -11,23 +11,22 @@ from typing import Annotated, Final
 import typer
 
 from sidecar.cli.backup import BackUp, add_backup
+from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.codeowners import CodeownersWish, codeowners
 from sidecar.cli.health import health
 from sidecar.cli.history_commands import Conversations, add_history_commands
 from sidecar.cli.migrate import Migrate, add_migrate
-from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
+from sidecar.cli.plugin_commands import PluginTools, add_plugins
 from sidecar.cli.record_commands import add_record_commands
 from sidecar.cli.replay_command import Replay, add_replay
-from sidecar.cli.subagent_command import add_subagent
+from sidecar.cli.subagent_command import FromEnvironment, add_subagent
 from sidecar.cli.token_command import TokenTools, add_token
 from sidecar.cli.validate import ValidateWish, validate
 from sidecar.cli.validate_refs import Compare
 from sidecar.cli.validate_refs_command import add_validate_refs
 from sidecar.cli.verify_command import VerifyLog, add_verify_log
 from sidecar.core.definitions.resolving import Loaded
-from sidecar.policy.entry_points import PluginSelection
-from sidecar.policy.problems import EX_CONFIG, PluginProblem
-from sidecar.policy.selection import PolicySettings
+from sidecar.policy.problems import EX_CONFIG
 from sidecar.settings import Settings, SettingsProblem
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
@@ -43,8 +42,7 @@ class Commands:
         read_settings: from a file and the environment; raises `SettingsProblem`.
         serve: runs the sidecar; returns its exit code.
         load: reads the definitions below a folder.
-        built_ins: the plugins that come with the sidecar.
-        policy: of the settings.
+        plugin_tools: what `plugins` does its work with.
         replay: replays a turn; returns the exit code.
         verify_log: what `verify-log` does its work with.
         conversations: opens the episode memory that the settings choose.
@@ -52,14 +50,14 @@ class Commands:
         back_up: copies the record.
         compare: reads a configuration and what it is compared with.
         token_tools: what `token` does its work with.
-        role_token: of the environment; empty: there is none.
+        environment: what `subagent` need not be told with every command.
+        checkouts: reads checkouts of the configuration repository.
     """
 
     read_settings: Callable[[Path | None], Settings]
     serve: Callable[[Settings], int]
     load: Callable[[Path], Loaded]
-    built_ins: Callable[[], Sequence[object]]
-    policy: Callable[[Settings], PolicySettings]
+    plugin_tools: PluginTools
     replay: Replay
     verify_log: VerifyLog
     conversations: Conversations
@@ -67,7 +65,8 @@ class Commands:
     back_up: BackUp
     compare: Compare
     token_tools: Callable[[], TokenTools]
-    role_token: Callable[[], str]
+    environment: FromEnvironment
+    checkouts: Callable[[], Checkouts]
 
 
 def make_app(commands: Commands) -> typer.Typer:
@@ -78,9 +77,10 @@ def make_app(commands: Commands) -> typer.Typer:
     app.callback()(_about)
     _add_serving(app, commands)
     _add_looking(app, commands)
+    add_plugins(app, lambda config: _settings(commands, config), commands.plugin_tools)
     add_validate_refs(app, commands.compare)
     add_token(app, commands.token_tools)
-    add_subagent(app, lambda config: _settings(commands, config), commands.role_token)
+    add_subagent(app, lambda config: _settings(commands, config), commands.environment, commands.checkouts)
     add_verify_log(app, commands.verify_log)
     add_record_commands(app, lambda config: _settings(commands, config))
     add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
@@ -139,26 +139,6 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
     ) -> None:
         """Print the CODEOWNERS file that the owners of the prompt blocks make."""
         raise typer.Exit(codeowners(folder, CodeownersWish(team, under, check), commands.load, sys.stdout))
-
-    plugins = typer.Typer(no_args_is_help=True, help="What can be plugged in.")
-    app.add_typer(plugins, name="plugins")
-
-    @plugins.callback()
-    def _plugins() -> None:
-        """What can be plugged in."""
-
-    @plugins.command(name="list")
-    def list_plugins(config: Config = None, as_json_text: AsJson = False) -> None:
-        """List built-in and installed plugins, and what is wrong with a broken one. Exit code 1 if one is broken."""
-        settings = None if config is None else _settings(commands, config)
-        selection = PluginSelection(tuple(settings.plugins.enabled) if settings else ())
-        policy = commands.policy(settings) if settings else PolicySettings()
-        try:
-            rows = plugin_rows(commands.built_ins(), selection, policy)
-        except PluginProblem as problem:
-            raise _refused(str(problem)) from None
-        typer.echo(as_json(rows) if as_json_text else as_table(rows), nl=False)
-        raise typer.Exit(exit_code_of(rows))
 
 
 def _settings(commands: Commands, config: Path | None) -> Settings:

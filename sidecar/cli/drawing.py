@@ -1,5 +1,6 @@
 """Lines for a terminal, and the same lines in plain ASCII for everything else."""
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -49,6 +50,10 @@ class Screen:
 
     def __init__(self, out: TextIO, environment: Mapping[str, str] | None = None) -> None:
         self._out = out
+        if environment is None:
+            self._columns = shutil.get_terminal_size((0, 0)).columns
+        else:
+            self._columns = int(environment.get("COLUMNS", "0"))
         console = Console(file=out, highlight=False, soft_wrap=True, _environ=environment)
         self._console = console if out.isatty() and not console.no_color else None
 
@@ -61,6 +66,13 @@ class Screen:
     def width(self) -> int:
         """Characters of a line, as far as bars are concerned."""
         return PLAIN_WIDTH if self._console is None else min(max(self._console.width, NARROWEST), WIDEST)
+
+    @property
+    def room(self) -> int | None:
+        """Characters of a line of a table: of the terminal, else what `COLUMNS` says; None: as many as it takes."""
+        if self._console is not None:
+            return self._console.width
+        return self._columns or None
 
     def show(self, lines: Iterable[Line]) -> None:
         """Print lines, and have them seen at once."""

@@ -16,7 +16,7 @@ Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="The sidecar's settings file; says where it listens.")
 ]
 Target = Annotated[
-    str, typer.Option("--target", help="Where it listens instead, e.g. unix:/run/sidecar/dispatch.sock.")
+    str, typer.Option("--target", help="Where it listens instead, e.g. unix:/run/sidecar/dispatch/sidecar.sock.")
 ]
 SecretFile = Annotated[
     Path | None, typer.Option("--boot-secret-file", help="Where it wrote its boot secret; goes with --target.")

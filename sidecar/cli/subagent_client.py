@@ -27,7 +27,10 @@ NEAR: Final = re.compile(r"unix:|(dns:///)?(localhost|127\.[0-9.]+|\[::1\]):[0-9
 """Where a token may go: nothing here encrypts it."""
 NO_PROXY: Final = (("grpc.enable_http_proxy", 0),)
 """The environment may name a proxy, and gRPC would send even loopback addresses there, token and all."""
-HOW_TO_FIND: Final = "say where its operator listener is with --config, or with --target unix:<operators.socket>"
+HOW_TO_FIND: Final = (
+    "start one with `operators.keys` or `operators.issuer` in its settings, or say where its operator listener is with "
+    "--config, or with --target unix:<operators.socket>"
+)
 HOW_TO_MINT: Final = (
     "mint a token with `sidecar token mint`, and hand it over as SIDECAR_ROLE_TOKEN or in a file with --token-file"
 )

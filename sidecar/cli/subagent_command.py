@@ -2,53 +2,60 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import typer
 
+from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.record_commands import SettingsOf, given_by
+from sidecar.cli.subagent_decommission_command import add_decommission
+from sidecar.cli.subagent_options import (
+    EX_USAGE,
+    EXIT_CODES,
+    AsJson,
+    Config,
+    Digest,
+    Name,
+    Open,
+    Slot,
+    Targets,
+    TokenFile,
+    understood,
+)
+from sidecar.cli.subagent_step_commands import add_steps
 from sidecar.cli.subagent_words import basis_points, moment_of
 
-EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 refused by rules, gates, policies or a changed revision, or unknown; 2 it could not be "
-    "asked (no sidecar, no token, wrong role, not confirmed, not understood); 3 in part: a replica was not reached or "
-    "lags, a flag has to be switched first, or it is not on record yet; 78 wrong settings."
-)
-EX_USAGE: Final = 2
-ValueT = TypeVar("ValueT")
-
-Config = Annotated[
-    Path | None, typer.Option("--config", "-c", help="The sidecar's settings file; says where it listens.")
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option("--target", help="Its operator listener instead, e.g. unix:/run/operators.sock; for kill, several."),
-]
-TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", help="File with the role token; else SIDECAR_ROLE_TOKEN holds it.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Name = Annotated[str, typer.Argument(help="Id of the sub-agent's definition.")]
-Slot = Annotated[str, typer.Argument(help="A slot, or the id of a definition in it.")]
-Digest = Annotated[str, typer.Option("--digest", help="Which digest of it; else the active one, else the newest.")]
-
-Open = Callable[[], Any]
-"""Returns an `Operating`: which sidecars, and where to print. Reads the settings if it has to."""
-Placed = Callable[[Callable[..., None]], Callable[..., None]]
+NOWHERE: Final = "unix:/nowhere"
+"""Target of a command that asks no sidecar."""
 
 
-def add_subagent(app: typer.Typer, settings_of: SettingsOf, token_of: Callable[[], str]) -> None:
+@dataclass(frozen=True, slots=True)
+class FromEnvironment:
+    """What need not be said with every command. Asked when a command runs; empty: it is not there.
+
+    Attributes:
+        token: the role token, `SIDECAR_ROLE_TOKEN`.
+        target: the operator listener, `SIDECAR_TARGET`.
+    """
+
+    token: Callable[[], str]
+    target: Callable[[], str]
+
+
+def add_subagent(
+    app: typer.Typer, settings_of: SettingsOf, environment: FromEnvironment, checkouts: Callable[[], Checkouts]
+) -> None:
     """Add the commands.
 
     Args:
         app: the command line.
         settings_of: reads the settings, or ends the command.
-        token_of: the role token of the environment; empty: there is none.
+        environment: token and target, unless options say them.
+        checkouts: reads checkouts of the configuration repository.
     """
-    from sidecar.cli.subagent_step_commands import add_steps  # noqa: PLC0415  it stands on what is defined here
-
     group = typer.Typer(
         no_args_is_help=True, help="How sub-agents reach users: see it, and take steps.", epilog=EXIT_CODES
     )
@@ -57,7 +64,11 @@ def add_subagent(app: typer.Typer, settings_of: SettingsOf, token_of: Callable[[
     def place(
         config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
     ) -> Open:
-        return lambda: _operating(settings_of, token_of, (config, tuple(target or ()), token_file), as_json=as_json)
+        def opened(*, offline: bool = False) -> Any:
+            targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
+            return _operating(settings_of, environment, (config, targets, token_file), as_json=as_json)
+
+        return opened
 
     placed = given_by(place, "at")
     for name, command in (
@@ -66,18 +77,10 @@ def add_subagent(app: typer.Typer, settings_of: SettingsOf, token_of: Callable[[
         ("explain", _explain),
         ("preview", _preview),
         ("history", _history),
+        ("when", _when),
     ):
         group.command(name=name, epilog=EXIT_CODES)(placed(command))
-    add_steps(group, placed)
-
-
-def understood(read: Callable[[str], ValueT], text: str) -> ValueT:
-    """Return what somebody wrote, or end the command."""
-    try:
-        return read(text)
-    except ValueError as problem:
-        typer.echo(str(problem), err=True)
-        raise typer.Exit(EX_USAGE) from None
+    add_decommission(group, placed, add_steps(group, placed), checkouts)
 
 
 def _list(at: Open) -> None:
@@ -107,7 +110,7 @@ def _explain(
 
 def _preview(
     at: Open,
-    name: Slot,
+    name: Annotated[str, typer.Argument(help="Id of the definition; or a slot, then its active one is meant.")],
     percent: Annotated[str, typer.Argument(help="The proposed ramp, e.g. 5 or 0.25.")],
     digest: Digest = "",
 ) -> None:
@@ -130,6 +133,27 @@ def _history(
     raise typer.Exit(_reading().show_history(at(), _reading().HistoryWish(name, slot, after, follow)))
 
 
+def _when(
+    at: Open,
+    name: Name,
+    user: Annotated[str, typer.Option("--user", help="Whom it is about, as at the binding of turns.")] = "",
+    share: Annotated[str, typer.Option("--share", help="Or a share of all in percent, e.g. 30; 100: everybody.")] = "",
+    slot: Annotated[str, typer.Option("--slot", help="The slot, if it is in several.")] = "",
+) -> None:
+    """Say when a sub-agent was active for one user, or for the whole of a share, as far as the audit is kept."""
+    if bool(user) == bool(share):
+        typer.echo("say for whom: either --user, or --share with a percentage", err=True)
+        raise typer.Exit(EX_USAGE)
+    points = understood(basis_points, share) if share else 0
+    if share and not points:
+        typer.echo("nobody is in a share of 0 %", err=True)
+        raise typer.Exit(EX_USAGE)
+    from sidecar.cli import subagent_activity  # noqa: PLC0415  only these commands need gRPC
+
+    wish = subagent_activity.WhenWish(name, user, points, slot)
+    raise typer.Exit(subagent_activity.show_when(at(), wish))
+
+
 def _reading() -> ModuleType:
     from sidecar.cli import subagent_reading  # noqa: PLC0415  only these commands need gRPC
 
@@ -138,7 +162,7 @@ def _reading() -> ModuleType:
 
 def _operating(
     settings_of: SettingsOf,
-    token_of: Callable[[], str],
+    environment: FromEnvironment,
     place: tuple[Path | None, tuple[str, ...], Path | None],
     *,
     as_json: bool,
@@ -146,12 +170,18 @@ def _operating(
     from sidecar.cli.subagent_client import Where  # noqa: PLC0415  the same holds
 
     config, targets, token_file = place
-    token = token_of() if token_file is None else _token_in(token_file)
+    token = environment.token() if token_file is None else _token_in(token_file)
+    if not targets and config is None and (named := environment.target().strip()):
+        targets = (named,)
     if not targets:
         try:
             targets = (f"unix:{settings_of(config).operators.socket}",)
         except typer.Exit:
-            typer.echo("name the sidecar's settings file with --config, or its operator socket with --target", err=True)
+            typer.echo(
+                "name the sidecar's settings file with --config, or its operator socket with --target or in "
+                "SIDECAR_TARGET",
+                err=True,
+            )
             raise
     ask = _confirmed if sys.stdin.isatty() else None
     return _reading().Operating(Where(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)

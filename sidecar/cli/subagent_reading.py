@@ -108,7 +108,7 @@ def show_list(operating: Operating) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("List", pb.ListRequest())
         if not operating.as_json:
-            operating.screen.show(list_lines(answer))
+            operating.screen.show(list_lines(answer, operating.screen.room))
             return OperatorExit.DONE
         rows = [
             {"slot": slot.slot, "revision": slot.revision} | spoken(each)

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import StrEnum
 from types import ModuleType
 from typing import Annotated, Any, Final
 
 import typer
 
 from sidecar.cli.record_commands import given_by
-from sidecar.cli.subagent_command import EXIT_CODES, Digest, Name, Open, Placed, understood
-from sidecar.cli.subagent_words import basis_points, end_of, length_of
+from sidecar.cli.subagent_options import EX_USAGE, EXIT_CODES, Digest, Name, Open, Placed, understood
+from sidecar.cli.subagent_words import basis_points, curve_of, end_of, length_of
 
 Reason = Annotated[str, typer.Option("--reason", "-m", help="Why; goes into the audit.")]
 RequestId = Annotated[
@@ -30,16 +31,30 @@ Percent = Annotated[str, typer.Argument(help="Percent of users, 0 to 100 with at
 LONG: Final = "4h"
 """How long an override holds unless it is said."""
 
+
+class Mode(StrEnum):
+    """What may be written for a mode. Source: TN-72."""
+
+    EXPERIMENT = "experiment"
+    COHORT = "cohort"
+    FULL = "full"
+
+
 WishOf = Callable[[str], Any]
 """Returns a `StepWish` for a name."""
 
 
-def add_steps(group: typer.Typer, placed: Placed) -> None:
-    """Add the commands; `placed` gives each the options that say where the sidecar is."""
+def add_steps(group: typer.Typer, placed: Placed) -> Placed:
+    """Add the commands; `placed` gives each the options that say where the sidecar is.
+
+    Returns:
+        What gives a command the options that every step has.
+    """
     asked = given_by(given_by(_ways, "ways")(_wish_of), "wish_of")
     for name, command in (
         ("promote", _promote),
         ("ramp", _ramp),
+        ("configure", _configure),
         ("ramp-down", _ramp_down),
         ("rollback", _roll_back),
         ("activate", _activate),
@@ -49,6 +64,7 @@ def add_steps(group: typer.Typer, placed: Placed) -> None:
         ("retire-flags", _retire_flags),
     ):
         group.command(name=name, epilog=EXIT_CODES)(placed(asked(command)))
+    return asked
 
 
 def _wish_of(
@@ -89,6 +105,29 @@ def _ramp(at: Open, wish_of: WishOf, name: Name, percent: Percent) -> None:
     """
     points = understood(basis_points, percent)
     raise typer.Exit(_verbs().ramp(at(), wish_of(name), points))
+
+
+def _configure(
+    at: Open,
+    wish_of: WishOf,
+    name: Name,
+    mode: Annotated[
+        Mode | None,
+        typer.Option("--mode", help="experiment (or cohort): not for its control arm; full: for all."),
+    ] = None,
+    curve: Annotated[
+        str, typer.Option("--curve", help="The steps that its ramp may take, e.g. 5,25,50,100; none: any step.")
+    ] = "",
+) -> None:
+    """Declare the rollout config of a slot: its mode, and the curve of its ramp. No ramp moves; what is left out stays.
+
+    From experiment to full lets the control arm in: if somebody is served, the gate of the present ramp has to pass.
+    """
+    if mode is None and not curve:
+        typer.echo("nothing to declare; give --mode, --curve, or both", err=True)
+        raise typer.Exit(EX_USAGE)
+    steps = understood(curve_of, curve) if curve else None
+    raise typer.Exit(_verbs().configure(at(), wish_of(name), "" if mode is None else mode.value, steps))
 
 
 def _ramp_down(

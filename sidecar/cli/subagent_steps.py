@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sidecar.cli.drawing import Part, clean
 from sidecar.cli.subagent_client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
+from sidecar.cli.subagent_decommission_tables import next_for
 from sidecar.cli.subagent_reading import Operating, operated, spoken
 from sidecar.cli.subagent_tables import short, state_word
 from sidecar.cli.subagent_waiting import wait_for_replicas
@@ -195,7 +196,7 @@ class Stepping:
         for each in waited.laggards:
             self._say(f"  not yet in effect: {each}", "yellow")
         if not waited.laggards:
-            self._say(f"  in effect: all {waited.living} living replicas show version {waited.version}", "green")
+            self._say(f"  in effect: every living replica ({waited.living}) shows version {waited.version}", "green")
         code = OperatorExit.PARTIAL if waited.laggards else OperatorExit.DONE
         return self._end(code, laggards=list(waited.laggards))
 
@@ -232,6 +233,8 @@ def result_lines(result: Any, *, dry_run: bool = False) -> list[tuple[str, str]]
     lines += [(f"  gate {clean(each)}", "") for each in result.gates]
     if result.reached:
         lines.append((f"  reached: {', '.join(map(clean, result.reached))}", ""))
+    if result.HasField("decommission"):
+        lines.append((f"  next: {next_for(result.decommission, clean(result.definition_id))}", ""))
     lines += [(f"  do this, too: {clean(each)}", "yellow") for each in result.edits]
     lines += [(f"  warning: {clean(each)}", "yellow") for each in result.warnings]
     return lines

@@ -1,16 +1,20 @@
 """How rollouts look on a screen: the list, one slot, why a user gets what, a preview, and the audit."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.cli.drawing import Line, Part, clean, columns, length, moment
+from sidecar.cli.subagent_decommission_tables import record_lines, short_words
 from sidecar.cli.subagent_words import percent
 from sidecar.cli.turn_timeline import utc
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
+GATES: Final = "gates last said"
+NOTHING: Final = frozenset({"-", "0"})
+"""What stands in a column that has nothing to say of a definition."""
 HEADER: Final = (
     "slot",
     "definition",
@@ -18,7 +22,7 @@ HEADER: Final = (
     "active",
     "ramp",
     "flags",
-    "gates last said",
+    GATES,
     "breach",
     "pinned",
     "drift",
@@ -33,8 +37,14 @@ def state_word(state: int) -> str:
     return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
 
 
-def list_lines(answer: pb.ListResponse) -> list[Line]:
-    """Return the table of all definitions, how fresh the flags are, and what does not fit together."""
+def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[Line]:
+    """Return the table of all definitions, how fresh the flags are, and what does not fit together.
+
+    Args:
+        answer: all rollouts.
+        room: characters of a line; None: as many as it takes. Where the table is wider, columns that say nothing of
+            any definition are left out, and then what gates said, which `show` has.
+    """
     if not answer.slots:
         return [[Part("no rollout is on record: the configuration that is loaded has no sub-agent")]]
     fresh = {each.name: each for each in answer.backends}
@@ -44,23 +54,52 @@ def list_lines(answer: pb.ListResponse) -> list[Line]:
         for ids in [Counter(one.definition_id for one in slot.definitions)]
         for each in slot.definitions
     ]
-    lines = columns(HEADER, rows)
+    lines = _fitting(rows, room)
     lines += [[], *(_backend(each) for each in answer.backends)]
     for slot in answer.slots:
         for each in slot.definitions:
             lines += [_drift(each.definition_id, said) for said in each.drifts]
+            if each.HasField("decommission") and not each.decommission.HasField("finished_at"):
+                lines.append(short_words(each))
     return lines
+
+
+def _fitting(rows: list[list[Part]], room: int | None) -> list[Line]:
+    kept = list(range(len(HEADER)))
+    lines = columns(HEADER, rows)
+    if room is not None and _width(lines) > room:
+        kept = [place for place in kept if any(row[place].text not in NOTHING for row in rows)]
+        lines = _columns_of(rows, kept)
+    if room is not None and _width(lines) > room:
+        lines = _columns_of(rows, [place for place in kept if HEADER[place] != GATES])
+    return lines
+
+
+def _columns_of(rows: list[list[Part]], kept: list[int]) -> list[Line]:
+    return columns([HEADER[place] for place in kept], [[row[place] for place in kept] for row in rows])
+
+
+def _width(lines: list[Line]) -> int:
+    return max(len("".join(part.text for part in line).rstrip()) for line in lines)
 
 
 def slot_lines(status: pb.SlotStatus) -> Iterator[Line]:
     """Yield everything about one slot."""
     yield [Part("slot "), Part(clean(status.slot), "bold"), Part(f"  revision {status.revision}")]
-    mode = pb.RolloutMode.Name(status.mode).removeprefix("ROLLOUT_MODE_").lower()
-    curve = ", ".join(percent(each) for each in status.curve_basis_points) or "any step"
-    yield [Part(f"  mode {mode}; ramp curve: {curve}")]
+    yield [Part(f"  mode {mode_word(status.mode)}; ramp curve: {curve_word(status.curve_basis_points)}")]
     for each in status.definitions:
         yield []
         yield from _definition(each, {one.digest: one.definition_id for one in status.definitions})
+
+
+def mode_word(mode: int) -> str:
+    """Return a mode for people."""
+    return str(pb.RolloutMode.Name(pb.RolloutMode.ValueType(mode))).removeprefix("ROLLOUT_MODE_").lower()
+
+
+def curve_word(steps: Iterable[int]) -> str:
+    """Return a ramp curve for people."""
+    return ", ".join(percent(each) for each in steps) or "any step"
 
 
 def explanation_lines(answer: pb.ExplainResponse) -> Iterator[Line]:
@@ -87,7 +126,8 @@ def explanation_lines(answer: pb.ExplainResponse) -> Iterator[Line]:
 
 def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[Line]:
     """Yield what a ramp would change."""
-    yield [Part(f"from {percent(answer.from_basis_points)} to {percent(answer.to_basis_points)}", "bold")]
+    step = f"from {percent(answer.from_basis_points)} to {percent(answer.to_basis_points)}"
+    yield [Part(f"{clean(answer.definition_id)} {short(answer.digest)} {step}", "bold")]
     yield [Part(f"  of {answer.known} users seen lately at this sidecar, {answer.inside} are inside now")]
     yield [Part(f"  {answer.joining} would come in, {answer.leaving} would go out")]
     yield [Part(f"  gates that would be asked: {', '.join(map(clean, answer.gates)) or 'none'}")]
@@ -100,11 +140,14 @@ def audit_line(row: Any) -> Line:
         moved = row.transition
         what = f"{state_word(moved.source_state)} -> {state_word(moved.target_state)}"
         trigger = pb.Trigger.Name(moved.trigger).removeprefix("TRIGGER_").lower()
-        effect = (
-            f"in effect {moment(utc(moved.effective_at))}" if moved.HasField("effective_at") else "not in effect yet"
-        )
+        effect = "not in effect yet"
+        if moved.HasField("effective_at"):
+            effect = f"in effect after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
         more = f"({trigger}; {effect})"
         name = moved.subagent_id
+    elif row.HasField("decommission"):
+        name, what = row.decommission.subagent_id, f"decommission {clean(row.decommission.step)}"
+        more = clean(row.decommission.detail)
     else:
         event = row.rollout
         name, what = event.subagent_id, clean(event.what)
@@ -211,8 +254,11 @@ def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[Li
             Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {clean(one.by)}: {clean(one.reason)}")
         ]
     notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
-    notes.append(("being decommissioned", each.HasField("decommission_began_at")))
     yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "not in the configuration any more"))]
+    if each.HasField("decommission"):
+        yield [Part("  decommission", "bold")]
+        for line in record_lines(each.decommission, overdue=each.decommission_overdue):
+            yield [Part("  "), *line]
     for said in each.drifts:
         yield [Part("  "), *_drift(each.definition_id, said)]
 

@@ -6,8 +6,9 @@ from typing import Final
 from sidecar.cli.drawing import clean
 from sidecar.cli.subagent_reading import Operating, stamp
 from sidecar.cli.subagent_steps import Found, StepWish, Verb, take, take_unread
-from sidecar.cli.subagent_tables import state_word
+from sidecar.cli.subagent_tables import curve_word, mode_word, state_word
 from sidecar.cli.subagent_words import percent
+from sidecar.core.rollout.configuring import MODES
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 WHOLE: Final = 10_000
@@ -40,6 +41,21 @@ def ramp(operating: Operating, wish: StepWish, points: int) -> int:
         danger = f"{clean(wish.name)} will serve everybody." if points == WHOLE > before else ""
         plan = f"ramp {percent(before)} -> {percent(points)}; {asks}"
         return [Verb("SetRamp", plan, {"ramp_basis_points": points}, danger)]
+
+    return take(operating, wish, verbs)
+
+
+def configure(operating: Operating, wish: StepWish, mode: str, curve: tuple[int, ...] | None) -> int:
+    """Declare mode and ramp curve of a slot; what is empty or None stays. Returns the exit code."""
+
+    def verbs(found: Found) -> list[Verb]:
+        slot = found.slot
+        wanted = pb.RolloutMode.Value(f"ROLLOUT_MODE_{MODES[mode].name}") if mode else slot.mode
+        steps = list(slot.curve_basis_points) if curve is None else list(curve)
+        admits = slot.mode == pb.ROLLOUT_MODE_EXPERIMENT and wanted == pb.ROLLOUT_MODE_FULL
+        asks = f"the control arm comes in; asks the gate of the present ramp, {FURTHER}" if admits else "no ramp moves"
+        plan = f"mode {mode_word(wanted)}, ramp curve {curve_word(steps)}; {asks}"
+        return [Verb("Configure", plan, {"mode": wanted, "curve_basis_points": steps})]
 
     return take(operating, wish, verbs)
 

@@ -21,6 +21,11 @@ def basis_points(percent: str) -> int:
     return int(Decimal(found[1]) * POINTS)
 
 
+def curve_of(text: str) -> tuple[int, ...]:
+    """Return the steps of a ramp, e.g. `5,25,100`, in basis points; `none`: any step. Raises `ValueError`."""
+    return () if text.strip().lower() == "none" else tuple(basis_points(each) for each in text.split(","))
+
+
 def percent(points: int) -> str:
     """Return basis points for people."""
     return f"{points / POINTS:g} %"

@@ -11,6 +11,7 @@ from sidecar.adapters.flags_memory import plugin as flags_memory
 from sidecar.adapters.memory_in_process import plugin as memory_in_process
 from sidecar.adapters.runner_grpc import plugin as runner_grpc
 from sidecar.composition import memory_store
+from sidecar.observability import audit_plugin
 from sidecar.policy import platform
 
 BUILT_INS: Final[Sequence[object]] = (
@@ -23,4 +24,5 @@ BUILT_INS: Final[Sequence[object]] = (
     memory_in_process,
     memory_store,
     platform,
+    audit_plugin,
 )

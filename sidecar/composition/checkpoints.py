@@ -8,24 +8,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_or_make_signer
-from sidecar.observability import names
+from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Metrics
 from sidecar.operations.checkpointing import Checkpointing
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.record_ports import Database
 from sidecar.operations.retention import Retention, RetentionRules
+from sidecar.operations.rollout.retention import AuditRetention, RolloutArchive
 from sidecar.settings import SettingsProblem
 from sidecar.settings.checkpoints import RetentionSettings
 from sidecar.settings.record import RecordSettings
 
-LAST_LOOK_SECONDS: Final = 5.0
+LONGEST_LOOK: Final = 5.0
+"""Seconds, at the start and at the end."""
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 @asynccontextmanager
 async def guarded_record(
-    said: RecordSettings, database: Database, clock: Clock, recorder: Recorder, metrics: Metrics
+    said: RecordSettings,
+    database: Database,
+    rollouts: RolloutArchive,
+    clock: Clock,
+    recorder: Recorder,
+    metrics: Metrics,
 ) -> AsyncIterator[Sequence[Loop]]:
     """Yield the loops that sign and shorten the record; at the end, sign what was closed last.
 
@@ -42,16 +49,23 @@ async def guarded_record(
         signer = await asyncio.to_thread(read_or_make_signer, key_file)
     except KeyFileProblem as problem:
         raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
-    place = CheckpointFile(file, signer)
+    place, rules = CheckpointFile(file, signer), retention_rules(said.retention)
     checkpointing = Checkpointing(database, database.instance, place, said.checkpoints.every, clock, recorder)
-    removing = Retention(database, retention_rules(said.retention), signer, place, clock, recorder)
-    _show(metrics, checkpointing, removing)
+    removing = Retention(database, rules, signer, place, clock, recorder)
+    of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
+    _show(metrics, checkpointing, removing, of_audit)
+    await _look_in_time(checkpointing)  # from its first moment on a sidecar leaves a log that can be verified
     try:
-        yield [("checkpointing", checkpointing.run), ("retention", removing.run)]
+        yield [("checkpointing", checkpointing.run), ("retention", removing.run), ("audit retention", of_audit.run)]
     finally:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_LOOK_SECONDS):
-                await checkpointing.look()
+        await _look_in_time(checkpointing)
+
+
+async def _look_in_time(checkpointing: Checkpointing) -> None:
+    """Look once; a place that does not answer holds up neither start nor end."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_LOOK):
+            await checkpointing.look()
 
 
 def checkpoint_files(said: RecordSettings) -> tuple[Path, Path]:
@@ -66,7 +80,7 @@ def retention_rules(said: RetentionSettings) -> RetentionRules:
     return RetentionRules(timedelta(days=said.audit_days), timedelta(days=said.frames_days))
 
 
-def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention) -> None:
+def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention, of_audit: AuditRetention) -> None:
     waiting = "How long no checkpoint could be written that should have been."
     metrics.gauge(names.CHECKPOINT_WAITING, waiting, lambda: checkpointing.waiting_seconds)
     metrics.counted_elsewhere(
@@ -78,6 +92,12 @@ def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention) 
     metrics.counted_elsewhere(
         names.RECORD_PURGED,
         "What retention removed.",
-        lambda: {("child",): float(retention.children), ("attempt",): float(retention.attempts)},
+        lambda: {
+            ("child",): float(retention.children),
+            ("turn",): float(retention.turns),
+            ("attempt",): float(retention.attempts),
+        },
         "kind",
     )
+    removed = "Audit rows of rollouts that retention removed."
+    metrics.counted_elsewhere(rollout_names.AUDIT_REMOVED, removed, lambda: {(): float(of_audit.removed)})

@@ -6,7 +6,8 @@ from typing import Any
 
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.adapters.flags_file import FILE_FLAGS, FileFlagEdits, FileFlags
-from sidecar.adapters.flags_memory import MemoryFlags, MemoryFlagWriter
+from sidecar.adapters.flags_memory import FlagsInTheSettings, MemoryFlags, MemoryFlagWriter
+from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.binding.flags import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock
@@ -39,7 +40,7 @@ def _writer(
     if isinstance(backend, EmbeddedFlags):
         return EmbeddedFlagWriter(*embedded)
     if isinstance(backend, MemoryFlags):
-        return MemoryFlagWriter(backend)
+        return MemoryFlagWriter(backend) if isinstance(embedded[0], MemoryRollouts) else FlagsInTheSettings()
     if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
     return FlagsKeptElsewhere(name)

@@ -17,6 +17,7 @@ from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.identifiers import Vertical
 from sidecar.core.status_events.policy import EventRule, Vocabulary
 from sidecar.observability import names
+from sidecar.observability.audit_plugin import LOG_SINK, OTLP_SINK
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.flag_snapshot import FlagTiming
@@ -25,6 +26,7 @@ from sidecar.policy.selection import PolicyNames, PolicySettings
 from sidecar.policy.specs import PluginKind
 from sidecar.settings import DispatchSettings, KeysSettings, Settings, SettingsProblem
 from sidecar.settings.history import HistorySettings
+from sidecar.settings.sections import DefinitionsSettings
 
 MADE_KEY: Final = "made"
 KEY_BYTES: Final = 32
@@ -101,7 +103,22 @@ def policy_settings(settings: Settings) -> PolicySettings:
     said = settings.policy
     verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in said.verticals.items()}
     memory = said.default.memory or ("in_process" if settings.record.database == "memory" else "store")
-    return PolicySettings(PolicyNames(**{**_plain(said.default), "memory": memory}), verticals)
+    default = PolicyNames(**{**_plain(said.default), "memory": memory})
+    return PolicySettings(default, verticals, _sinks(settings))
+
+
+def policy_by_default() -> PolicySettings:
+    """Return which plugins serve everybody where no file says otherwise."""
+    # What a file has to say is about other things.
+    return policy_settings(
+        Settings(definitions=DefinitionsSettings(path=Path()), dispatch=DispatchSettings(fan_out_cap=1))
+    )
+
+
+def _sinks(settings: Settings) -> tuple[str, ...]:
+    if settings.audit.sinks is not None:
+        return settings.audit.sinks
+    return (LOG_SINK.name,) if settings.telemetry.otlp_endpoint is None else (LOG_SINK.name, OTLP_SINK.name)
 
 
 def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]:
@@ -113,6 +130,7 @@ def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapp
         PluginKind.EPISODE_MEMORY: settings.memories,
         PluginKind.GATE_CLIENT: settings.gates,
         PluginKind.LIFECYCLE_POLICY: settings.lifecycle,
+        PluginKind.AUDIT_SINK: settings.audit_sinks,
     }
 
 

@@ -31,6 +31,7 @@ from sidecar.composition.reporting import (
 )
 from sidecar.composition.rollout import RolloutSurroundings, opened_rollout
 from sidecar.core.definitions.resolving import nowhere_committed
+from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.policy.entry_points import PluginSelection
@@ -49,39 +50,46 @@ async def joined_operations(
     settings = parts.settings
     keys = signing_keys(settings.keys, parts.redactor)
     policy = _policy(parts)
-    ports, loops = await _ports(parts, policy, record, opened)
+    definitions = _definitions(parts)
+    ports, loops = await _ports(parts, policy, record, definitions, opened)
     joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
-    rollout = None
-    if settings.rollout.enabled:
-        around = RolloutSurroundings(
-            settings=settings,
-            policy=policy,
-            record=record,
-            ports=ports,
-            turns=lambda: joined[0].turns if joined else (),
-            metrics=parts.metrics,
-        )
-        rollout = await opened.enter_async_context(opened_rollout(around))
-        ports = replace(ports, rollouts=rollout.rollouts, definitions=rollout.definitions)
-        loops += rollout.loops
+    around = RolloutSurroundings(
+        settings=settings,
+        policy=policy,
+        record=record,
+        ports=ports,
+        turns=lambda: joined[0].turns if joined else (),
+        validate=definitions.validated,
+        metrics=parts.metrics,
+        redactor=parts.redactor,
+    )
+    rollout = await opened.enter_async_context(opened_rollout(around))
+    definitions.also_tell(lambda change: rollout.operations.seeing.look_soon())
+    ports = replace(
+        ports,
+        rollouts=rollout.rollouts,
+        definitions=rollout.definitions,
+        fetch_card=rollout.definitions.fetch,
+        cohorts=rollout.cohorts,
+    )
+    loops += rollout.loops
     operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
-    plans = list(listener_plans(settings, operations, boot_secret))
-    if rollout is not None:
-        operated = OperatedParts(
-            settings=settings,
-            operations=operations,
-            rollout=rollout,
-            record=record,
-            policy=policy,
-            readiness=parts.readiness,
-            in_flight=parts.in_flight,
-            metrics=parts.metrics,
-            clock=parts.replaced.clock,
-        )
-        plans += operator_plans(operated)
-    return operations, plans, loops
+    operated = OperatedParts(
+        settings=settings,
+        operations=operations,
+        rollout=rollout,
+        record=record,
+        policy=policy,
+        readiness=parts.readiness,
+        in_flight=parts.in_flight,
+        metrics=parts.metrics,
+        clock=parts.replaced.clock,
+        anomaly=parts.recorder.anomaly,
+    )
+    plans, more = operator_plans(operated)
+    return operations, [*listener_plans(settings, operations, boot_secret), *plans], [*loops, *more]
 
 
 def _policy(parts: Parts) -> PolicyMap:
@@ -99,11 +107,10 @@ def _policy(parts: Parts) -> PolicyMap:
 
 
 async def _ports(
-    parts: Parts, policy: PolicyMap, record: OpenRecord, opened: AsyncExitStack
+    parts: Parts, policy: PolicyMap, record: OpenRecord, definitions: DefinitionsSource, opened: AsyncExitStack
 ) -> tuple[Ports, list[Loop]]:
     """Make everything that the operations need from outside; also return its loops."""
     settings, replaced = parts.settings, parts.replaced
-    definitions = _definitions(parts)
     specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
     backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
     for backend in backends.values():
@@ -131,6 +138,7 @@ async def _ports(
         runners=runners,
         connectors=connectors,
         memory=memory,
+        rollouts=RolloutView,  # nobody is served before the rollouts are open
         reports=report_files(settings),
         lease_held=record.lease.held,
         lease_term=record.lease.term,

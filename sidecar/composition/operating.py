@@ -1,12 +1,14 @@
 """The operators' listener: who gets in, and what they may ask for."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
 from sidecar.composition.checkpoints import checkpoint_files
+from sidecar.composition.operator_issuer import open_issuer
 from sidecar.composition.operator_listener import operator_plan
 from sidecar.composition.record import OpenRecord
 from sidecar.composition.rollout import OpenRollout
@@ -20,6 +22,8 @@ from sidecar.policy.selection import PolicyMap
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import ListenerPlan
 from sidecar.settings import Settings
+
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +39,21 @@ class OperatedParts:
     in_flight: InFlight
     metrics: Metrics
     clock: Clock
+    anomaly: Callable[[str, str], None]
 
 
-def operator_plans(parts: OperatedParts) -> Sequence[ListenerPlan]:
-    """Return the operators' listener; none if no key is accepted.
+def operator_plans(parts: OperatedParts) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
+    """Return the operators' listener, none if nobody could come in, and what runs in the background for it.
 
     Raises:
         SettingsProblem: a key cannot be read.
     """
-    plan = operator_plan(parts.settings, parts.rollout.operations, _administer(parts), parts.metrics, parts.clock)
-    return () if plan is None else (plan,)
+    said = parts.settings.operators.issuer
+    issuer = None if said is None else open_issuer(said, parts.clock, parts.anomaly)
+    rollout, administer = parts.rollout.operations, _administer(parts)
+    opens = issuer.tokens if issuer is not None else None
+    plan = operator_plan(parts.settings, rollout, administer, parts.metrics, parts.clock, opens)
+    return () if plan is None else (plan,), () if issuer is None else (("operator_issuer", issuer.run),)
 
 
 def _administer(parts: OperatedParts) -> Administer:

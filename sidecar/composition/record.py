@@ -23,6 +23,7 @@ from sidecar.operations.lease import Lease
 from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
 from sidecar.operations.record_ports import CommitUnknown, Database, Store
 from sidecar.operations.rollout.ports import RolloutStore
+from sidecar.operations.rollout.retention import RolloutArchive
 from sidecar.rpc.socket_files import AddressHeld
 from sidecar.settings import SettingsProblem
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings, SqliteRecordSettings
@@ -33,7 +34,13 @@ SHORTEST_DSN: Final = 13
 """Characters of `postgresql://`."""
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
-Opened = tuple[Database, Lease, RolloutStore, Sequence[Loop]]
+
+
+class KeptRollouts(RolloutStore, RolloutArchive, Protocol):
+    """Rollouts, and what retention needs of them."""
+
+
+Opened = tuple[Database, Lease, KeptRollouts, Sequence[Loop]]
 
 
 @runtime_checkable
@@ -71,7 +78,7 @@ class OpenRecord:
     store: Store
     database: Database
     lease: Lease
-    rollouts: RolloutStore
+    rollouts: KeptRollouts
     loops: Sequence[Loop]
     show: Callable[[], Mapping[str, Any]]
 

@@ -22,6 +22,7 @@ from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import Digest
 from sidecar.core.replaying.comparing import compared
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, commits_of, recorded_of
+from sidecar.core.rollout.view import RolloutView
 from sidecar.core.status_events.policy import Vocabulary
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.assembly import Ports, assemble
@@ -83,6 +84,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
             runners=runner,
             connectors=_NoConnectors(),
             memory=InProcessMemory(),
+            rollouts=RolloutView,  # nobody is bound here
         )
         runner.operations = operations = assemble(rules, KEYS, ports, grants)
         try:

@@ -3,25 +3,31 @@
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from sidecar.adapters.flags_embedded import EmbeddedFlags
 from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
 from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.adapters.tombstones.file import TombstonesUnusable
+from sidecar.composition.audit_sinks import opened_sinks
 from sidecar.composition.flag_writers import flag_writers
 from sidecar.composition.record import OpenRecord
+from sidecar.core.binding.cohort import Cohort
 from sidecar.core.rollout.bucketing import moved_buckets
 from sidecar.core.rollout.view import RolloutView
-from sidecar.observability.audit_sinks import LogAuditSink, OtlpAuditSink
+from sidecar.observability import rollout_names
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.outbox import Ship
-from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
+from sidecar.observability.redaction import Redactor
+from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder, number, show_rollout, standing_gauges
 from sidecar.operations.assembly import Ports
-from sidecar.operations.ports import Definitions
 from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.rollout.audit_export import AuditExport
+from sidecar.operations.rollout.cohorts import CohortCount
 from sidecar.operations.rollout.kept_definitions import KeptDefinitions
 from sidecar.operations.rollout.ports import Tombstones
+from sidecar.operations.rollout.proving import Validates
 from sidecar.operations.turns import Turn
 from sidecar.policy.audit import AuditSink
 from sidecar.policy.selection import PolicyMap
@@ -37,7 +43,8 @@ class RolloutSurroundings:
     Attributes:
         ports: of the operations, with the configuration as loaded.
         turns: asked late, when binding is there.
-        ship: sends audit events to the collector; None: there is none.
+        validate: the validator of the configuration.
+        redactor: of what goes to a collector.
     """
 
     settings: Settings
@@ -45,8 +52,9 @@ class RolloutSurroundings:
     record: OpenRecord
     ports: Ports
     turns: Callable[[], Iterable[Turn]]
+    validate: Validates
     metrics: Metrics
-    ship: Ship | None = None
+    redactor: Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +64,13 @@ class OpenRollout:
     Attributes:
         definitions: the configuration, with the cards of earlier states that rollouts need.
         loops: to be kept running, by name.
+        cohorts: to be told of the cohort of each turn that is bound.
     """
 
     operations: RolloutOperations
-    definitions: Definitions
+    definitions: KeptDefinitions
     loops: Sequence[Loop]
+    cohorts: Callable[[Cohort], None]
 
     def rollouts(self) -> RolloutView:
         """Return what a bind reads."""
@@ -72,7 +82,9 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
     """Build everything, and see the configuration once; close what was opened.
 
     Raises:
-        SettingsProblem: users would be moved by another bucketing, or the file of kills cannot be used.
+        SettingsProblem: users would be moved by another bucketing, the file of kills cannot be used, or nothing is
+            installed that an audit sink needs.
+        PluginProblem: an audit sink cannot be made.
     """
     if moved := moved_buckets():
         raise SettingsProblem(list(moved))
@@ -80,7 +92,10 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
     gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly)
     policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly)
     try:
-        async with _tombstones(around.settings, recorder.anomaly) as tombstones:
+        async with (
+            _tombstones(around.settings, recorder.anomaly) as tombstones,
+            opened_sinks(around.policy, around.settings, around.redactor) as sinks,
+        ):
             ports = RolloutPorts(
                 store=around.record.rollouts,
                 tombstones=tombstones,
@@ -90,6 +105,7 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
                 definitions=around.ports.definitions,
                 flags=around.ports.flags,
                 record=around.record.store,
+                validate=around.validate,
                 turns=around.turns,
                 gate_for=gates.client_for,
                 policies_of=policies.of_vertical,
@@ -100,27 +116,52 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
                     (around.record.rollouts, around.ports.clock),
                 ),
                 ask_policy=PolicyThreads().ask,
+                decommission_window=timedelta(days=around.settings.rollout.decommission_days),
             )
-            yield await _joined(around, ports, recorder)
+            yield await _joined(around, ports, recorder, sinks)
     finally:
         await gates.close()
 
 
-async def _joined(around: RolloutSurroundings, ports: RolloutPorts, recorder: MeasuringRolloutRecorder) -> OpenRollout:
+async def _joined(
+    around: RolloutSurroundings,
+    ports: RolloutPorts,
+    recorder: MeasuringRolloutRecorder,
+    sinks: Mapping[str, AuditSink],
+) -> OpenRollout:
     operations = assemble_rollout(ports)
     around.ports.flags.also_tell(operations.stops.edges.observe)
-    export = AuditExport(ports.store, _sinks(around), around.record.store.instance, around.ports.clock, recorder)
+    kept_here = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
+    operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))  # switched before what they gate
+    export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
+    cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.most_cohorts)
     await operations.views.look()
     await operations.seeing.look()  # before anything is bound: what is not on record is not served
     await operations.views.look()
+    _show(around.metrics, operations, export, cohorts)
     loops = (*operations.loops, export.run)
     named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in loops]
-    return OpenRollout(operations, KeptDefinitions(around.ports.definitions, operations.seeing), named)
+    kept = KeptDefinitions(around.ports.definitions, operations.seeing, ports.store, recorder)
+    return OpenRollout(operations, kept, named, cohorts.bound_in)
 
 
-def _sinks(around: RolloutSurroundings) -> Mapping[str, AuditSink]:
-    log: dict[str, AuditSink] = {"log": LogAuditSink()}
-    return log if around.ship is None else {**log, "otlp": OtlpAuditSink(around.ship)}
+def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, cohorts: CohortCount) -> None:
+    show_rollout(
+        metrics,
+        (
+            *standing_gauges(operations),
+            number(rollout_names.STOPS_PENDING, "Not on record yet.", lambda: len(operations.tombstones.pending())),
+            number(rollout_names.AUDIT_WAITING, "Age of the oldest event that waits.", lambda: export.waiting_seconds),
+            number(rollout_names.COHORTS, "Distinct cohorts in this window.", lambda: cohorts.distinct),
+            number(rollout_names.COHORTS_BOUND, "Beyond it there is a warning.", lambda: cohorts.bound),
+        ),
+    )
+    metrics.counted_elsewhere(
+        rollout_names.AUDIT_EXPORTED,
+        "Audit events that were handed to a sink.",
+        lambda: {(name,): float(count) for name, count in export.handed_on.items()},
+        "sink",
+    )
 
 
 @asynccontextmanager
@@ -130,7 +171,14 @@ async def _tombstones(settings: Settings, report: Callable[[str, str], None]) ->
         yield TombstonesInMemory()
         return
     try:
-        async with opened_tombstones(settings.rollout.kills_file, report) as tombstones:
+        async with opened_tombstones(kills_file(settings), report) as tombstones:
             yield tombstones
     except TombstonesUnusable as problem:
         raise SettingsProblem([f"rollout.kills_file: {problem}"]) from None
+
+
+def kills_file(settings: Settings) -> Path:
+    """Return where this sidecar keeps what it stopped."""
+    record = settings.record
+    beside = record.sqlite.path.parent if record.database == "sqlite" else Path("/var/lib/sidecar")
+    return settings.rollout.kills_file or beside / "kills.jsonl"

@@ -45,7 +45,7 @@ class Telemetry:
         """Look whether the settings can be followed. Raises `SettingsProblem`."""
         if self.settings.otlp_endpoint is None:
             return
-        _check_installed()
+        check_installed("telemetry.otlp_endpoint")
         self.outbox = Outbox(self.settings.otlp_queue)
         lost = "Telemetry that never reached the collector."
         self.metrics.counted_elsewhere(names.TELEMETRY_DROPPED, lost, self.outbox.dropped, "signal")
@@ -106,14 +106,15 @@ class EventsToOutbox(logging.Handler):
         self._outbox.put(Signal.LOGS, record)
 
 
-def _check_installed() -> None:
+def check_installed(setting: str) -> None:
+    """Raise `SettingsProblem`, which names the setting, unless what sends OTLP is installed."""
     try:
         distribution(EXPORTERS)
     except PackageNotFoundError:
         raise SettingsProblem(
             [
-                "telemetry.otlp_endpoint: nothing is installed that sends OTLP; install the extra "
-                f"dispatch-sidecar[otlp] (which brings {EXPORTERS}), or leave the endpoint out"
+                f"{setting}: nothing is installed that sends OTLP; install the extra "
+                f"dispatch-sidecar[otlp] (which brings {EXPORTERS}), or leave it out"
             ]
         ) from None
 

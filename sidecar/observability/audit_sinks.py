@@ -1,19 +1,22 @@
 """Where audit events go: the log of the process, and over OTLP to the store of whoever keeps them. Source: PF1-FR-10c.
 
-Both write the same fields, those of PF1 §5.7 by their own names. The log line is for people; what is handed to a
+All sinks write the same fields, those of PF1 §5.7 by their own names. The log line is for people; what is handed to a
 collector counts as taken only once the collector says so.
 """
 
 import asyncio
 import logging
+import threading
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+import msgspec
+
+from sidecar.core.rollout.events import DecommissionMark, RolloutEvent, TransitionEvent
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
-from sidecar.observability.outbox import Ship
+from sidecar.observability.redaction import Redactor
 from sidecar.policy.audit import AuditEntry
 
 AUDIT_LOG: Final = "sidecar.audit"
@@ -24,8 +27,20 @@ class CollectorRefused(Exception):
     """The collector did not take what was sent."""
 
 
-def audit_fields(entry: AuditEntry) -> dict[str, Any]:
-    """Return an audit event as it is written: the fields of PF1 §5.7 first, then ours. Source: PF1-D-45, PF1-D-46."""
+class SendsRecords(Protocol):
+    """Sends log records; called in a thread, and may wait there."""
+
+    def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
+        """Send a batch; says whether the collector took it."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is being sent."""
+        ...
+
+
+def written(entry: AuditEntry) -> AuditEntry:
+    """Return an entry with its fields: those of PF1 §5.7 first, then ours. Source: PF1-D-45, PF1-D-46."""
     body = entry.body
     ours = {
         "event_id": entry.event_id,
@@ -38,7 +53,8 @@ def audit_fields(entry: AuditEntry) -> dict[str, Any]:
         "request_id": body.request_id,
     }
     given = {name: value for name, value in ours.items() if value is not None}
-    return {**(_transition(body) if isinstance(body, TransitionEvent) else _happening(body)), **given}
+    theirs = _transition(body) if isinstance(body, TransitionEvent) else _happening(body)
+    return msgspec.structs.replace(entry, fields={**theirs, **given})
 
 
 class LogAuditSink:
@@ -51,24 +67,62 @@ class LogAuditSink:
     async def take(self, entries: Sequence[AuditEntry]) -> None:
         """Write them."""
         for entry in entries:
-            fields = audit_fields(entry)
+            fields = dict(entry.fields)
             self._log.info(fields.pop("event"), text_of(entry), **fields)
+
+    async def close(self) -> None:
+        """Hold nothing open."""
 
 
 class OtlpAuditSink:
     """Sends events as OpenTelemetry log records.
 
     Args:
-        ship: sends log records and says whether the collector took them; waits, and is called in a thread.
+        send: sends log records and says whether the collector took them.
     """
 
-    def __init__(self, ship: Ship) -> None:
-        self._ship = ship
+    def __init__(self, send: SendsRecords) -> None:
+        self._send = send
 
     async def take(self, entries: Sequence[AuditEntry]) -> None:
         """Send them. Raises `CollectorRefused`."""
-        if not await asyncio.to_thread(self._ship, [_record(entry) for entry in entries]):
+        if not await asyncio.to_thread(self._send, [_record(entry) for entry in entries]):
             raise CollectorRefused("the collector did not take the audit events")
+
+    async def close(self) -> None:
+        """Give up what is being sent."""
+        await asyncio.to_thread(self._send.close)
+
+
+class LateSender:
+    """Sends log records to a collector by what is loaded with the first batch, which takes longer than the start.
+
+    Args:
+        endpoint: `http://…` without, `https://…` with TLS.
+        redactor: of the records.
+    """
+
+    def __init__(self, endpoint: str, redactor: Redactor) -> None:
+        self._endpoint = endpoint
+        self._redactor = redactor
+        self._loading = threading.Lock()  # a batch that was given up may still be loading while the next one comes
+        self._sender: Any = None
+
+    def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
+        """Send a batch; says whether the collector took it."""
+        with self._loading:
+            if self._sender is None:
+                from sidecar.observability.otlp import LogSender  # noqa: PLC0415  the class says why
+                from sidecar.observability.tracing import sender  # noqa: PLC0415  the same reason
+
+                self._sender = LogSender(self._endpoint, sender(), self._redactor)
+        taken: bool = self._sender.send(records)
+        return taken
+
+    def close(self) -> None:
+        """Give up what is being sent."""
+        if self._sender is not None:
+            self._sender.close()
 
 
 def text_of(entry: AuditEntry) -> str:
@@ -80,9 +134,12 @@ def text_of(entry: AuditEntry) -> str:
 
 
 def _transition(event: TransitionEvent) -> dict[str, Any]:
+    return {"event": names.LIFECYCLE_TRANSITION, "subagent_id": event.subagent_id, **_lifecycle(event)}
+
+
+def _lifecycle(event: TransitionEvent | DecommissionMark) -> dict[str, Any]:
+    """Return the fields of PF1-FR-10."""
     return {
-        "event": names.LIFECYCLE_TRANSITION,
-        "subagent_id": event.subagent_id,
         "source_state": event.source_state.value,
         "target_state": event.target_state.value,
         "trigger": event.trigger.value,
@@ -96,6 +153,14 @@ def _transition(event: TransitionEvent) -> dict[str, Any]:
 
 
 def _happening(event: RolloutEvent) -> dict[str, Any]:
+    if event.decommission is not None:
+        said = {"what": event.what.value, "step": event.decommission.step, "detail": event.detail}
+        return {
+            "event": names.DECOMMISSION_STEP,
+            "subagent_id": event.subagent_id,
+            **_lifecycle(event.decommission),
+            **said,
+        }
     return {
         "event": names.ROLLOUT_EVENT,
         "subagent_id": event.subagent_id,
@@ -112,9 +177,8 @@ def _plain(percent: float) -> float:
 
 
 def _record(entry: AuditEntry) -> logging.LogRecord:
-    fields = audit_fields(entry)
     record = logging.LogRecord(AUDIT_LOG, logging.INFO, "", 0, text_of(entry), None, None)
     happened: datetime = entry.effective_at or entry.body.at
     record.created = happened.timestamp()
-    record.__dict__.update(event=fields["event"], fields=fields)
+    record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields))
     return record

@@ -68,6 +68,11 @@ class Histogram:
         buckets.counts[bisect_left(self.bounds, value)] += 1
         buckets.total += value
 
+    def know(self, *key: str) -> None:
+        """Have a series there at 0."""
+        if key not in self.series:
+            self._begin(bounded(self.series, key))
+
     def _begin(self, key: Labels) -> Buckets:
         return self.series.setdefault(key, Buckets([0] * (len(self.bounds) + 1)))
 

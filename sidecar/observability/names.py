@@ -1,4 +1,4 @@
-"""Every name of a metric, log event, span and attribute.
+"""Every name of a metric, log event, span and attribute; those of the rollout's metrics are in `rollout_names`.
 
 Metric names stand as OpenTelemetry writes them; a Prometheus server that does not ask for UTF-8 names gets underscores
 for dots. No label holds a user, an episode or a turn. Units stand in the name: seconds, ratios without one.
@@ -9,8 +9,7 @@ from typing import Final
 # --- metrics: envelopes -----------------------------------------------------------------------------------------------
 
 PRINCIPAL_MISMATCH: Final = "ps6.envelope.principal_mismatch_total"
-"""Envelopes withheld because they were for another user. Counter; consumer. Any is an alert. Source: PC2-FR-12d,
-PC2-OBS-6, TN-30."""
+"""Envelopes withheld: for another user. Counter; consumer. Any is an alert. Source: PC2-FR-12d, PC2-OBS-6, TN-30."""
 
 VERSION_MISMATCH: Final = "ps6.envelope.version_mismatch_total"
 """Envelopes withheld because their payload has another major version. Counter; consumer. Source: PC2-D-26, TN-29."""
@@ -52,15 +51,13 @@ ROUTING_SECONDS: Final = "sidecar.turn.routing_seconds"
 prior_context (`needed` on an intent switch, else `not_needed`). Source: PC1-OBS-2."""
 
 COMPOSING_SECONDS: Final = "sidecar.turn.composing_seconds"
-"""From the last outcome to the end of the turn: the orchestrator's model composing the answer. Histogram. Source:
-PC1-OBS-2."""
+"""From the last outcome to the turn's end: the orchestrator's model composing. Histogram. Source: PC1-OBS-2."""
 
 TURN_SECONDS: Final = "sidecar.turn.duration_seconds"
 """From the bind to the end. Histogram; fan_out (`none`, `one`, `several` sub-agents that ran). Source: PC1-OBS-2."""
 
 COMPACTION: Final = "sidecar.episode.compaction_total"
-"""Turns bound, by whether the episode was due for compaction. Counter; due (`due`, `not_due`, `unknown`). Source:
-PC1-OBS-6."""
+"""Turns bound; due for compaction or not. Counter; due (`due`, `not_due`, `unknown`). Source: PC1-OBS-6."""
 
 EPISODE_TURNS: Final = "sidecar.episode.turns"
 """Turns of the episode after its summary, at each bind. Histogram. Source: PC1-NFR-5."""
@@ -101,8 +98,7 @@ START_TIME: Final = "sidecar.start_time_seconds"
 """When the process started, in seconds since 1970: an alert sees by it that a counter's whole value is new. Gauge."""
 
 TELEMETRY_DROPPED: Final = "sidecar.telemetry.dropped_total"
-"""What never reached the collector. Counter; signal (`spans`, `logs`, `metrics`). There only where an OTLP endpoint is
-set."""
+"""What never reached the collector, if one is set. Counter; signal (`spans`, `logs`, `metrics`)."""
 
 ANOMALIES: Final = "sidecar.anomalies_total"
 """Things that should not happen. Counter; kind. The log has the detail."""
@@ -153,40 +149,6 @@ CHECKPOINT_WAITING: Final = "sidecar.record.checkpoint_waiting_seconds"
 
 RECORD_PURGED: Final = "sidecar.record.purged_total"
 """What retention removed. Counter; kind (`child`, `attempt`: what a runner sent in one)."""
-
-# --- metrics: rollout of sub-agents (names as PF1 gives them) ---------------------------------------------------------
-
-LIFECYCLE_TRANSITIONS: Final = "subagent.lifecycle.transition_total"
-"""Transitions that took effect, each once over all replicas. Counter; subagent_id, source_state, target_state, trigger.
-Source: PF1-OBS-1."""
-
-GATES_FAILED: Final = "subagent.lifecycle.gate_failed_total"
-"""Gates that said no; outages are none. Counter; subagent_id, milestone. Source: PF1-OBS-2, TN-78."""
-
-KILL_SWITCHES_FIRED: Final = "subagent.lifecycle.kill_switch_fired_total"
-"""Kills that were put on record, by a flag or an operator. Counter; subagent_id. Any is an alert. Source: PF1-OBS-3."""
-
-ROLLBACK_SECONDS: Final = "subagent.lifecycle.rollback_duration_seconds"
-"""From the request to the first bind that shows it. Histogram up to the budget of 5 minutes and beyond; subagent_id.
-Source: PF1-OBS-4."""
-
-CLEANUP_PENDING: Final = "subagent.lifecycle.decommission_cleanup_pending_total"
-"""Sub-agents whose decommissioning has begun and not ended. Gauge, whatever its name says. Source: PF1-OBS-5."""
-
-STOPS_PENDING: Final = "sidecar.rollout.stops_pending"
-"""Kills and ramp-downs that hold in this process and are not on record yet. Gauge; alert if it lasts."""
-
-AUDIT_WAITING: Final = "sidecar.audit.waiting_seconds"
-"""Age of the oldest audit event that is still to be handed to a sink; 0: there is none. Gauge; alert if it lasts."""
-
-AUDIT_EXPORTED: Final = "sidecar.audit.exported_total"
-"""Audit events that were handed to a sink. Counter; sink."""
-
-COHORTS: Final = "sidecar.rollout.cohorts"
-"""Distinct cohorts of turns bound in the current window. Gauge. Source: PF1-D-65, TN-83."""
-
-DRIFT: Final = "sidecar.rollout.drift"
-"""How often configuration, flags and rollout contradict each other now. Gauge; subagent_id. Source: TN-71."""
 
 # --- spans and their attributes: OpenTelemetry's GenAI conventions; ours begin with `dispatch.` ----------------------
 
@@ -243,12 +205,13 @@ CACHE_META: Final = "dispatch.envelope.cache_meta"
 # --- log events -------------------------------------------------------------------------------------------------------
 
 ROUTING_DECISION: Final = "routing.decision"
-"""What one turn could have called, what it called, and what came of it. One per turn, calls or none. Source: PC2-FR-15,
-DESIGN section 11."""
+"""What one turn could have called, what it called, and what came of it. One per turn. Source: PC2-FR-15, DESIGN 11."""
 
 LIFECYCLE_TRANSITION: Final = "subagent.lifecycle.transition"
-"""A lifecycle transition took effect: the audit event of PF1 §5.7, with exactly its fields and some more. Source:
-PF1-D-45, PF1-D-46, REQUIREMENTS 6.12."""
+"""A lifecycle transition took effect: the audit event of PF1 §5.7, its fields and some more. Source: PF1-D-45."""
+
+DECOMMISSION_STEP: Final = "subagent.lifecycle.decommission_step"
+"""A decommission began, came a step further, was decided about or undone; no transition. Source: PF1-D-43, TN-87."""
 
 ROLLOUT_EVENT: Final = "subagent.rollout.event"
 """Anything else that happened to a rollout: a ramp, a refusal, an activation. No lifecycle event. Source: PF1-D-49."""
@@ -282,6 +245,9 @@ STOPPED: Final = "sidecar.stopped"
 
 DEFINITIONS_CHANGED: Final = "definitions.changed"
 """A new state of the definitions is in force."""
+
+DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
+"""Binds follow a state of the definitions: it is on record; `waiting`: who serves nobody before it is promoted."""
 
 DEFINITIONS_REFUSED: Final = "definitions.refused"
 """A new state of the definitions has errors; the last good one stays."""

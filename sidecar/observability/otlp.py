@@ -36,8 +36,8 @@ SEVERITY: Final = {
 }
 
 
-class Collector:
-    """The exporters to one endpoint.
+class LogSender:
+    """Sends log records to one endpoint.
 
     Args:
         endpoint: `http://…` without, `https://…` with TLS.
@@ -46,38 +46,18 @@ class Collector:
     """
 
     def __init__(self, endpoint: str, resource: Resource, redactor: Redactor) -> None:
-        # What they say of a dead collector, for each batch, is told once by `sidecar.telemetry`.
-        logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
-        where: dict[str, Any] = {
-            "endpoint": endpoint,
-            "insecure": endpoint.startswith("http://"),
-            "timeout": SEND_SECONDS,
-        }
+        _silence()
         self._resource = resource
         self._redactor = redactor
-        self._spans = OTLPSpanExporter(**where)
-        self._logs = OTLPLogExporter(**where)
-        self._metrics = OTLPMetricExporter(**where)
+        self._exporter = OTLPLogExporter(**_to(endpoint))
 
-    @property
-    def ship(self) -> Mapping[Signal, Ship]:
-        """What sends each signal."""
-        return {Signal.SPANS: self._send_spans, Signal.LOGS: self._send_logs, Signal.METRICS: self._send_metrics}
+    def send(self, records: Sequence[logging.LogRecord]) -> bool:
+        """Send a batch; says whether the collector took it."""
+        return self._exporter.export([self._log(record) for record in records]) is LogRecordExportResult.SUCCESS
 
     def close(self) -> None:
         """Give up what is being sent."""
-        for exporter in (self._spans, self._logs, self._metrics):
-            exporter.shutdown()
-
-    def _send_spans(self, spans: Sequence[Any]) -> bool:
-        return self._spans.export(spans) is SpanExportResult.SUCCESS
-
-    def _send_logs(self, records: Sequence[logging.LogRecord]) -> bool:
-        return self._logs.export([self._log(record) for record in records]) is LogRecordExportResult.SUCCESS
-
-    def _send_metrics(self, readings: Sequence[Any]) -> bool:
-        """Send the newest reading only: it holds whatever the older ones do."""
-        return self._metrics.export(metrics_data(readings[-1], self._resource, SCOPE)) is MetricExportResult.SUCCESS
+        self._exporter.shutdown()
 
     def _log(self, record: logging.LogRecord) -> ReadableLogRecord:
         """Return an event as OpenTelemetry has it; its fields become attributes, cleaned like the log's lines."""
@@ -91,3 +71,47 @@ class Collector:
             event_name=getattr(record, "event", ""),
         )
         return ReadableLogRecord(made, self._resource, SCOPE)
+
+
+class Collector:
+    """The exporters to one endpoint.
+
+    Args:
+        endpoint: `http://…` without, `https://…` with TLS.
+        resource: who sends.
+        redactor: of log records.
+    """
+
+    def __init__(self, endpoint: str, resource: Resource, redactor: Redactor) -> None:
+        _silence()
+        self._resource = resource
+        self._spans = OTLPSpanExporter(**_to(endpoint))
+        self._logs = LogSender(endpoint, resource, redactor)
+        self._metrics = OTLPMetricExporter(**_to(endpoint))
+
+    @property
+    def ship(self) -> Mapping[Signal, Ship]:
+        """What sends each signal."""
+        return {Signal.SPANS: self._send_spans, Signal.LOGS: self._logs.send, Signal.METRICS: self._send_metrics}
+
+    def close(self) -> None:
+        """Give up what is being sent."""
+        self._logs.close()
+        for exporter in (self._spans, self._metrics):
+            exporter.shutdown()
+
+    def _send_spans(self, spans: Sequence[Any]) -> bool:
+        return self._spans.export(spans) is SpanExportResult.SUCCESS
+
+    def _send_metrics(self, readings: Sequence[Any]) -> bool:
+        """Send the newest reading only: it holds whatever the older ones do."""
+        return self._metrics.export(metrics_data(readings[-1], self._resource, SCOPE)) is MetricExportResult.SUCCESS
+
+
+def _silence() -> None:
+    """What exporters say of a dead collector, for each batch, is told once by `sidecar.telemetry` and the anomalies."""
+    logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
+
+
+def _to(endpoint: str) -> dict[str, Any]:
+    return {"endpoint": endpoint, "insecure": endpoint.startswith("http://"), "timeout": SEND_SECONDS}

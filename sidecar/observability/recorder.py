@@ -26,6 +26,7 @@ ALERTING: Final = (
     *("breaker_opened", "attempt_quarantined", "outcome_unrecorded"),
     *("foreign_history", "history_lost", "history_deferred"),
     *("tombstone_not_kept", "tombstones_damaged", "stop_not_recorded", "audit_sink_failed", "many_cohorts"),
+    *("gate_unavailable", "gate_not_believed"),
 )
 """Anomalies that alert rules look at; they are there at 0 from the start, so that the first one counts."""
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)

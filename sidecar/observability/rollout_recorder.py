@@ -1,15 +1,22 @@
 """The port `RolloutRecorder`: what rollouts report becomes counts. The audit itself goes through its sinks."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sidecar.core.rollout.events import TransitionEvent
-from sidecar.observability import names
+from sidecar.observability import names, rollout_names
+from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
+from sidecar.operations.rollout.assembly import RolloutOperations
 
 ROLLBACK_BOUNDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds: the bind that follows at once, the budget of 5 minutes, and twice that. Source: PF1-NFR-2."""
+
+
+GATES: Final = ("pre_merge", "pre_ramp", "pre_full")
+"""Those of the platform; a gate that a policy adds is counted from its first no on."""
 
 
 class MeasuringRolloutRecorder:
@@ -22,18 +29,22 @@ class MeasuringRolloutRecorder:
 
     def __init__(self, metrics: Metrics, anomaly: Callable[[str, str], None]) -> None:
         self._anomaly = anomaly
+        self._log = StructuredLog("sidecar.rollout")
         self._transitions = metrics.counter(
-            names.LIFECYCLE_TRANSITIONS,
+            rollout_names.LIFECYCLE_TRANSITIONS,
             "Lifecycle transitions that took effect.",
             "subagent_id",
             "source_state",
             "target_state",
             "trigger",
         )
-        self._gates = metrics.counter(names.GATES_FAILED, "Gates that said no.", "subagent_id", "milestone")
-        self._kills = metrics.counter(names.KILL_SWITCHES_FIRED, "Kills on record.", "subagent_id")
+        self._gates = metrics.counter(rollout_names.GATES_FAILED, "Gates that said no.", "subagent_id", "milestone")
+        self._kills = metrics.counter(rollout_names.KILL_SWITCHES_FIRED, "Kills on record.", "subagent_id")
         self._rollbacks = metrics.histogram(
-            names.ROLLBACK_SECONDS, "From the request to the bind that shows it.", ROLLBACK_BOUNDS, "subagent_id"
+            rollout_names.ROLLBACK_SECONDS,
+            "From the request to the bind that shows it.",
+            ROLLBACK_BOUNDS,
+            "subagent_id",
         )
 
     def transitioned(self, event: TransitionEvent) -> None:
@@ -44,9 +55,23 @@ class MeasuringRolloutRecorder:
         """Count a gate's no. Source: PF1-OBS-2."""
         self._gates.add(definition_id, gate)
 
+    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+        """Log that binds follow a state of the definitions, and who of it serves nobody yet."""
+        if not waiting:
+            self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
+            return
+        text = (
+            "binds follow the definitions; these sub-agents serve nobody until an operator promotes and ramps them "
+            "(`sidecar subagent promote`, which needs operators.keys; see docs/lifecycle.md)"
+        )
+        self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=list(waiting))
+
     def known(self, definition_id: str) -> None:
-        """Have the counter of its kills there at 0."""
+        """Have what alerts look at there at 0: its kills, its failed gates, its rollbacks."""
         self._kills.add(definition_id, by=0)
+        for gate in GATES:
+            self._gates.add(definition_id, gate, by=0)
+        self._rollbacks.know(definition_id)
 
     def kill_switch_fired(self, definition_id: str) -> None:
         """Count a kill. Source: PF1-OBS-3."""
@@ -64,28 +89,40 @@ class MeasuringRolloutRecorder:
             traces.get_current_span().add_event(names.ANOMALY, {"kind": kind})
 
 
-def show_rollout(
-    metrics: Metrics, read: Mapping[str, Callable[[], float]], drift: Callable[[], Mapping[str, int]]
-) -> None:
-    """Show what is the case now.
+@dataclass(frozen=True, slots=True)
+class ShownGauge:
+    """What is the case now, and is read whenever somebody asks. `labels` name the parts of each key."""
 
-    Args:
-        metrics: where it is shown.
-        read: what reads each of `GAUGES`, by its name.
-        drift: how many contradictions there are, by definition.
-    """
-    for name, help_text in GAUGES.items():
-        metrics.gauge(name, help_text, read[name])
-    metrics.gauges(names.DRIFT, "Contradictions of the three sources.", lambda: _labelled(drift()), "subagent_id")
+    name: str
+    help: str
+    read: Callable[[], Mapping[Labels, float]]
+    labels: tuple[str, ...] = ()
 
 
-GAUGES: Final = {
-    names.CLEANUP_PENDING: "Sub-agents whose decommissioning has not ended.",
-    names.STOPS_PENDING: "Kills and ramp-downs that are not on record yet.",
-    names.AUDIT_WAITING: "Age of the oldest audit event that waits for a sink.",
-    names.COHORTS: "Distinct cohorts in this window.",
-}
+def show_rollout(metrics: Metrics, gauges: Iterable[ShownGauge]) -> None:
+    """Show what is the case now."""
+    for each in gauges:
+        metrics.gauges(each.name, each.help, each.read, *each.labels)
 
 
-def _labelled(counts: Mapping[str, int]) -> Mapping[Labels, float]:
-    return {(definition_id,): float(count) for definition_id, count in counts.items()}
+def standing_gauges(operations: RolloutOperations) -> Sequence[ShownGauge]:
+    """Return what is shown of how rollouts stand."""
+    standing = operations.standing
+    by_id = ("subagent_id",)
+    whole = ("subagent_id", "slot", "vertical", "state", "active")
+    return (
+        number(
+            rollout_names.CLEANUP_PENDING, "Sub-agents whose decommissioning has not ended.", standing.cleanups_pending
+        ),
+        number(rollout_names.CLEANUP_OVERDUE, "Of those, beyond their window.", standing.cleanups_overdue),
+        ShownGauge(rollout_names.DRIFT, "Contradictions of the three sources.", standing.drift, by_id),
+        ShownGauge(rollout_names.RAMP, "Own ramps, 0 to 1.", standing.ramps, by_id),
+        ShownGauge(rollout_names.PINNED_TURNS, "Open turns that hold a definition.", standing.pinned, by_id),
+        ShownGauge(rollout_names.ROLLOUT_DEFINITION, "1: slot, vertical and state.", standing.definitions, whole),
+        ShownGauge(rollout_names.FLAGS_AGE, "Since the last contact.", standing.flag_ages, ("backend",)),
+    )
+
+
+def number(name: str, help_text: str, read: Callable[[], float]) -> ShownGauge:
+    """Return a gauge of one number."""
+    return ShownGauge(name, help_text, lambda: {(): float(read())})

@@ -7,8 +7,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface_token import SigningKeys
-from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
+from sidecar.core.definitions.card import Card
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.bind_turn import BindingState, BindTurn
 from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
@@ -18,7 +21,7 @@ from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
 from sidecar.operations.export_replay import ExportReplay
-from sidecar.operations.find_turn import FindTurn
+from sidecar.operations.find_turn import FetchCard, FindTurn
 from sidecar.operations.flag_snapshot import FlagSnapshots
 from sidecar.operations.go_on import GoOn
 from sidecar.operations.grant_table import GrantTable
@@ -44,9 +47,19 @@ from sidecar.operations.write_summary import WriteSummary
 from sidecar.policy.memory import EpisodeMemory
 
 
+async def kept_nowhere(digest: Digest) -> Card | None:
+    """Return None: no card is kept but those of the configuration."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything the operations need from outside."""
+    """Everything the operations need from outside.
+
+    Attributes:
+        fetch_card: a card that may have to be read; raises `StoreUnavailable`. None: it is kept nowhere.
+        cohorts: told of the cohort of each turn that is bound.
+    """
 
     clock: Clock
     ids: Ids
@@ -59,11 +72,13 @@ class Ports:
     runners: Runners
     connectors: Connectors
     memory: EpisodeMemory
+    rollouts: Callable[[], RolloutView]
+    fetch_card: FetchCard = kept_nowhere
     tracing: Tracing = NO_TRACING
     reports: ReportFiles | None = None
     lease_held: Callable[[], bool] = lambda: True
     lease_term: Callable[[], int] = lambda: 0
-    rollouts: Callable[[], RolloutView] = lambda: FOLLOWS_FLAGS
+    cohorts: Callable[[Cohort], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +146,9 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     turns = Turns(ports.clock, ports.definitions, keys, rules.admission)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, (grants, hints), turns)
-    binding = BindingState(keys, facts, compaction, ports.rollouts)
+    binding = BindingState(keys, facts, compaction, ports.rollouts, ports.cohorts)
     restore = RestoreTurn(rules, outside)
-    find = FindTurn(turns, restore)
+    find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
     carry_out = CarryOut(outside, run_child)
     going = Going(find, restore, GoOn(rules, outside, restore, carry_out))

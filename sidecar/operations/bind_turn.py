@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sidecar.core.binding.bind import orchestrator_of
+from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
 from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
@@ -16,7 +17,7 @@ from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import Slot
 from sidecar.core.rollout.serving import Asker
-from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
+from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.cohort_surfaces import CohortSurfaces
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts
 from sidecar.operations.flag_snapshot import FlagSnapshots
@@ -107,6 +108,7 @@ class BindTurn:
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
         token = seal(claims, self._binding.keys)
+        self._binding.seen(surface.cohort)
         turn = Turn(claims, token, surface, reap_at, bind_request=request, compaction_due=due)
         self._turns.add(turn)
         return _bound(turn, attached=False)
@@ -114,12 +116,17 @@ class BindTurn:
 
 @dataclass(slots=True)
 class BindingState:
-    """What binding shares with the rest of the process."""
+    """What binding shares with the rest of the process.
+
+    Attributes:
+        seen: told of the cohort of each turn; memory only, and must not raise.
+    """
 
     keys: SigningKeys
     facts: EpisodeFacts
     compaction: CompactionFacts
-    rollouts: Callable[[], RolloutView] = lambda: FOLLOWS_FLAGS
+    rollouts: Callable[[], RolloutView]
+    seen: Callable[[Cohort], None] = lambda _: None
     draining: bool = False
 
 
@@ -159,8 +166,8 @@ def _claims(
         date=(request.date or now.astimezone(UTC).date()).isoformat(),
         orchestrator_digest=surface.orchestrator.digest,
         orchestrator_id=surface.orchestrator.definition.id,
-        tools=tuple((tool.slot, tool.card.digest) for tool in surface.tools),
-        candidates=tuple((each.slot, each.definition_id, each.verdict.value) for each in surface.candidates),
+        tools=surface.claimed_tools,
+        candidates=surface.claimed_candidates,
         versions=(
             cohort.agent_definition_version,
             cohort.prompt_block_registry_version,

@@ -1,6 +1,5 @@
 """What is known of an episode when a turn is bound: from what was seen here, else from one short read, else unknown."""
 
-import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,6 +8,7 @@ from sidecar.core.errors import SubagentsError
 from sidecar.core.history.compaction import CompactionDue, CompactionRules, due_of, grown
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
 from sidecar.core.identifiers import EpisodeId, Slot
+from sidecar.operations.at_once import within
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.record_ports import Store
@@ -36,8 +36,7 @@ class EpisodeFacts:
             self._known.move_to_end(episode_id)
             return self._known[episode_id]
         try:
-            async with asyncio.timeout(self._limit):
-                slots = await self._store.last_dispatching_turn(episode_id)
+            slots = await within(self._limit, self._store.last_dispatching_turn(episode_id))
         except (TimeoutError, SubagentsError):
             self._recorder.anomaly("episode_facts_unknown", "the store did not say in time")
             return None
@@ -98,8 +97,7 @@ class CompactionFacts:
         if known is None:
             before = self._known.get(episode)
             try:
-                async with asyncio.timeout(self._bounds.limit.total_seconds()):
-                    known = await self._memory.size(episode)
+                known = await within(self._bounds.limit.total_seconds(), self._memory.size(episode))
             except (TimeoutError, SubagentsError):
                 return self._told(None)
             if self._known.get(episode) is not before:  # what was kept meanwhile is newer than what was read

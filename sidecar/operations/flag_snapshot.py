@@ -6,7 +6,7 @@ read as unreachable. One backend never delays or spoils another. Source: PF1-NFR
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, unique
@@ -156,6 +156,10 @@ class FlagSnapshots:
         """Fetch once from every backend, at the same time; for the start, so that the first bind finds flags."""
         await asyncio.gather(*(self._refresh(name, backend) for name, backend in self._backends.items()))
 
+    async def refresh(self, names: Iterable[str]) -> None:
+        """Fetch once from some backends now, beside the loops."""
+        await asyncio.gather(*(self._refresh(name, self._backends[name]) for name in names))
+
     async def _keep(self, name: str, backend: FlagBackend) -> None:
         while True:
             await self._refresh(name, backend)
@@ -174,6 +178,9 @@ class FlagSnapshots:
             late = isinstance(error, TimeoutError) and guard.expired()
             self._standing[name].failure = f"no answer within {limit:g} s" if late else _described(error)
         else:
+            known = self._contacts.get(name)
+            if known is not None and known.confirmed_at > begun:
+                return  # asked before what is known was: an older answer must not look like a flag that fell
             self._contacts[name] = BackendContact(report, begun)
             self._standing[name].failure = None
             self._contacted.set()

@@ -6,15 +6,12 @@ No timer: an append waits for nothing when the database is idle, and shares a co
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
-from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
-from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, Record
-from sidecar.core.executing.stored import EpisodeRow, StoredTurn, TurnQuery, TurnRow
-from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.core.executing.records import Record
+from sidecar.operations.delegated_reads import DelegatedReads
 from sidecar.operations.endings import Ending
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record_ports import CommitUnknown, Database
@@ -34,8 +31,8 @@ class _Group:
     decided: Ending[SubagentsError | None] = field(default_factory=Ending)
 
 
-class GroupCommitStore:
-    """A store over a database: one writer, in the order of the appends.
+class GroupCommitStore(DelegatedReads):
+    """A store over a database: one writer, in the order of the appends; reads go straight to the database.
 
     Args:
         database: does the work, one commit at a time.
@@ -47,6 +44,7 @@ class GroupCommitStore:
 
     def __init__(self, database: Database, spawner: Spawner, recorder: Recorder) -> None:
         """Begin with nothing to write."""
+        super().__init__(database)
         self._database = database
         self._spawner = spawner
         self._recorder = recorder
@@ -54,8 +52,6 @@ class GroupCommitStore:
         self._waiting = 0
         self._writing = False
         self.batches = 0
-
-    # --- writing
 
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records` durable, in turn. See the port."""
@@ -125,46 +121,3 @@ class GroupCommitStore:
     def _decide(self, batch: Sequence[_Group], refused: SubagentsError | None) -> None:
         for group in batch:
             group.decided.settle(refused)
-
-    # --- reading: the database's own
-
-    @property
-    def instance(self) -> InstanceId:
-        """The id under which this process appends."""
-        return self._database.instance
-
-    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
-        """Return all of a turn."""
-        return await self._database.turn(turn_id)
-
-    async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
-        """Return the events of one child."""
-        return await self._database.child_events(child_id)
-
-    async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
-        """Return the routing decision of a turn."""
-        return await self._database.routing_record(turn_id)
-
-    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
-        """Return the slots of the episode's last turn that called any."""
-        return await self._database.last_dispatching_turn(episode_id)
-
-    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches whose owner is dead."""
-        return await self._database.left_behind(limit)
-
-    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
-        """Return turns whose parent is lost."""
-        return await self._database.overdue_turns(now, limit)
-
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns."""
-        return await self._database.turns(query)
-
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
-        """Return the episodes used last."""
-        return await self._database.episodes(limit)
-
-    async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
-        """Return what the runners sent in a turn."""
-        return await self._database.attempts(turn_id)

@@ -132,6 +132,8 @@ class LostWork:
         claims = msgspec.json.decode(opened.claims_json, type=SurfaceClaims)
         try:
             turn = await self._find(seal(claims, self._keys))
+        except StoreUnavailable:
+            raise  # a read that failed is no reason to settle what may still come to its end
         except SubagentsError:
             return False
         live = turn.dispatches.get(opened.dispatch_id)

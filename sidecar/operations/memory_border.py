@@ -1,6 +1,5 @@
 """The border to the episode memory: each call has a limit, and whatever goes wrong is an outage, never more."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
@@ -8,6 +7,7 @@ from typing import TypeVar
 from sidecar.core.errors import InlineComponent, MemoryUnavailable, SummaryOutdated
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Slot
+from sidecar.operations.at_once import within
 from sidecar.operations.ports import Recorder
 from sidecar.policy.memory import EpisodeMemory
 
@@ -60,8 +60,7 @@ class MemoryBorder:
 
     async def _bounded(self, what: str, ask: Callable[[], Awaitable[Result]], fits: Callable[[object], bool]) -> Result:
         try:
-            async with asyncio.timeout(self._limit):
-                answer = await ask()
+            answer = await within(self._limit, ask())
         except (InlineComponent, SummaryOutdated):
             raise
         except Exception as error:  # noqa: BLE001  the border to foreign code: a broken memory is an outage

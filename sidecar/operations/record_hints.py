@@ -6,13 +6,11 @@ Only a hint: what another process appends comes without one, so whoever watches 
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 
-from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, Record
-from sidecar.core.executing.stored import EpisodeRow, StoredTurn, TurnQuery, TurnRow
-from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.delegated_reads import DelegatedReads
 from sidecar.operations.record_ports import Store
 
 
@@ -51,11 +49,12 @@ class RecordHints:
                 waker.set()
 
 
-class HintingStore:
+class HintingStore(DelegatedReads):
     """A store whose appends are followed by a hint."""
 
     def __init__(self, store: Store, hints: RecordHints) -> None:
         """Join the parts."""
+        super().__init__(store)
         self._store = store
         self._hints = hints
 
@@ -68,46 +67,3 @@ class HintingStore:
         """Append, then say so. See the port."""
         await self._store.append(records)
         self._hints.appended(records)
-
-    # --- reading: the store's own
-
-    @property
-    def instance(self) -> InstanceId:
-        """The id under which this process appends."""
-        return self._store.instance
-
-    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
-        """Return all of a turn."""
-        return await self._store.turn(turn_id)
-
-    async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
-        """Return the events of one child."""
-        return await self._store.child_events(child_id)
-
-    async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
-        """Return the routing decision of a turn."""
-        return await self._store.routing_record(turn_id)
-
-    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
-        """Return the slots of the episode's last turn that called any."""
-        return await self._store.last_dispatching_turn(episode_id)
-
-    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches whose owner is dead."""
-        return await self._store.left_behind(limit)
-
-    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
-        """Return turns whose parent is lost."""
-        return await self._store.overdue_turns(now, limit)
-
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns."""
-        return await self._store.turns(query)
-
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
-        """Return the episodes used last."""
-        return await self._store.episodes(limit)
-
-    async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
-        """Return what the runners sent in a turn."""
-        return await self._store.attempts(turn_id)

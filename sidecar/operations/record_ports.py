@@ -118,6 +118,13 @@ class RecordArchive(Protocol):
         """
         ...
 
+    async def purge_childless(self, before: datetime) -> int:
+        """Remove some of the turns that ended before then and have no child on record; returns how many, 0 at the end.
+
+        No running root speaks of them, so that there is no marker.
+        """
+        ...
+
     async def purge_frames(self, before: datetime) -> int:
         """Remove what runners sent in attempts of turns that ended before then; returns how many attempts."""
         ...

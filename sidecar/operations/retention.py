@@ -25,7 +25,8 @@ class RetentionRules:
     """How long what is kept.
 
     Attributes:
-        audit: children with their events, from their closing on and the end of their turn; at least 90 days.
+        audit: children with their events, from their closing on and the end of their turn, and turns without any, from
+            their end on; at least 90 days.
         frames: what runners sent, for replay, from the end of the turn on.
     """
 
@@ -50,7 +51,7 @@ class Retention:
         recorder: told of every failure.
 
     Attributes:
-        children, attempts: how many have been removed.
+        children, turns, attempts: how many have been removed; of turns only those that had no child.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Retention:
         self._clock = clock
         self._recorder = recorder
         self.children = 0
+        self.turns = 0
         self.attempts = 0
 
     async def run(self) -> None:
@@ -88,6 +90,8 @@ class Retention:
             if markers:
                 await self._place.append([retention_of(marker) for marker in markers])
                 self.children += await self._archive.purge(markers)
+            while removed := await self._archive.purge_childless(before):
+                self.turns += removed
             self.attempts += await self._archive.purge_frames(now - self._rules.frames)
         except (StoreUnavailable, PlaceUnavailable, RecordConflict) as problem:
             self._recorder.anomaly(RETENTION_FAILED, str(problem))

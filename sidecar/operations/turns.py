@@ -1,10 +1,11 @@
 """The turns that are open here, and how one is found again from its surface token."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -28,6 +29,8 @@ from sidecar.operations.turn_lanes import TurnLanes
 
 if TYPE_CHECKING:
     from sidecar.operations.live_dispatch import LiveDispatch
+
+NONE_FETCHED: Final[Mapping[Digest, Card]] = MappingProxyType({})
 
 
 def dynamic_context_of(claims: SurfaceClaims) -> DynamicContext:
@@ -187,43 +190,61 @@ class Turns:
         self._maybe_open.pop(turn.turn_id, None)
         self._by_token.pop(turn.token, None)
 
-    def of_token(self, token: str) -> Turn:
-        """Return the turn a token belongs to, rebuilding it from kept definitions if this process has not seen it.
+    def held(self, token: str) -> Turn | None:
+        """Return the turn of a token that was made or checked here before: there is nothing to check again."""
+        return self._by_token.get(token)
+
+    def claims_of(self, token: str) -> SurfaceClaims:
+        """Return the claims of a token that this process has not seen.
 
         Raises:
             SurfaceTokenInvalid: not one of this deployment's.
-            SurfaceTokenExpired: too old, or the definitions are not kept here.
+            SurfaceTokenExpired: too old.
         """
-        known = self._by_token.get(token)  # made or checked here before: nothing to check again
-        if known is not None:
-            return known
         claims = unseal(token, self._keys)
         if claims.turn_id in self._turns:
             raise SurfaceTokenExpired("the turn was bound again with other contents; use the newest token")
-        left = claims.expires_at - self._clock.now()
-        if left <= timedelta(0):
+        if claims.expires_at <= self._clock.now():
             raise SurfaceTokenExpired("the surface token has expired; bind the turn again")
+        return claims
+
+    def of_token(self, token: str, fetched: Mapping[Digest, Card] = NONE_FETCHED) -> Turn:
+        """Return the turn a token belongs to, rebuilding it from kept definitions if this process has not seen it.
+
+        Args:
+            token: as sent.
+            fetched: cards that the token names, beside those in memory.
+
+        Raises:
+            SurfaceTokenInvalid: not one of this deployment's.
+            SurfaceTokenExpired: too old, or a definition is kept nowhere.
+        """
+        known = self.held(token)
+        if known is not None:
+            return known
+        claims = self.claims_of(token)
+        left = claims.expires_at - self._clock.now()
         # By a clock that was set back, a turn would seem to last longer than any does.
         reap_at = self._clock.monotonic() + min(left, claims.expires_at - claims.bound_at).total_seconds()
-        turn = Turn(claims, token, self._surface_of(claims), reap_at, bound_here=False)
+        turn = Turn(claims, token, self._surface_of(claims, fetched), reap_at, bound_here=False)
         self.add(turn)
         return turn
 
-    def _surface_of(self, claims: SurfaceClaims) -> Surface:
-        tools = tuple(surface_tool(slot, self._card(digest)) for slot, digest in claims.tools)
+    def _surface_of(self, claims: SurfaceClaims, fetched: Mapping[Digest, Card]) -> Surface:
+        tools = tuple(surface_tool(slot, self._card(digest, fetched)) for slot, digest in claims.tools)
         cohort = cohort_of(claims)
         candidates = tuple(
             Candidate(slot, definition_id, CandidateVerdict(verdict))
             for slot, definition_id, verdict in claims.candidates
         )
         rules = BindingRules(claims.fan_out_cap, claims.max_dispatches)
-        return surface_of(self._card(claims.orchestrator_digest), tools, candidates, cohort, rules)
+        return surface_of(self._card(claims.orchestrator_digest, fetched), tools, candidates, cohort, rules)
 
-    def _card(self, digest: Digest) -> Card:
-        card = self._definitions.card_by_digest(digest)
+    def _card(self, digest: Digest, fetched: Mapping[Digest, Card]) -> Card:
+        card = fetched.get(digest) or self._definitions.card_by_digest(digest)
         if card is None:
             raise SurfaceTokenExpired(
-                "this process does not hold a definition that the turn was bound to; bind the turn again",
+                "a definition that the turn was bound to is kept nowhere; bind the turn again",
                 metadata={"digest": digest},
             )
         return card

@@ -19,6 +19,7 @@ from typing import Final
 import pluggy
 
 from sidecar.policy.specs import (
+    AuditSinkSpec,
     ConnectorSpec,
     EpisodeMemorySpec,
     FlagBackendSpec,
@@ -112,11 +113,25 @@ def sidecar_lifecycle_policies() -> Sequence[LifecyclePolicySpec]:  # type: igno
     """
 
 
+@hookspec
+def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:  # type: ignore[empty-body]  # pluggy: a spec has no body
+    """Offer audit sinks, which take the audit events of rollouts, by name.
+
+    Called: once, at start, before the server accepts calls.
+    Several plugins: all are asked; two specs with one name stop the start.
+    Chosen: by `audit.sinks`, a list for the whole platform; an unknown name stops the start and lists the choices. Each
+        sink in the list gets every event.
+    May block or await: no. The object that the factory makes is handed events in the background, with a deadline; what
+        it does not take stays on record and comes again, to it alone (PF1-FR-10c, TN-85).
+    """
+
+
 __all__: Sequence[str] = (
     "ENTRY_POINT_GROUP",
     "PROJECT",
     "hookimpl",
     "hookspec",
+    "sidecar_audit_sinks",
     "sidecar_connectors",
     "sidecar_episode_memories",
     "sidecar_flag_backends",

@@ -93,6 +93,7 @@ class Step(StrEnum):
     TO_TEST = "to_test"
     PROMOTE = "promote"
     SET_RAMP = "set_ramp"
+    CONFIGURE = "configure"
     ROLL_BACK = "roll_back"
     ACTIVATE = "activate"
     RETIRE_FLAGS = "retire_flags"

@@ -174,15 +174,19 @@ def survey_plugins(
     return PluginHost(MappingProxyType(registered), not_selected, tuple(failed))
 
 
-def _load_one(offer: Offer) -> Sequence[Registered]:
-    """Import one entry point and register what it points to."""
+def load_offer(offer: Offer) -> Sequence[PluginSpec]:
+    """Import one entry point and return what it offers. Raises `PluginProblem`."""
     plugin = guarded(
         offer.entry_point.load,
         doing=f"importing the plugin `{offer.name}` of {offer.distribution} {offer.version}",
         where=offer.where,
         remedy="repair or update that distribution, or take it out of plugins.enabled",
     )
-    specs = register(plugin, offer.label, offer.where)
+    return register(plugin, offer.label, offer.where)
+
+
+def _load_one(offer: Offer) -> Sequence[Registered]:
+    specs = load_offer(offer)
     return [Registered(spec, offer.distribution, offer.version, offer.where) for spec in specs]
 
 

@@ -1,12 +1,13 @@
 """Makes runtime objects from chosen descriptors: settings are checked first, and the factory runs at a border."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import jsonschema_rs
 
+from sidecar.policy.audit import AuditSink
 from sidecar.policy.config_schemas import compiled, plain
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.loading import PluginHost
@@ -15,6 +16,7 @@ from sidecar.policy.problems import PluginProblem, choices_for, nearest
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
 from sidecar.policy.registering import guarded
 from sidecar.policy.specs import (
+    AuditSinkSpec,
     ConnectorSpec,
     EpisodeMemorySpec,
     FlagBackendSpec,
@@ -33,6 +35,7 @@ SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.EPISODE_MEMORY: "memories",
     PluginKind.GATE_CLIENT: "gates",
     PluginKind.LIFECYCLE_POLICY: "lifecycle",
+    PluginKind.AUDIT_SINK: "audit_sinks",
 }
 """The settings of the flag backend `file` stand in `[flags.file]`."""
 
@@ -78,6 +81,29 @@ def make_lifecycle_policy(spec: LifecyclePolicySpec, settings: Mapping[str, Any]
     checked = checked_settings(spec, settings)
     made: LifecyclePolicy = _made(spec, lambda: spec.factory(checked), ("check",))
     return made
+
+
+def make_audit_sink(spec: AuditSinkSpec, settings: Mapping[str, Any]) -> AuditSink:
+    """Make an audit sink. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: AuditSink = _made(spec, lambda: spec.factory(checked), ("take", "close"))
+    return made
+
+
+def make_plugin(spec: PluginSpec, settings: Mapping[str, Any]) -> object:
+    """Make whatever a descriptor describes, to see whether that can be done; a runner for its default target.
+
+    Raises:
+        PluginProblem: the settings or the factory are wrong.
+    """
+    if isinstance(spec, RunnerSpec):
+        return make_runner(spec, RunnerConfig(settings, target=None, gateway_address=""))
+    return _MAKERS[spec.kind](spec, settings)
+
+
+def needs_settings(spec: PluginSpec) -> bool:
+    """Say whether it cannot be made without any."""
+    return not compiled(spec.config_schema).is_valid({})
 
 
 def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,3 +177,13 @@ def _sentence(section: str, error: jsonschema_rs.ValidationError) -> str:
 def _properties(spec: PluginSpec) -> Mapping[str, Any]:
     properties = spec.config_schema.get("properties", {})
     return properties if isinstance(properties, Mapping) else {}
+
+
+_MAKERS: Final[Mapping[PluginKind, Callable[[Any, Mapping[str, Any]], object]]] = {
+    PluginKind.FLAG_BACKEND: make_flag_backend,
+    PluginKind.CONNECTOR: make_connector,
+    PluginKind.EPISODE_MEMORY: make_episode_memory,
+    PluginKind.GATE_CLIENT: make_gate_client,
+    PluginKind.LIFECYCLE_POLICY: make_lifecycle_policy,
+    PluginKind.AUDIT_SINK: make_audit_sink,
+}

@@ -9,6 +9,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.policy.loading import PluginHost, SpecT
 from sidecar.policy.platform import PLATFORM, PLATFORM_POLICY
 from sidecar.policy.specs import (
+    AuditSinkSpec,
     ConnectorSpec,
     EpisodeMemorySpec,
     FlagBackendSpec,
@@ -53,10 +54,15 @@ PLATFORM_DEFAULT = PolicyNames(
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The whole `[policy]` section."""
+    """The whole `[policy]` section.
+
+    Attributes:
+        sinks: audit sinks, `audit.sinks`: no vertical has any of its own.
+    """
 
     default: PolicyNames = PLATFORM_DEFAULT
     verticals: Mapping[Vertical, PolicyNames] = field(default_factory=lambda: MappingProxyType({}))
+    sinks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +95,14 @@ class PolicyMap:
         default: for verticals without an entry, and for what belongs to no vertical.
         verticals: complete, the default filled in.
         memory: keeps the conversations, of all verticals.
+        sinks: each gets every audit event.
     """
 
     host: PluginHost
     default: VerticalPlugins
     verticals: Mapping[Vertical, VerticalPlugins]
     memory: EpisodeMemorySpec
+    sinks: tuple[AuditSinkSpec, ...] = ()
 
     def of(self, vertical: Vertical | None) -> VerticalPlugins:
         """Return the descriptors of a vertical."""
@@ -124,12 +132,12 @@ class PolicyMap:
     def chosen(self) -> frozenset[tuple[PluginKind, str]]:
         """What the settings use, for `PluginHost.inventory`."""
         everybody = (self.default, *self.verticals.values())
-        specs = [self.memory, PLATFORM_POLICY, *(spec for each in everybody for spec in each.specs)]
+        specs = [self.memory, PLATFORM_POLICY, *self.sinks, *(spec for each in everybody for spec in each.specs)]
         return frozenset((spec.kind, spec.name) for spec in specs)
 
 
 def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
-    """Look every name of the `[policy]` section up.
+    """Look every name of the `[policy]` section and of `audit.sinks` up.
 
     Raises:
         PluginProblem: a name that no loaded plugin offers; says which setting, and lists the choices.
@@ -141,7 +149,8 @@ def resolve_policy(settings: PolicySettings, host: PluginHost) -> PolicyMap:
         for vertical, names in settings.verticals.items()
     }
     memory = _spec(host, EpisodeMemorySpec, filled.memory, "policy.default.memory")
-    return PolicyMap(host, default, MappingProxyType(verticals), memory)
+    sinks = tuple(_spec(host, AuditSinkSpec, name, "audit.sinks") for name in dict.fromkeys(settings.sinks))
+    return PolicyMap(host, default, MappingProxyType(verticals), memory, sinks)
 
 
 def _resolved(full: PolicyNames, where: str, host: PluginHost) -> VerticalPlugins:

@@ -10,6 +10,7 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from sidecar.policy.audit import AuditSink
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.policy.protocols import Connector, FlagBackend, Runner
@@ -28,6 +29,7 @@ class PluginKind(StrEnum):
     EPISODE_MEMORY = "episode-memory"
     GATE_CLIENT = "gate-client"
     LIFECYCLE_POLICY = "lifecycle-policy"
+    AUDIT_SINK = "audit-sink"
 
 
 SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType(
@@ -38,6 +40,7 @@ SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType
         PluginKind.EPISODE_MEMORY: (1,),
         PluginKind.GATE_CLIENT: (1,),
         PluginKind.LIFECYCLE_POLICY: (1,),
+        PluginKind.AUDIT_SINK: (1,),
     }
 )
 """Majors of each contract that this sidecar speaks. A new major is added beside the old one, never in its place."""
@@ -133,6 +136,15 @@ class LifecyclePolicySpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], LifecyclePolicy]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSinkSpec(PluginSpec):
+    """Describes an audit sink; the factory gets the settings, checked against `config_schema`."""
+
+    kind: ClassVar[PluginKind] = PluginKind.AUDIT_SINK
+
+    factory: Callable[[Mapping[str, Any]], AuditSink]
+
+
 SPEC_TYPES: Final[Mapping[str, type[PluginSpec]]] = MappingProxyType(
     {
         "sidecar_flag_backends": FlagBackendSpec,
@@ -141,6 +153,7 @@ SPEC_TYPES: Final[Mapping[str, type[PluginSpec]]] = MappingProxyType(
         "sidecar_episode_memories": EpisodeMemorySpec,
         "sidecar_gate_clients": GateClientSpec,
         "sidecar_lifecycle_policies": LifecyclePolicySpec,
+        "sidecar_audit_sinks": AuditSinkSpec,
     }
 )
 """What each hook of `hookspecs.py` returns a sequence of."""

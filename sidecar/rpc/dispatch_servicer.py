@@ -11,7 +11,7 @@ from sidecar.rpc.frame_stream import GrpcFrames, ResultOnly
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.translate import requests
 from sidecar.rpc.translate.frames import fill_result
-from sidecar.rpc.translate.surfaces import bound_turn, start_state
+from sidecar.rpc.translate.surfaces import BoundTurns, start_state
 from sidecar.rpc.translate.turn_ends import child_message, ended_turn
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
@@ -29,6 +29,7 @@ class DispatchServicer:
     def __init__(self, operations: Operations, write_timeout: timedelta) -> None:
         self._operations = operations
         self._write_timeout = write_timeout
+        self._bound_turn = BoundTurns()
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
@@ -44,7 +45,7 @@ class DispatchServicer:
         )
 
     async def _bind_turn(self, message: pb.BindTurnRequest, call: Call) -> pb.BindTurnResponse:
-        return bound_turn(await self._operations.bind_turn(requests.bind_turn(message)))
+        return self._bound_turn(await self._operations.bind_turn(requests.bind_turn(message)))
 
     async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> None:
         begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left, call.trace)

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class InFlight:
@@ -25,19 +23,18 @@ class InFlight:
         """Return how many there are of each method, for the log of a drain that ran out of time."""
         return {method: count for method, count in sorted(self._by_method.items()) if count}
 
-    @contextmanager
-    def one(self, method: str) -> Iterator[None]:
-        """Count one call."""
+    def begin(self, method: str) -> None:
+        """Count one call; `end` has to follow."""
         self._by_method[method] += 1
         self._count += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self._by_method[method] -= 1
-            self._count -= 1
-            if not self._count:
-                self._idle.set()
+
+    def end(self, method: str) -> None:
+        """Count it as answered."""
+        self._by_method[method] -= 1
+        self._count -= 1
+        if not self._count:
+            self._idle.set()
 
     async def idle(self) -> None:
         """Return once there is none."""

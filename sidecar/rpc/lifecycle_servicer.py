@@ -14,9 +14,9 @@ from sidecar.operations.rollout import requests
 from sidecar.operations.rollout.assembly import RolloutOperations
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.outermost import ServingRules
-from sidecar.rpc.translate import rollouts, steps
+from sidecar.rpc.translate import activity, decommission_steps, decommissions, rollouts, steps
+from subagents.lifecycle.v1 import activity_pb2, reading_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
-from subagents.lifecycle.v1 import reading_pb2
 
 SERVICE: Final = "subagents.lifecycle.v1.LifecycleService"
 WRITE_TIMEOUT: Final = ServingRules().write_timeout
@@ -38,12 +38,13 @@ class LifecycleServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs; all are served however busy the sidecar is."""
-        return (*self._steps(), *self._reading())
+        return (*self._steps(), *self._decommissions(), *self._reading())
 
     def _steps(self) -> Sequence[Method]:
         return (
             self._step("Transition", pb.TransitionRequest, steps.transition, pb.TransitionResponse),
             self._step("SetRamp", pb.SetRampRequest, steps.set_ramp, pb.SetRampResponse),
+            self._step("Configure", pb.ConfigureRequest, steps.configure, pb.ConfigureResponse),
             self._step("RampDown", pb.RampDownRequest, steps.ramp_down, pb.RampDownResponse),
             self._step(
                 "AcknowledgeBreach", pb.AcknowledgeBreachRequest, steps.acknowledge_breach, pb.AcknowledgeBreachResponse
@@ -55,6 +56,38 @@ class LifecycleServicer:
             self._plain("RetireFlags", pb.RetireFlagsRequest, requests.RetireFlags, pb.RetireFlagsResponse),
         )
 
+    def _decommissions(self) -> Sequence[Method]:
+        return (
+            self._plain(
+                "BeginDecommission",
+                pb.BeginDecommissionRequest,
+                requests.BeginDecommission,
+                pb.BeginDecommissionResponse,
+            ),
+            self._step(
+                "TakeDecommissionStep",
+                pb.TakeDecommissionStepRequest,
+                decommission_steps.take_step,
+                pb.TakeDecommissionStepResponse,
+            ),
+            self._step(
+                "DecideDecommission",
+                pb.DecideDecommissionRequest,
+                decommission_steps.decide,
+                pb.DecideDecommissionResponse,
+            ),
+            self._plain(
+                "UndoDecommission", pb.UndoDecommissionRequest, requests.UndoDecommission, pb.UndoDecommissionResponse
+            ),
+            Method(
+                f"/{SERVICE}/ListDecommissions",
+                Shape.ONE_TO_ONE,
+                reading_pb2.ListDecommissionsRequest.FromString,
+                self._list_decommissions,
+                urgent=True,
+            ),
+        )
+
     def _reading(self) -> Sequence[Method]:
         one = Shape.ONE_TO_ONE
         return (
@@ -63,6 +96,13 @@ class LifecycleServicer:
             Method(f"/{SERVICE}/Explain", one, reading_pb2.ExplainRequest.FromString, self._explain, urgent=True),
             Method(
                 f"/{SERVICE}/PreviewRamp", one, reading_pb2.PreviewRampRequest.FromString, self._preview, urgent=True
+            ),
+            Method(
+                f"/{SERVICE}/ListActivePeriods",
+                one,
+                activity_pb2.ListActivePeriodsRequest.FromString,
+                self._active_periods,
+                urgent=True,
             ),
             Method(f"/{SERVICE}/Replicas", one, reading_pb2.ReplicasRequest.FromString, self._replicas, urgent=True),
             Method(
@@ -95,11 +135,25 @@ class LifecycleServicer:
     async def _list(self, message: reading_pb2.ListRequest, call: Call) -> reading_pb2.ListResponse:
         return rollouts.rollouts_message(await self._operations.read.list())
 
+    async def _list_decommissions(
+        self, message: reading_pb2.ListDecommissionsRequest, call: Call
+    ) -> reading_pb2.ListDecommissionsResponse:
+        found = await self._operations.decommissions(finished=message.include_finished)
+        return reading_pb2.ListDecommissionsResponse(
+            decommissions=[decommissions.reading_message(each) for each in found]
+        )
+
     async def _explain(self, message: reading_pb2.ExplainRequest, call: Call) -> reading_pb2.ExplainResponse:
         return rollouts.explanation_message(await self._operations.explain(*rollouts.explain(message)))
 
     async def _preview(self, message: reading_pb2.PreviewRampRequest, call: Call) -> reading_pb2.PreviewRampResponse:
         return rollouts.preview_message(await self._operations.preview(*rollouts.preview(message)))
+
+    async def _active_periods(
+        self, message: activity_pb2.ListActivePeriodsRequest, call: Call
+    ) -> activity_pb2.ListActivePeriodsResponse:
+        found = await self._operations.read_activity(activity.active_periods(message))
+        return activity.activity_message(found)
 
     async def _replicas(self, message: reading_pb2.ReplicasRequest, call: Call) -> reading_pb2.ReplicasResponse:
         replicas, version = await self._operations.read.replicas()
@@ -111,8 +165,8 @@ class LifecycleServicer:
         query = rollouts.watch_audit(message)
         async with aclosing(self._operations.watch_audit(query, follow=not message.no_follow)) as pages:
             async for rows in pages:
-                answer = reading_pb2.WatchAuditResponse(rows=[rollouts.audit_message(row) for row in rows])
-                await send(call, answer, self._write_timeout)
+                for answer in rollouts.audit_messages(rows):
+                    await send(call, answer, self._write_timeout)
 
 
 async def send(call: Call, message: Any, timeout: timedelta) -> None:

@@ -1,11 +1,12 @@
 """Who may do what on the operator listener: one table from methods to roles, default deny (DESIGN section 12)."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from sidecar.core.errors import NotAllowed, RoleRequired, RoleTokenInvalid, Unauthenticated
-from sidecar.core.operators.role_tokens import RoleTokens
+from sidecar.core.operators.role_tokens import VERSION, Caller, RoleClaims, RoleTokens
 from sidecar.core.operators.roles import Role
 from sidecar.operations.ports import Clock
 from sidecar.rpc.authorisation import Metadata, values_of
@@ -24,6 +25,7 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
     {
         "/subagents.lifecycle.v1.LifecycleService/Transition": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/SetRamp": _RAMP,
+        "/subagents.lifecycle.v1.LifecycleService/Configure": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/RampDown": _RAMP_DOWN,
         "/subagents.lifecycle.v1.LifecycleService/AcknowledgeBreach": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/OverrideGate": _OPERATOR,
@@ -31,12 +33,18 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/Activate": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/Kill": _KILL,
         "/subagents.lifecycle.v1.LifecycleService/RetireFlags": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/BeginDecommission": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/TakeDecommissionStep": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/DecideDecommission": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/UndoDecommission": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/Get": _READ,
         "/subagents.lifecycle.v1.LifecycleService/List": _READ,
         "/subagents.lifecycle.v1.LifecycleService/Explain": _READ,
         "/subagents.lifecycle.v1.LifecycleService/PreviewRamp": _READ,
         "/subagents.lifecycle.v1.LifecycleService/WatchAudit": _READ,
+        "/subagents.lifecycle.v1.LifecycleService/ListActivePeriods": _READ,
         "/subagents.lifecycle.v1.LifecycleService/Replicas": _READ,
+        "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _READ,
         "/subagents.admin.v1.AdminService/ListPlugins": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
         "/subagents.admin.v1.AdminService/GetStatus": _LOOK_INSIDE,
@@ -55,15 +63,26 @@ class OperatorReports(Protocol):
         ...
 
 
+class OpensTokens(Protocol):
+    """Knows what a token of some kind says."""
+
+    def open(self, token: str, now: datetime) -> RoleClaims | Caller:
+        """Return who calls. Raises `RoleTokenInvalid`. Never waits."""
+        ...
+
+
 class OperatorDoor:
     """Lets calls with a fitting role token in, and reports each that is refused.
 
     Refusals go to log and counter and not to the audit of rollouts: whoever has no token could fill that otherwise.
     """
 
-    def __init__(self, tokens: RoleTokens, clock: Clock, reports: OperatorReports) -> None:
-        """Join the parts."""
+    def __init__(
+        self, tokens: RoleTokens, clock: Clock, reports: OperatorReports, issuer: OpensTokens | None = None
+    ) -> None:
+        """Join the parts; `issuer` opens whatever is no minted token."""
         self._tokens = tokens
+        self._issuer = issuer
         self._clock = clock
         self._reports = reports
 
@@ -76,7 +95,7 @@ class OperatorDoor:
         """
         subject, token_id = "", ""
         try:
-            claims = self._tokens.open(_token(metadata), self._clock.now())
+            claims = self._opened(_token(metadata))
             subject, token_id = claims.sub, claims.jti
             allowed = ROLES_OF.get(method, _NOBODY)
             if claims.role not in allowed:
@@ -89,6 +108,12 @@ class OperatorDoor:
             self._reports.refused(method, refused.metadata.get("cause", ""), subject, token_id)
             raise
         return subject
+
+    def _opened(self, token: str) -> RoleClaims | Caller:
+        """Have a token opened by who made it: a minted one says what it is in its first letters."""
+        minted = self._issuer is None or token.startswith(f"{VERSION}.")
+        opens: OpensTokens = self._tokens if minted or self._issuer is None else self._issuer
+        return opens.open(token, self._clock.now())
 
 
 def _token(metadata: Metadata) -> str:

@@ -110,8 +110,12 @@ class Outermost(grpc.GenericRpcHandler):
     ) -> bytes | None:
         if method.reserved:
             return await self._carried_out(method, context, work)
-        with self._around.in_flight.one(method.name):
+        in_flight = self._around.in_flight
+        in_flight.begin(method.name)
+        try:
             return await self._carried_out(method, context, work)
+        finally:
+            in_flight.end(method.name)
 
     async def _carried_out(
         self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]]

@@ -37,7 +37,9 @@ class RetentionSettings(Section):
     """How long the record keeps what; nothing is removed earlier, and every removal leaves a signed marker."""
 
     audit_days: int = Field(
-        400, le=LONGEST_DAYS, description="Days that executions and their events are kept; at least 90."
+        400,
+        le=LONGEST_DAYS,
+        description="Days that executions, their events, and the audit of rollouts are kept; at least 90.",
     )
     frames_days: int = Field(14, ge=1, le=LONGEST_DAYS, description="Days that what runners sent is kept, for replay.")
 

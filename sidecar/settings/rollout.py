@@ -1,21 +1,50 @@
 """The `[rollout]` section: how sub-agents reach users."""
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sidecar.settings.values import Section
 
 
 class RolloutSettings(Section):
-    """How sub-agents reach users: promoted and ramped by operators, or by their flags alone."""
+    """How sub-agents reach users: promoted and ramped by operators; see docs/lifecycle.md."""
 
-    enabled: bool = Field(
-        False,
-        description="Definitions are served as operators promote and ramp them. Off: an entry with flags follows "
-        "its two flags, and there is nothing to promote.",
+    kills_file: Path | None = Field(
+        None,
+        description="Kills and ramp-downs that were made here, which need neither database nor flag backend; one file "
+        "for each sidecar. Unset: kills.jsonl beside the record's file, or in /var/lib/sidecar.",
     )
-    kills_file: Path = Field(
-        Path("/var/lib/sidecar/kills.jsonl"),
-        description="Kills and ramp-downs that were made here, which need neither database nor flag backend.",
+    decommission_days: int = Field(
+        90,
+        ge=1,
+        le=3650,
+        description="Days from the begin of a decommission until nothing of the sub-agent may be left. One that has "
+        "begun keeps the end that it began with.",
     )
+    most_cohorts: int = Field(
+        64,
+        ge=1,
+        le=100_000,
+        description="Distinct cohorts that turns may be bound in within a day; beyond it there is a warning. Each ramp "
+        "of its own doubles them.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_the_old_switch(cls, said: Any) -> Any:
+        """Let `enabled` pass where it says what is so anyway: replicas of two releases may share a file.
+
+        Raises:
+            ValueError: it is anything but true.
+        """
+        if not isinstance(said, dict) or "enabled" not in said:
+            return said
+        if str(said["enabled"]).lower() not in {"true", "1"}:
+            raise ValueError(
+                "rollout.enabled can no longer be off: an entry that names a flag serves nobody until it is promoted "
+                "and ramped. Take the setting away, and read `Updating an installation without rollouts` in "
+                "docs/lifecycle.md before you start"
+            )
+        return {name: value for name, value in said.items() if name != "enabled"}

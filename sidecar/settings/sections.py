@@ -115,7 +115,7 @@ class PolicyNamesSettings(Section):
 class PlatformPolicySettings(Section):
     """Which plugins serve whoever says nothing else, by name."""
 
-    flags: str = Field("memory", description="Flag backend.")
+    flags: str = Field("embedded", description="Flag backend; `embedded` keeps flags in the record's database.")
     runner: str = Field("grpc", description="Runner of definitions that name none.")
     connector: str = Field("rest", description="Connector of tools that name none.")
     memory: str | None = Field(

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from sidecar.settings.audit import AuditSettings
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
 from sidecar.settings.operators import OperatorSettings
@@ -37,6 +38,7 @@ class Settings(Section):
     policy: PolicySection = Field(PolicySection(), description="Which plugins serve whom.")
     record: RecordSettings = Field(RecordSettings(), description="Where every sub-agent's work is put on record.")
     rollout: RolloutSettings = Field(RolloutSettings(), description="How sub-agents reach users.")
+    audit: AuditSettings = Field(AuditSettings(), description="Where audit events of rollouts go.")
     workspace: WorkspaceSettings = Field(WorkspaceSettings(), description="Reports for people.")
     history: HistorySettings = Field(HistorySettings(), description="How conversations are kept and compacted.")
     plugins: PluginsSettings = Field(PluginsSettings(), description="Which installed plugins may run.")
@@ -48,6 +50,7 @@ class Settings(Section):
     memories: dict[str, dict[str, Any]] = Field({}, description="Settings of each episode memory, by its name.")
     gates: dict[str, dict[str, Any]] = Field({}, description="Settings of each gate client, by its name.")
     lifecycle: dict[str, dict[str, Any]] = Field({}, description="Settings of each lifecycle policy, by its name.")
+    audit_sinks: dict[str, dict[str, Any]] = Field({}, description="Settings of each audit sink, by its name.")
     keys: KeysSettings = Field(KeysSettings(), description="What signs surface tokens and grants.")
     signatures: SignatureSettings = Field(SignatureSettings(), description="Whose answers must be signed.")
     telemetry: TelemetrySettings = Field(TelemetrySettings(), description="What is measured beyond logs and metrics.")

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.adapters.tombstones import TombstonesInFile, TombstonesUnusable, opened_tombstones
+from sidecar.adapters.tombstones.file import REWRITTEN_FROM
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.operations.rollout.ports import LocalStop, StopKind
 
@@ -72,6 +74,46 @@ async def test_a_ramp_down_holds_until_it_is_on_record(tmp_path: Path) -> None:
         assert tombstones.ramped_down() == frozenset()
         await tombstones.add(stop)
     assert (await kept_in(path)).ramped_down() == {"shop"}
+
+
+async def test_two_ramp_downs_of_one_definition_are_two_that_have_to_be_on_record(tmp_path: Path) -> None:
+    """Each was answered; that one is settled settles no other, and a restart knows which."""
+    path = tmp_path / "tombstones"
+    first, second = (
+        msgspec.structs.replace(a_stop("shop", StopKind.RAMP_DOWN), request_json=f'{{"request_id": "{name}"}}')
+        for name in ("down-1", "down-2")
+    )
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        for each in (first, second, first):
+            await tombstones.add(each)
+        await tombstones.recorded(first)
+        assert (tombstones.ramped_down(), tombstones.pending()) == ({"shop"}, (second,))
+    assert (await kept_in(path)).pending() == (second,)
+
+
+@pytest.mark.parametrize("beside", ["writable", "a folder is in the way"])
+async def test_a_file_does_not_grow_without_end_and_loses_nothing_that_counts(tmp_path: Path, beside: str) -> None:
+    """A watchdog ramps down for months; else a start would fail of the size of the file one day."""
+    path = tmp_path / "tombstones"
+    held = a_stop("rewards", StopKind.RAMP_DOWN)
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop("shop"))
+        await tombstones.recorded(a_stop("shop"))
+        await tombstones.add(a_stop("refunds"))
+        await tombstones.add(held)
+        if beside != "writable":
+            (tmp_path / "tombstones.new").mkdir()
+        for number in range(1_000):
+            down = msgspec.structs.replace(a_stop("shop", StopKind.RAMP_DOWN), request_json=f'"{number:0500}"')
+            await tombstones.add(down)
+            await tombstones.recorded(down)
+        with pytest.raises(TombstonesUnusable, match="used by another"):
+            await kept_in(path)
+    assert (path.stat().st_size < REWRITTEN_FROM) is (beside == "writable")
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = await kept_in(path)
+    assert (again.all(), again.ramped_down()) == ({"shop", "refunds"}, {"rewards"})
+    assert [stop.digest for stop in again.pending()] == ["refunds", "rewards"]
 
 
 async def test_reading_gives_the_same_object_until_there_is_another_kill(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """core <- policy <- operations <- {adapters, observability, rpc, cli} <- composition <- __main__.
 
 What may be imported beyond the arrow: the outer four may read the settings, and everything may read the names of
-`sidecar.observability.names`, which is a module of constants. Two folders of `sidecar/adapters` do not know each other,
-but for what several of them stand on: `migrations`, and the SQLite engine.
+`sidecar.observability.names` and `rollout_names`, which are modules of constants. Two folders of `sidecar/adapters` do
+not know each other, but for what several of them stand on: `migrations`, and the SQLite engine.
 Plugins know `sidecar.policy` and `sidecar.core`, clients and examples nothing of the sidecar.
 """
 
@@ -29,8 +29,8 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "composition": OUTER | {"adapters", "observability", "rpc", "cli"},
     "__main__": OUTER | {"adapters", "observability", "rpc", "cli", "composition"},
 }
-FOR_ALL: Final = ("sidecar.observability.names", "sidecar.rpc.errors")
-"""A module of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads
+FOR_ALL: Final = ("sidecar.observability.names", "sidecar.observability.rollout_names", "sidecar.rpc.errors")
+"""Modules of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads
 backwards. Neither is open to the inner three."""
 FOR_ADAPTERS: Final = ("sidecar.adapters.migrations", "sidecar.adapters.postgresql", "sidecar.adapters.sqlite")
 """What several adapters stand on; they hold no port of their own."""

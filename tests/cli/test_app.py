@@ -1,5 +1,6 @@
 """The command line as a process: what a person types and what comes back."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -30,13 +31,20 @@ def test_the_example_definitions_are_valid() -> None:
     assert (code, out.startswith("valid: ")) == (0, True)
 
 
+def test_plugins_are_listed_by_the_defaults_where_no_settings_are_named() -> None:
+    """Those that a sidecar has whose settings choose none."""
+    _, out, _ = sidecar("plugins", "list", "--json")
+    active = {row["name"] for row in json.loads(out) if row["state"] == "active"}
+    assert active == {"log", "rest", "grpc", "embedded", "store", "platform"}
+
+
 def test_plugins_are_listed_as_the_settings_use_them() -> None:
     """Without settings: as the defaults do; the runner is active, the other flag backend available."""
     code, out, _ = sidecar("plugins", "list", "--config", "examples/sidecar.toml")
     states = {line.split()[0]: line for line in out.splitlines()[1:]}
     assert code == 0
     assert "active" in states["grpc"]
-    assert "active" in states["memory"]
+    assert "active" in states["embedded"]
     assert "available" in states["file"]
 
 

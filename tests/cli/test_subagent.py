@@ -5,6 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from sidecar.cli import subagent_verbs as verbs
 from sidecar.cli.subagent_kill import kill
 from sidecar.cli.subagent_reading import show_list, show_slot
@@ -18,6 +20,7 @@ from tests.support.requirement import requirement
 GOLDEN: Final = Path(__file__).parent / "golden"
 
 
+@requirement("PF1-D-63")
 async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
     """A ramped one, one that a gate holds, one that was ramped down, one without flags, and a flag that fell."""
     names = ("shop", "rewards", "support")
@@ -35,6 +38,39 @@ async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
 
     assert code == 0
     assert out == (GOLDEN / "subagent_list.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("room", "heads"),
+    [
+        (200, "slot definition state active ramp flags gates last said breach pinned drift"),
+        (90, "slot definition state active ramp flags gates last said"),
+        (70, "slot definition state active ramp flags"),
+    ],
+)
+async def test_a_list_wider_than_the_terminal_leaves_out_what_says_nothing(room: int, heads: str) -> None:
+    """First columns that are empty for all, then what gates said."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(ramp=500)
+        _, out, _ = await Desk(bench).say(show_list, environment={"COLUMNS": str(room)})
+
+    head, row = out.splitlines()[:2]
+    assert head.split() == heads.split()
+    assert max(len(head), len(row)) <= room
+
+
+async def test_what_gates_said_last_is_not_what_a_rule_refused() -> None:
+    """A gate passed; then the rules refused a step without any gate."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(ramp=500)
+        refused = await bench.refused("RetireFlags")
+        said = (await bench.status()).definitions[0].gates_said
+        bench.gates.say["pre_ramp"] = Verdict.FAIL
+        await bench.refused("SetRamp", ramp_basis_points=600)
+        later = (await bench.status()).definitions[0].gates_said
+
+    assert (refused.reason, said) == ("TRANSITION_REFUSED", "pre_ramp: pass: as scripted")
+    assert later == "GATE_FAILED: pre_ramp: fail: as scripted"
 
 
 async def test_the_list_says_that_flags_are_unreachable_which_is_neither_on_nor_off() -> None:

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_command import add_subagent
 from sidecar.cli.subagent_kill import kill
 from sidecar.cli.subagent_reading import (
     ExplainWish,
@@ -26,8 +23,7 @@ from sidecar.cli.subagent_reading import (
 )
 from sidecar.core.identifiers import InstanceId
 from sidecar.policy.lifecycle import Verdict
-from sidecar.settings import Settings
-from tests.support.operator_desk import INSIDE, Desk, wish
+from tests.support.operator_desk import INSIDE, Desk, typed, wish
 from tests.support.operators import an_operated_sidecar
 from tests.support.requirement import requirement
 
@@ -89,7 +85,7 @@ async def test_waiting_ends_when_every_living_replica_shows_the_step_and_names_t
         late, told = await desk.object(verbs.ramp, wish(wait=True, patience=timedelta(seconds=9)), 900)
         killed = await desk.say(kill, wish(wait=True, patience=timedelta(seconds=9)))
 
-    assert (code, "in effect: all 2 living replicas show version" in out) == (0, True)
+    assert (code, "in effect: every living replica (2) shows version" in out) == (0, True)
     assert (late, len(told["laggards"]), told["steps"][0]["ramp_basis_points"]) == (3, 1, 900)
     assert told["laggards"][0].startswith("the-other shows version ")
     assert desk.passed == pytest.approx(18.5)
@@ -195,7 +191,7 @@ async def test_why_a_user_gets_a_sub_agent_is_told_now_and_for_the_past_and_whom
     assert "slot shop at 2026-11-22 12:00:00 UTC: the user is served by nobody" in past[1]
     assert "  assumed: " in past[1]
     assert (told["bucket"], told["salt"]) == (131, "shop")
-    assert (code, seen.splitlines()[0]) == (0, "from 5 % to 50 %")
+    assert (code, seen.splitlines()[0]) == (0, f"shop {told['served_digest'][7:15]} from 5 % to 50 %")
     assert "of 7 users seen lately at this sidecar, 4 are inside now\n  2 would come in, 0 would go out" in seen
 
 
@@ -257,18 +253,6 @@ async def test_without_a_fitting_token_nothing_is_asked() -> None:
     assert ("(ROLE_REQUIRED)" in rolled[2], state) == (True, 1)
 
 
-def typed(*arguments: str, token: str = "", settings: Settings | None = None) -> tuple[int, str]:
-    """Run the command line in this process; return exit code and output."""
-    app = typer.Typer()
-
-    def settings_of(config: Path | None) -> Settings:
-        raise typer.Exit(78) if settings is None else AssertionError
-
-    add_subagent(app, settings_of, lambda: token)
-    result = CliRunner().invoke(app, ["subagent", *arguments])
-    return result.exit_code, result.output
-
-
 async def test_the_command_line_reads_percent_places_and_tokens_as_they_are_typed(tmp_path: Path) -> None:
     """Through every option once; a slip is told before anything is asked."""
     async with an_operated_sidecar() as bench:
@@ -296,8 +280,24 @@ async def test_the_command_line_reads_percent_places_and_tokens_as_they_are_type
     assert typed("list", token="x")[0] == 78
 
 
+async def test_the_environment_may_name_the_sidecar_and_an_option_is_stronger(tmp_path: Path) -> None:
+    """Whoever operates one sidecar all day says once where it is; `--target` and `--config` say another one."""
+    dead = f"unix:{tmp_path / 'dead.sock'}"
+    async with an_operated_sidecar() as bench:
+        there, token = Desk(bench).target, bench.token()
+        named = await asyncio.to_thread(typed, "list", token=token, target=f"{there}\n")
+        other = await asyncio.to_thread(typed, "list", "--target", there, token=token, target=dead)
+        away = await asyncio.to_thread(typed, "list", token=token, target=dead)
+        settings = await asyncio.to_thread(typed, "list", "--config", str(tmp_path), token=token, target=there)
+        nothing = await asyncio.to_thread(typed, "list", token=token)
+
+    assert [named[0], other[0], away[0], settings[0], nothing[0]] == [0, 0, 2, 78, 78]
+    assert f"no sidecar answers at {dead}" in away[1]
+    assert "or in SIDECAR_TARGET" in nothing[1]
+
+
 def test_the_help_documents_the_exit_codes() -> None:
     """Of a verb as of the whole."""
-    for arguments in (("--help",), ("kill", "--help")):
+    for arguments in (("--help",), ("kill", "--help"), ("decommission", "step", "--help")):
         code, text = typed(*arguments)
         assert (code, "3 in part" in " ".join(text.split())) == (0, True)

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-ROLLOUT: Final = "Rollout of sub-agents: promote, ramp, roll back, kill, decommission"
-
-OPEN_ISSUES: Final = frozenset({ROLLOUT})
+OPEN_ISSUES: Final = frozenset[str]()
 """Titles that `later:` may name; a title leaves this set when its issue is done."""
 
 EVALS: Final = "needs eval sets: labelled conversations and judge configurations, which the verticals bring"
@@ -58,20 +56,6 @@ def reasons(entries: Iterable[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]
 
 UNPROVEN: Final = reasons(
     (
-        (
-            f"later: {ROLLOUT}",
-            (
-                "PC1-D: 47",
-                "PC1-T: 17",
-                "PC2-D: 65",
-                "PF1-FR: 2a 2c 2d 3b 5a 5b 6a 6b 6c 6d 6e 6f 7a 7b 8c 9a",
-                "PF1-FR: 12b 12c",
-                "PF1-NFR: 1 2a 2b 4a 5a 5b",
-                "PF1-AC: 2a 2b 5a 5b 7a 7b 10",
-                "PF1-D: 1 3 19 21 36 40..44 51 63 67 73 76 77",
-                "PF1-T: 2 3 8 10a 10b 11 13 14 16 18a 18b 22",
-            ),
-        ),
         (
             EVALS,
             (

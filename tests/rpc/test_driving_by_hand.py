@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.harness import SECRET, running_sidecar_for_tests
+from tests.support.operators import an_operated_sidecar
 
 ROOT: Final = Path(__file__).parents[2]
 BLOCK: Final = re.compile(r"^```(sh|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -78,20 +79,44 @@ def environment(folder: Path, socket: str) -> dict[str, str]:
     }
 
 
-async def test_every_command_of_the_page_shows_what_the_page_says(tmp_path: Path) -> None:
-    """All of them, in order, in one shell, against a running sidecar with reflection."""
-    page = blocks((ROOT / "docs" / "driving-by-hand.md").read_text())
+def halves() -> tuple[list[tuple[str, list[Any]]], list[tuple[str, list[Any]]]]:
+    """Return the commands of a turn, and those of a rollout."""
+    turn, found, rollout = (ROOT / "docs" / "driving-by-hand.md").read_text().partition("\n## A rollout\n")
+    assert found
+    return blocks(turn), blocks(rollout)
+
+
+async def each_shows(page: list[tuple[str, list[Any]]], environment: dict[str, str]) -> None:
+    """Run all commands, in order, in one shell; each has to show what the page says."""
     script = "".join(f"{command}\necho '{END_OF_BLOCK}'\n" for command, _ in page)
-    async with running_sidecar_for_tests(reflection=True) as sidecar:
-        socket = sidecar.dispatch_target.removeprefix("unix:")
-        output = await output_of(script, environment(tmp_path, socket))
-    answers = output.split(END_OF_BLOCK)
+    answers = (await output_of(script, environment)).split(END_OF_BLOCK)
     assert len(answers) == len(page) + 1
-    assert sum(len(expected) for _, expected in page) >= 10
     for (command, expected), answer in zip(page, answers, strict=False):
         shown = documents(answer)
         for one in expected:
             assert any(shows(each, one) for each in shown), f"{command}\nshowed\n{answer}\nand not\n{one}"
+
+
+async def test_every_command_of_the_page_shows_what_the_page_says(tmp_path: Path) -> None:
+    """Those of a turn, against a running sidecar with reflection."""
+    turn, _ = halves()
+    assert sum(len(expected) for _, expected in turn) >= 10
+    async with running_sidecar_for_tests(reflection=True) as sidecar:
+        socket = sidecar.dispatch_target.removeprefix("unix:")
+        await each_shows(turn, environment(tmp_path, socket))
+
+
+async def test_a_rollout_by_hand_shows_what_the_page_says(tmp_path: Path) -> None:
+    """Those of a rollout, at the operators' socket, with a role token and reflection; the first block is of both."""
+    turn, rollout = halves()
+    assert sum(len(expected) for _, expected in rollout) >= 7
+    async with an_operated_sidecar(reflection=True) as bench:
+        mine = environment(tmp_path, bench.sidecar.dispatch_target.removeprefix("unix:"))
+        mine |= {
+            "OPERATORS": str(bench.sidecar.folder / "operators.sock"),
+            "SIDECAR_ROLE_TOKEN": bench.token("operator"),
+        }
+        await each_shows([turn[0], *rollout], mine)
 
 
 async def test_the_protos_will_do_where_reflection_is_off(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from sidecar.adapters.flags_memory import FlagFault
+from sidecar.observability import names
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import surface_pb2
 from subagents_client.runner import Run
@@ -28,6 +29,7 @@ GATED: Final = {
   - id: shop
 """,
 }
+NAMES_A_FLAG: Final = f"    enabled_via_flag: {KILL}\n"
 UNGATED: Final = ["ask_shop", "ask_rewards", "ask_support"]
 WITH_TRAVEL: Final = ["ask_shop", "ask_travel", "ask_rewards", "ask_support"]
 
@@ -101,7 +103,8 @@ async def test_the_next_bind_after_the_kill_flag_went_off_is_without_it_for_ever
         await chain.flags.switch(KILL, on=False)
         for user, episode in [*users, ("user-4", "episode-4")]:
             bound = await chain.bind(principal=user, episode_id=episode)
-            assert (tool_names(bound), verdict_on_travel(bound)) == (UNGATED, "FLAG_OFF")
+            assert tool_names(bound) == UNGATED
+            assert verdict_on_travel(bound) in {"FLAG_OFF", "KILLED"}, "it is killed for good as soon as it was seen"
 
 
 @requirement("PF1-FR-8b", "PF1-T-5")
@@ -131,20 +134,35 @@ async def test_a_turn_keeps_its_surface_though_the_flag_goes_off() -> None:
         assert list(ended.routing_decision.cohort.active_feature_flags) == [KILL, COHORT]
 
 
-@requirement("PF1-D-74", "PF1-AC-1b")
+@requirement("PF1-D-74", "PF1-AC-1b", "PF1-FR-5a", "PF1-FR-5b")
 async def test_configuration_and_flags_are_read_at_each_bind() -> None:
-    """One process: an entry is added, its flags go on, that flag is retired; each shows at the next bind."""
+    """One process: an entry comes, names a flag, both go on, cohort off, it names none, is reverted: shown at once."""
     async with running_chain() as chain:
         assert tool_names(await chain.bind()) == UNGATED
-        await chain.edit(GATED)
+        await chain.edit({old: new.replace(NAMES_A_FLAG, "") for old, new in GATED.items()})
+        assert tool_names(await chain.bind()) == WITH_TRAVEL
+        await chain.edit({"    prompt_blocks: [persona-shop]\n": f"    prompt_blocks: [persona-shop]\n{NAMES_A_FLAG}"})
         assert tool_names(await chain.bind()) == UNGATED
         await chain.flags.switch(KILL, on=True)
         await chain.flags.switch(COHORT, on=True)
         assert tool_names(await chain.bind()) == WITH_TRAVEL
-        await chain.flags.switch(KILL, on=False)
+        await chain.flags.switch(COHORT, on=False)
         assert tool_names(await chain.bind()) == UNGATED
-        await chain.edit({"    enabled_via_flag: ai_assistant_subagent_travel\n": ""})
+        await chain.edit({NAMES_A_FLAG: ""})
         assert tool_names(await chain.bind()) == WITH_TRAVEL
+        await chain.edit({"sub_agents: [shop, travel, rewards, support]": "sub_agents: [shop, rewards, support]"})
+        assert tool_names(await chain.bind()) == UNGATED
+
+
+async def test_a_new_entry_that_names_a_flag_is_on_nobodys_surface_though_its_flags_are_on() -> None:
+    """It begins in `dev`: what the configuration brings and what its flags say is not enough, it has to be promoted."""
+    async with running_chain(flags=WatchedFlags(KILL, COHORT)) as chain:
+        await chain.edit(GATED)
+        bound = await chain.bind()
+        (said,) = chain.heard.of(names.DEFINITIONS_ON_RECORD)[-1:]
+    assert (tool_names(bound), verdict_on_travel(bound)) == (UNGATED, "STATE")
+    assert said.levelname == "WARNING"
+    assert "travel" in said.fields["waiting"]
 
 
 @requirement("PF1-T-19", "PF1-D-75")

@@ -11,7 +11,8 @@ import pytest
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.observability.audit_sinks import OtlpAuditSink, audit_fields
+from sidecar.observability.audit_border import AuditBorder
+from sidecar.observability.audit_sinks import OtlpAuditSink, written
 from sidecar.observability.exposition import exposition
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.otlp import Collector
@@ -145,7 +146,7 @@ async def test_the_audit_event_reaches_a_collector_over_otlp_and_waits_while_the
         contact = Contact(await asyncio.to_thread(Collector, collector.endpoint, sender(), Redactor()))
         export = AuditExport(
             run.replica.store,
-            {"otlp": OtlpAuditSink(contact)},
+            {"otlp": AuditBorder("otlp", OtlpAuditSink(contact))},
             InstanceId("a"),
             run.rollouts.clock,
             cast("Any", run.replica.recorder),
@@ -192,6 +193,9 @@ class Contact:
         """Send log records."""
         return not self.away and self.collector.ship[Signal.LOGS](records)
 
+    def close(self) -> None:
+        """Leave it to the test."""
+
 
 class Kept:
     """A sink that keeps the fields of what it is given."""
@@ -204,4 +208,7 @@ class Kept:
         """Take them."""
         for entry in cast("list[AuditEntry]", entries):
             assert isinstance(entry.body, TransitionEvent) or entry.effective_at is None
-            self.fields.append(audit_fields(entry))
+            self.fields.append(dict(written(entry).fields))
+
+    async def close(self) -> None:
+        """Hold nothing open."""

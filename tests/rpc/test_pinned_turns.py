@@ -1,7 +1,14 @@
 """How many open turns are bound to a definition, here and at other sidecars."""
 
+from datetime import timedelta
+from typing import Any, cast
+
+import msgspec
+
 from sidecar.adapters.record_memory import MemoryStore
-from sidecar.operations.rollout.pinned import PinnedTurns
+from sidecar.core.executing.stored import TurnQuery, TurnRow
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.rollout.pinned import MOST_ELSEWHERE, PinnedTurns
 from tests.support.harness import running_sidecar_for_tests
 
 
@@ -21,3 +28,39 @@ async def test_turns_of_another_sidecar_count_once_they_are_on_record_and_ended_
 
     assert counted == (2, 1)
     assert after == (None, None)
+
+
+async def test_what_decommissions_wait_for_counts_open_turns_beyond_the_newest_few() -> None:
+    """Two hundred newer turns without the definition lie before the one with it: a table does not see it, this does."""
+    store = MemoryStore()
+    async with running_sidecar_for_tests(store=store) as sidecar:
+        digest = sidecar.definitions.current_card("shop").digest
+        await sidecar.dispatch(await sidecar.bind(), "ask_rewards")
+        [oldest] = await store.turns(TurnQuery())
+        newer = [
+            msgspec.structs.replace(
+                oldest, turn_id=TurnId(f"newer-{number:03}"), began_at=oldest.began_at + timedelta(seconds=number)
+            )
+            for number in range(1, MOST_ELSEWHERE + 1)
+        ]
+        elsewhere = PinnedTurns(lambda: (), cast("Any", Pages(store, [*reversed(newer), oldest])))
+        shown, waited_for = (await elsewhere.count()).get(digest), await elsewhere.pinned_to(digest)
+
+    assert (shown, waited_for) == (None, 1)
+
+
+class Pages:
+    """A record with many open turns, of which one can be read."""
+
+    def __init__(self, store: MemoryStore, rows: list[TurnRow]) -> None:
+        self._store = store
+        self._rows = rows
+
+    async def turns(self, query: TurnQuery) -> list[TurnRow]:
+        """Return a page, newest first."""
+        rows = [row for row in self._rows if query.before is None or (row.began_at, row.turn_id) < query.before]
+        return rows[: query.limit]
+
+    async def turn(self, turn_id: TurnId) -> Any:
+        """Return a turn; what lies between is not there any more."""
+        return None if turn_id.startswith("newer") else await self._store.turn(turn_id)

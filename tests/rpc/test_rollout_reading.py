@@ -4,6 +4,10 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
+from sidecar.core.identifiers import Slot
+from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.stepping import By, event_about
+from sidecar.operations.rollout.ports import RolloutWrite
 from sidecar.rpc.translate.times import timestamp
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -134,6 +138,24 @@ async def test_a_preview_counts_who_would_come_and_go_and_names_nobody() -> None
     assert gone.reason == "UNKNOWN_SUBAGENT"
 
 
+async def test_a_preview_is_of_the_definition_that_is_named_and_says_which() -> None:
+    """A replacement that nobody has yet, by its id; what it is to replace, by its own; a slot means the active one."""
+    async with an_operated_sidecar(gated("shop1", slot="shop"), gated("shop2", slot="shop")) as bench:
+        await bench.promoted(3000, "shop1")
+        await bench.promoted(0, "shop2")
+
+        async def preview(name: str) -> tuple[str, int, list[str]]:
+            request = pb.PreviewRampRequest(slot=name, ramp_basis_points=5000)
+            answer = await bench.lifecycle.PreviewRamp(request, metadata=bench.role("viewer"))
+            digests = {each.digest: each.definition_id for each in (await bench.status()).definitions}
+            assert digests[answer.digest] == answer.definition_id
+            return answer.definition_id, answer.from_basis_points, list(answer.gates)
+
+        asked = [await preview(name) for name in ("shop2", "shop1", "shop")]
+
+    assert asked == [("shop2", 0, ["pre_ramp"]), ("shop1", 3000, ["pre_ramp"]), ("shop1", 3000, ["pre_ramp"])]
+
+
 async def test_who_watches_the_audit_hears_of_each_row_once_and_goes_on_where_it_stopped() -> None:
     """First what is there, then what happens; another watcher begins after the newest number it has seen."""
     async with an_operated_sidecar() as bench:
@@ -152,6 +174,21 @@ async def test_who_watches_the_audit_hears_of_each_row_once_and_goes_on_where_it
     assert [row.rollout.what for row in first.rows] == ["definition_seen"]
     assert (moved.source_state, moved.target_state) == (pb.LIFECYCLE_STATE_DEV, pb.LIFECYCLE_STATE_TEST)
     assert (again, nothing) == ([second], [])
+
+
+async def test_the_audit_is_read_however_large_its_rows_are() -> None:
+    """A transition names every flag that is on: a page of them is more than one message may be."""
+    async with an_operated_sidecar(gated("shop")) as bench:
+        rollout = await bench.store.rollout(Slot("shop"))
+        assert rollout is not None
+        (facts,) = rollout.definitions.values()
+        by = By(actor="ada", reason="r", request_id="r-1", at=bench.clock.now())
+        long = event_about(rollout, facts, Happening.HELD, by, (0, 0), "x" * 200_000)
+        write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(long,) * 30)
+        await bench.store.write(write)
+        rows = await bench.audit()
+    assert [len(row.rollout.detail) for row in rows[-30:]] == [200_000] * 30
+    assert [row.number for row in rows] == sorted(row.number for row in rows)
 
 
 async def test_the_replicas_say_which_version_their_binds_show() -> None:

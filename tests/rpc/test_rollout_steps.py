@@ -9,7 +9,7 @@ from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.policy.lifecycle import Verdict
 from subagents.lifecycle.v1 import reading_pb2 as pb
-from tests.support.builders import a_catalogue
+from tests.support.builders import a_card, a_catalogue
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requests import failure_from
 from tests.support.requirement import requirement
@@ -194,7 +194,7 @@ async def test_a_gate_that_says_no_leaves_the_ramp_and_everybody_in_it_where_the
 
 @requirement("PF1-FR-4c")
 async def test_an_operator_may_let_one_fail_pass_for_one_step_and_for_nothing_else() -> None:
-    """Not for another ramp, not once it has expired; an outage is not let pass at all."""
+    """Not for another ramp, not for the same step a second time; an outage is not let pass at all."""
     async with an_operated_sidecar() as bench:
         await bench.promoted(ramp=500)
         bench.gates.say["pre_ramp"] = Verdict.FAIL
@@ -204,11 +204,14 @@ async def test_an_operator_may_let_one_fail_pass_for_one_step_and_for_nothing_el
         away = await bench.refused("SetRamp", ramp_basis_points=2000)
         bench.gates.say["pre_ramp"] = Verdict.FAIL
         passed = await bench.step("SetRamp", ramp_basis_points=2000)
+        await bench.step("SetRamp", ramp_basis_points=500)
+        again = await bench.refused("SetRamp", ramp_basis_points=2000)
         needless = await bench.refused(
             "OverrideGate", gate="pre_full", ramp_basis_points=2500, expires_at=bench.in_an_hour()
         )
 
     assert (other.reason, away.reason, needless.reason) == ("GATE_FAILED", "GATE_HELD", "TRANSITION_REFUSED")
+    assert again.reason == "GATE_FAILED"
     assert passed.gates == ["pre_ramp: fail: as scripted; passed by an operator's override"]
 
 
@@ -265,3 +268,22 @@ async def test_what_is_said_of_a_definition_comes_from_three_sources_and_contrad
     assert len(early.drifts) == 1
     assert "is on, and the rollout has not switched it on" in early.drifts[0]
     assert (late.active, late.in_configuration, len(late.drifts)) == (True, False, 3)
+
+
+async def test_a_raise_switches_on_the_flags_that_a_revision_has_named() -> None:
+    """Served to everybody, then gated: gone until its flags are on, which the next raise does once its gate passed."""
+    flag = "ai_assistant_subagent_shop"
+    async with an_operated_sidecar(a_card("shop")) as bench:
+        before = await bench.offers(OUTSIDE)
+        bench.sidecar.definitions.load(a_catalogue(gated("shop")))
+        await bench.rollout.seeing.look()
+        named = await bench.offers(OUTSIDE)
+        await bench.step("SetRamp", ramp_basis_points=9_000)
+        lowered = dict(bench.flags.on)
+        bench.gates.asked.clear()
+        await bench.step("SetRamp", ramp_basis_points=10_000)
+        raised = await bench.offers(OUTSIDE)
+
+    assert (before, named, raised) == (["ask_shop"], [], ["ask_shop"])
+    assert (lowered.get(flag), bench.flags.on[flag], bench.flags.on[f"{flag}_cohort"]) == (None, True, True)
+    assert [asked.gate for asked in bench.gates.asked] == ["pre_full"]

@@ -8,6 +8,8 @@ from tests.support.simulation.generating import SUITES
 from tests.support.simulation.invariants import INVARIANTS
 from tests.support.simulation.record.generating import SUITE as RECORD
 from tests.support.simulation.record.promises import RECORD_INVARIANTS
+from tests.support.simulation.rollout.generating import SUITE as ROLLOUT
+from tests.support.simulation.rollout.promises import ROLLOUT_INVARIANTS
 
 PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -29,9 +31,18 @@ PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "data_is_released_or_withheld": ("PC2-D-63", "SX-13"),
         "the_principal_is_the_users": ("PC2-D-30", "PC2-D-31"),
         "progress_follows_the_policy": ("PC2-D-21", "PC2-T-31"),
+        "every_step_follows_the_rules": ("PF1-FR-1a", "PF1-FR-1b", "PF1-FR-1c", "PF1-D-13"),
+        "nobody_overwrites_anybody": ("PF1-T-21",),
+        "no_step_without_its_gates": ("PF1-FR-3d", "PF1-FR-4b", "PF1-D-12"),
+        "lifecycles_move_for_a_reason": ("PF1-D-4", "PF1-T-19"),
+        "every_step_is_audited": ("PF1-FR-10a", "PF1-D-49"),
+        "everybody_is_served_by_the_rules": ("PF1-FR-9b", "PF1-FR-9c", "PF1-D-27", "PF1-AC-4a"),
+        "no_user_leaves_as_the_ramp_rises": ("PF1-D-66",),
+        "turns_keep_what_they_were_bound_to": ("PF1-FR-8a", "PF1-FR-8b"),
+        "transitions_take_effect_once": ("PF1-D-48",),
     }
 )
-PROMISES: Final = tuple(dict.fromkeys((*INVARIANTS, *RECORD_INVARIANTS)))
+PROMISES: Final = tuple(dict.fromkeys((*INVARIANTS, *RECORD_INVARIANTS, *ROLLOUT_INVARIANTS)))
 _FAULTS: Final = tuple(
     """
 client: cancel_call|client: cancel_unknown|client: close_child|client: deadline too short|client: disconnect
@@ -64,8 +75,24 @@ store hangs and keeps|store refuses|store slow|store slow to read|sub-agent: han
     .replace("\n", "|")
     .split("|")
 )
+_FAULTS_OF_ROLLOUTS: Final = tuple(
+    """
+asked again|asked: acknowledge|asked: activate|asked: kill|asked: override|asked: promote|asked: ramp_down
+asked: retire_flags|asked: roll_back|asked: set_ramp|asked: to_test|audit sinks away|configuration changes
+disk of tombstones away|edited by hand|flag flips off|flag flips on|flag switched and not said|flag writer away
+flag writer hangs|flags away|flags hangs|flags late|gate: another commit|gate: another definition|gate: another gate
+gate: another start|gate: another step|gate: exits|gate: expired|gate: fail|gate: inconclusive|gate: late
+gate: nonsense|gate: other rules|gate: pass|gate: pending|gate: raises|gate: without expiry|gates away|gates hangs
+policy broken|request id used again|sidecar starts again|sidecar: kill|sidecar: pause
+sink takes and says it did not|store away|store commits and says it did not|store hangs|store refuses|store slow
+told: GATE_FAILED|told: GATE_HELD|told: POLICY_DENIED|told: REQUEST_ID_REUSED|told: REVISION_CONFLICT
+told: STORE_UNAVAILABLE|told: TRANSITION_REFUSED|told: UNKNOWN_SUBAGENT|told: done|told: nothing|wall clock jumps
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
 FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {**dict.fromkeys(SUITES, _FAULTS), RECORD: _FAULTS_ON_RECORD}
+    {**dict.fromkeys(SUITES, _FAULTS), RECORD: _FAULTS_ON_RECORD, ROLLOUT: _FAULTS_OF_ROLLOUTS}
 )
 """Every kind of fault by suite; each has to occur."""
 LEAST: Final = 5

@@ -1,5 +1,7 @@
 """What predicts must not share code with what is predicted."""
 
+import sys
+
 import pytest
 
 from tests.architecture.reading import imported_names, modules
@@ -24,3 +26,15 @@ def test_the_checks_read_requests_and_nothing_else_of_the_operations() -> None:
             names = [name for name, _ in imported_names(found)]
             bad = [name for name in names if name.startswith(("sidecar.operations", *LOGIC))]
             assert [name for name in bad if not name.startswith(DATA_ONLY)] == []
+
+
+@pytest.mark.parametrize("module", ["wishes", "model", "model_serving"])
+def test_the_model_of_rollouts_imports_nothing_of_the_sidecar(module: str) -> None:
+    """Only its own words and the standard library."""
+    [found] = [each for each in modules("tests/support/simulation/rollout") if each.path.stem == module]
+    names = [name for name, _ in imported_names(found)]
+    own = tuple(f"tests.support.simulation.rollout.{each}" for each in ("wishes", "model", "model_serving"))
+    assert names
+    assert [
+        name for name in names if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith(own)
+    ] == []

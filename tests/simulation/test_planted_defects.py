@@ -80,5 +80,6 @@ def test_there_are_at_least_fifteen_and_each_names_a_promise() -> None:
     """And no two are the same."""
     assert len(PATCHES) >= 15
     assert {header(patch, "Breaks") for patch in PATCHES} <= set(PROMISES)
+    assert sum(header(patch, "Suite") == "rollout" for patch in PATCHES) >= 10
     bodies = {patch.read_text(encoding="utf-8").partition("--- ")[2] for patch in PATCHES}
     assert len(bodies) == len(PATCHES)

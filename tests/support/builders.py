@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sidecar.core.binding.bind import BindingRules, bind
+from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.card import AgentDefinition, Card, Catalogue, Limits, ModelEntry, Role
 from sidecar.core.definitions.digesting import digest_of_card
 from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Slot, Vertical
+from tests.support.promoted import promoted_surface
 
 MODEL = ModelEntry(ModelId("small"), "small-1", context_window=100_000)
 
@@ -52,14 +53,15 @@ def a_catalogue(*cards: Card, sub_agents: Sequence[str] | None = None) -> Catalo
     listed = tuple(slots) if sub_agents is None else tuple(Slot(name) for name in sub_agents)
     orchestrator = a_card("concierge", sub_agents=listed, role=Role.ORCHESTRATOR)
     everything = {card.definition.id: card for card in (orchestrator, *cards)}
-    return Catalogue(everything, slots, {}, "definitions-1", "blocks-1", "capabilities-1")
+    tools = {tool.id: tool for card in everything.values() for tool in card.tools}
+    blocks = frozenset(block.id for card in everything.values() for block in card.blocks)
+    return Catalogue(everything, slots, tools, "definitions-1", "blocks-1", "capabilities-1", blocks)
 
 
 def a_surface(*names: str, cap: int = 3, cards: Sequence[Card] = ()) -> Surface:
     """Return a surface with a tool for each of `names`, or for each of `cards`."""
     catalogue = a_catalogue(*(cards or [a_card(name) for name in names]))
-    orchestrator = catalogue.cards[DefinitionId("concierge")]
-    return bind(catalogue, orchestrator, FixedFlags(), "", BindingRules(fan_out_cap=cap, max_dispatches=4))
+    return promoted_surface(catalogue, FixedFlags(), BindingRules(fan_out_cap=cap, max_dispatches=4))
 
 
 def with_limits(card: Card, **limits: Any) -> Card:

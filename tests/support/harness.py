@@ -26,8 +26,7 @@ from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, Syste
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.identifiers import DefinitionId, Digest
-from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
+from sidecar.core.rollout.view import RolloutView
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.call_tool import ToolResult
@@ -46,9 +45,10 @@ from sidecar.settings import LimitsSettings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
-from tests.support.builders import FixedFlags, a_card, a_catalogue
+from tests.support.builders import a_card, a_catalogue
 from tests.support.fake_runner import ScriptedConnector, ScriptedRunner
 from tests.support.requests import a_bind, some_calls
+from tests.support.scripted_configuration import ScriptedDefinitions, ScriptedFlags
 
 SECRET: Final = "boot-secret-of-the-tests-0123456789abcdef"
 SLOTS: Final = ("shop", "rewards", "support")
@@ -60,52 +60,6 @@ VOCABULARY: Final = Vocabulary(
         "loading_data": EventRule(Handling.BATCH, window=timedelta(milliseconds=20)),
     }
 )
-
-
-class ScriptedDefinitions:
-    """A configuration that a test may replace; counts how often it is read."""
-
-    def __init__(self, catalogue: Catalogue | None) -> None:
-        """Begin with one, or with none loaded."""
-        self._catalogue = catalogue
-        self._cards: dict[Digest, Card] = {}
-        self.reads = 0
-        if catalogue is not None:
-            self.load(catalogue)
-
-    def load(self, catalogue: Catalogue) -> None:
-        """Replace it; earlier cards stay known by digest."""
-        self._catalogue = catalogue
-        self._cards.update({card.digest: card for card in catalogue.cards.values()})
-
-    def current(self) -> Catalogue | None:
-        """Return the newest."""
-        self.reads += 1
-        return self._catalogue
-
-    def current_card(self, definition_id: str) -> Card:
-        """Return a card of the newest, uncounted."""
-        assert self._catalogue is not None
-        return self._catalogue.cards[DefinitionId(definition_id)]
-
-    def card_by_digest(self, digest: Digest) -> Card | None:
-        """Return a card that was ever loaded."""
-        return self._cards.get(digest)
-
-
-class ScriptedFlags:
-    """Flags that a test may switch; counts how often the snapshot is taken."""
-
-    def __init__(self) -> None:
-        """Begin with all off."""
-        self.on: list[str] = []
-        self.unreachable: list[str] = []
-        self.reads = 0
-
-    def current(self) -> FixedFlags:
-        """Return the present snapshot, which later switches leave as it is."""
-        self.reads += 1
-        return FixedFlags(tuple(self.on), tuple(self.unreachable))
 
 
 class KeepingRecorder:
@@ -274,7 +228,7 @@ class Setup:
         keys: sign surface tokens and grants; every sidecar of the tests has the same unless a test says otherwise.
         background: let the reaper look by itself; without it a test says when, `operations.reaper.look()`.
         flags: backends or scripted ones, with `current`.
-        rollouts: what binds read of them; without them entries follow their flags.
+        rollouts: what binds read of them; None: everything configured is promoted and at 100 %, so that flags decide.
         defects_expected: do not assert at the end that there was none.
     """
 
@@ -290,7 +244,7 @@ class Setup:
     reflection: bool = False
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
     background: bool = True
-    rollouts: Callable[[], RolloutView] = lambda: FOLLOWS_FLAGS
+    rollouts: Callable[[], RolloutView] | None = None
     flags: Any = field(default_factory=ScriptedFlags)
     defects_expected: bool = False
 
@@ -339,7 +293,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
         connectors=connector,
         memory=setup.memory or InProcessMemory(),
         reports=setup.reports,
-        rollouts=setup.rollouts,
+        rollouts=setup.rollouts or definitions.promoted,
     )
     rules = DispatchRules(
         **{"binding": BindingRules(setup.cap, setup.max_dispatches), "vocabulary": VOCABULARY, **setup.rules}

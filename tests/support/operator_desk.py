@@ -9,18 +9,27 @@ import json
 from collections.abc import Awaitable, Callable
 from io import StringIO
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
+import typer
+from typer.testing import CliRunner
+
+from sidecar.adapters.definitions_directory.cleanup.looking import look
+from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
+from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.subagent_client import Where
+from sidecar.cli.subagent_command import FromEnvironment, add_subagent
 from sidecar.cli.subagent_reading import Operating
 from sidecar.cli.subagent_steps import StepWish
+from sidecar.settings import Settings
 from tests.support.operators import OperatedSidecar
 
 INSIDE: Final = "user-20"
 """In bucket 131 of the salt `shop`."""
 
 
-OWN: Final = ("as_json", "ask", "targets", "token")
+OWN: Final = ("as_json", "ask", "environment", "targets", "token")
 
 
 def wish(name: str = "shop", **fields: Any) -> StepWish:
@@ -55,7 +64,7 @@ class Desk:
         self._loop = asyncio.get_running_loop()
 
     async def say(self, command: Callable[..., int], *arguments: Any, **given: Any) -> tuple[int, str, str]:
-        """Run a command in a thread of its own; `targets`, `token`, `as_json` and `ask` may be given."""
+        """Run a command in a thread of its own; `targets`, `token`, `as_json`, `ask` and `environment` may be given."""
         out, errors = StringIO(), StringIO()
         operating = self.operating(out, errors, **{name: given.pop(name) for name in OWN if name in given})
         code = await asyncio.to_thread(command, operating, *arguments, **given)
@@ -68,7 +77,7 @@ class Desk:
             where,
             out,
             errors,
-            environment={},
+            environment=own.pop("environment", {}),
             pause=self._pause,
             passed=lambda: self.passed,
             new_id=lambda: f"cli-{next(self._numbers)}",
@@ -88,3 +97,16 @@ class Desk:
     async def _happen(self) -> None:
         if self.meanwhile is not None:
             await self.meanwhile()
+
+
+def typed(*arguments: str, token: str = "", target: str = "", settings: Settings | None = None) -> tuple[int, str]:
+    """Run the command line in this process; return exit code and output. The environment has token and target."""
+    app = typer.Typer()
+
+    def settings_of(config: Path | None) -> Settings:
+        raise typer.Exit(78) if settings is None else AssertionError
+
+    environment = FromEnvironment(token=lambda: token, target=lambda: target)
+    add_subagent(app, settings_of, environment, lambda: Checkouts(patch_of, look))
+    result = CliRunner().invoke(app, ["subagent", *arguments])
+    return result.exit_code, result.output

@@ -41,7 +41,7 @@ from sidecar.rpc.translate.times import timestamp
 from sidecar.settings import LimitsSettings
 from subagents.admin.v1 import admin_pb2_grpc
 from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2
-from tests.support.builders import a_card
+from tests.support.builders import a_card, a_catalogue
 from tests.support.harness import KeepingRecorder, SidecarForTests, running_sidecar_for_tests
 from tests.support.operators_outside import (
     BEGAN,
@@ -155,6 +155,11 @@ class OperatedSidecar:
         if ramp:
             await self.step("SetRamp", definition_id, ramp_basis_points=ramp)
 
+    async def configured(self, *cards: Card) -> None:
+        """Replace the configuration, and have it seen."""
+        self.sidecar.definitions.load(a_catalogue(*cards))
+        await self.rollout.seeing.look()
+
     async def put(self, *definitions: DefinitionFacts, active: Digest | None = None) -> None:
         """Write the rollout of `shop` as it is to be."""
         stored = await self.store.rollout(Slot("shop")) or SlotRollout(slot=Slot("shop"), salt="shop")
@@ -230,7 +235,8 @@ async def an_operated_sidecar(
         )
         stack.push_async_callback(bench.channel.close)
         administer = _administer(bench, open_record)
-        health = await stack.enter_async_context(listening(_plan(bench, administer), sidecar.around, LimitsSettings()))
+        plan = _plan(bench, administer, reflection=harness.get("reflection", False))
+        health = await stack.enter_async_context(listening(plan, sidecar.around, LimitsSettings()))
         await health.set_serving(True)
         yield bench
 
@@ -251,6 +257,7 @@ def _ports(
         definitions=sidecar.definitions,
         flags=flags,
         record=sidecar.store,
+        validate=sidecar.definitions.validated,
         turns=lambda: sidecar.operations.turns,
         gate_for=lambda vertical, gate: gates,
         policies_of=lambda vertical: policies,
@@ -280,7 +287,7 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
     )
 
 
-def _plan(bench: OperatedSidecar, administer: Administer) -> ListenerPlan:
+def _plan(bench: OperatedSidecar, administer: Administer, *, reflection: bool) -> ListenerPlan:
     judge = Ed25519Judge([bench.signer.public_key()])
     return ListenerPlan(
         socket=bench.sidecar.folder / "operators.sock",
@@ -293,5 +300,5 @@ def _plan(bench: OperatedSidecar, administer: Administer) -> ListenerPlan:
             *AdminServicer(administer).methods(),
         ),
         streams=64,
-        reflection=False,
+        reflection=reflection,
     )

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.ports import LocalStop, StopKind
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, Verdict
@@ -36,6 +37,7 @@ class FlagsForTests:
         self.on: dict[str, bool] = {}
         self.away = False
         self.read_only = False
+        self.refuses = False
 
     def current(self) -> FlagSnapshot:
         """Return the flags now."""
@@ -49,6 +51,8 @@ class FlagsForTests:
 
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Set a flag."""
+        if self.refuses:
+            raise StoreUnavailable("the flags cannot be written")
         self.on[name] = on
 
     def edit_for(self, name: str, on: bool) -> str:

@@ -45,6 +45,8 @@ class OtlpReceiver:
         endpoint: for `telemetry.otlp_endpoint`.
         numbers: newest value of each counter and gauge, and count of each histogram, by name and labels.
         raw: every request, as the bytes on the wire, by signal.
+        refuses: log records are answered with this status, and not kept.
+        hangs: log records are never answered.
     """
 
     endpoint: str = ""
@@ -53,6 +55,8 @@ class OtlpReceiver:
     numbers: dict[tuple[str, tuple[str, ...]], float] = field(default_factory=dict)
     senders: list[Mapping[str, Any]] = field(default_factory=list)
     raw: list[tuple[str, bytes]] = field(default_factory=list)
+    refuses: grpc.StatusCode | None = None
+    hangs: bool = False
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def span(self, name: str, is_it: Callable[[Received], bool] = lambda _: True) -> Received:
@@ -101,8 +105,12 @@ class OtlpReceiver:
                 )
         return await self._taken("spans", request, traces_pb.ExportTraceServiceResponse())
 
-    async def take_logs(self, request: logs_pb.ExportLogsServiceRequest, _: Any) -> Message:
+    async def take_logs(self, request: logs_pb.ExportLogsServiceRequest, context: Any) -> Message:
         """Serve `LogsService.Export`."""
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.refuses is not None:
+            await context.abort(self.refuses, "as a test wants it")
         for group in request.resource_logs:
             self.senders.append(_values(group.resource.attributes))
             for record in (record for scope in group.scope_logs for record in scope.log_records):
@@ -130,9 +138,9 @@ class OtlpReceiver:
 
 
 @asynccontextmanager
-async def otlp_receiver() -> AsyncIterator[OtlpReceiver]:
-    """Serve on a free port of the loopback."""
-    receiver = OtlpReceiver()
+async def otlp_receiver(port: int = 0, again: OtlpReceiver | None = None) -> AsyncIterator[OtlpReceiver]:
+    """Serve on a port of the loopback; unless said, on a free one. `again`: one that was away comes back."""
+    receiver = again or OtlpReceiver()
     server = grpc.aio.server()
     for signal, name, request, take in (
         ("trace", "Trace", traces_pb.ExportTraceServiceRequest, receiver.take_spans),
@@ -144,7 +152,7 @@ async def otlp_receiver() -> AsyncIterator[OtlpReceiver]:
         )
         service = SERVICE.format(signal, name)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
-    receiver.endpoint = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    receiver.endpoint = f"http://127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
     await server.start()
     try:
         yield receiver

@@ -14,7 +14,7 @@ import msgspec
 
 from examples.ccs.faults import Fault, FaultKind
 from examples.ccs.server import Call, ReferenceCcs
-from examples.ccs.serving import serving
+from examples.http_serving import serving
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 20
@@ -55,7 +55,7 @@ class RunningCcs:
 async def running_reference_ccs() -> AsyncIterator[RunningCcs]:
     """Serve over real HTTP on a free port of the loopback."""
     service = ReferenceCcs()
-    async with serving(service) as address:
+    async with serving(service.app(), service.faults.clear) as address:
         yield RunningCcs(address, service)
 
 

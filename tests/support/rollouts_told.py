@@ -1,5 +1,6 @@
 """What the rollout reports, kept."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sidecar.core.rollout.events import TransitionEvent
@@ -19,6 +20,10 @@ class ToldRecorder:
     def gate_failed(self, definition_id: str, gate: str) -> None:
         """Keep the gate."""
         self.said.append(f"{definition_id} {gate}")
+
+    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+        """Keep who waits."""
+        self.said.extend(f"{definition_id} waits" for definition_id in waiting)
 
     def known(self, definition_id: str) -> None:
         """Keep the definition."""

@@ -16,13 +16,21 @@ from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.flag_snapshot import FlagContactChanged, FlagSnapshots, FlagTiming
 from sidecar.operations.rollout.ports import RolloutWrite, Tombstones
-from sidecar.operations.rollout.requests import Kill
+from sidecar.operations.rollout.requests import Asked, Kill
 from sidecar.operations.rollout.snapshot import RolloutViews
 from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
 from sidecar.operations.rollout.stopping import StopParts
 from sidecar.operations.rollout.stops import Stops, stops
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder
+
+
+class NothingToProve:
+    """In the place of `Proofs`, for steps that are about something else."""
+
+    async def prove(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> None:
+        """Find everything proven."""
+
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -130,7 +138,8 @@ class Rollouts:
             surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
             writer_of=lambda vertical: switched,
         )
-        take = TakeStep(cast("Any", StepParts)(store, None, None, _NoSwitching(), self.clock, parts.surrounding))
+        shortened = (store, NothingToProve(), None, None, _NoSwitching(), self.clock, parts.surrounding, None)
+        take = TakeStep(cast("Any", StepParts)(*shortened))
         made = stops(parts, take, snapshots.current)
         observed.append(made)
         replica = ReplicaForTests(store, kept, views, recorder, self.backend, switched, snapshots, made, self.clock)

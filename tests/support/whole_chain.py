@@ -11,10 +11,11 @@ Only what the sub-agents do is scripted, and flags are set by the test.
 import asyncio
 import itertools
 import logging
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from examples.ccs.server import ReferenceCcs
-from examples.ccs.serving import serving
+from examples.http_serving import serving
 from sidecar.adapters.flags_memory import MemoryFlags
 from sidecar.composition.parts import Replaced
 from sidecar.composition.running import Sidecar, running_sidecar
@@ -46,6 +47,7 @@ from tests.support.requests import a_bind, some_calls
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "config"
 CONFIG: Final = "agent_config.yaml"
 CONFIGURED_ENDPOINT: Final = "http://127.0.0.1:8480/v1/enrich"
+FLAGGED: Final = re.compile(r"^    enabled_via_flag: .*\n", re.MULTILINE)
 Edits = Mapping[str, str]
 """Old text to new text of `agent_config.yaml`; each old text must be there."""
 
@@ -214,7 +216,7 @@ class Chain:
         """Change the definitions on disk and wait until they are in force."""
         heard = len(self.heard.records)
         edit_definitions(self.folder / "config", edits)
-        await self.heard.event(names.DEFINITIONS_CHANGED, heard)
+        await self.heard.event(names.DEFINITIONS_ON_RECORD, heard)
 
     async def edit_badly(self, edits: Edits) -> None:
         """Change the definitions on disk so that they do not load, and wait until they were refused."""
@@ -227,7 +229,7 @@ class Chain:
         heard = len(self.heard.records)
         file = self.folder / "config" / "prompts" / "components" / path
         file.write_text(replaced(file.read_text(encoding="utf-8"), {old: new}), encoding="utf-8")
-        await self.heard.event(names.DEFINITIONS_CHANGED, heard)
+        await self.heard.event(names.DEFINITIONS_ON_RECORD, heard)
 
     async def metrics(self) -> str:
         """Return `/metrics`."""
@@ -278,7 +280,7 @@ async def running_chain(
     """Run the whole of `examples/config`.
 
     Args:
-        edits: of `agent_config.yaml`, before the start.
+        edits: of `agent_config.yaml`, before the start; what names a flag was promoted before, and is at 100 %.
         flags: at the start; default: all off.
         dispatch: settings of `[dispatch]` other than the example's.
     """
@@ -286,7 +288,7 @@ async def running_chain(
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wc")))
         service = EditableCcs()
-        ccs = RunningCcs(await stack.enter_async_context(serving(service)), service)
+        ccs = RunningCcs(await stack.enter_async_context(serving(service.app(), service.faults.clear)), service)
         _definitions(folder / "config", ccs.endpoint, edits or {})
         heard = _Heard()
         root = logging.getLogger()
@@ -307,6 +309,7 @@ async def running_chain(
 
         await stack.enter_async_context(host.serving(f"unix:{folder}/host.sock"))
         settings = _settings(folder, dispatch)
+        await _served_before_it_was_flagged(folder / "config" / CONFIG, settings)
         sidecar = await stack.enter_async_context(
             running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(flags)]))
         )
@@ -321,6 +324,27 @@ def _definitions(config: Path, endpoint: str, edits: Edits) -> None:
     file = config / CONFIG
     file.write_text(file.read_text(encoding="utf-8").replace(CONFIGURED_ENDPOINT, endpoint), encoding="utf-8")
     edit_definitions(config, edits)
+
+
+@contextmanager
+def without_flags(file: Path) -> Iterator[bool]:
+    """Take the flags out of `agent_config.yaml` while the context is open; gives whether it has any."""
+    flagged = file.read_text(encoding="utf-8")
+    unflagged = FLAGGED.sub("", flagged)
+    file.write_text(unflagged, encoding="utf-8")
+    yield unflagged != flagged
+    file.write_text(flagged, encoding="utf-8")
+
+
+async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
+    """Put every flagged entry on record as promoted and at 100 %, so that from the start its flags decide.
+
+    An earlier sidecar served it when it named no flag yet; naming one is a minor revision, which inherits.
+    """
+    with without_flags(file) as flagged:
+        if flagged:
+            async with running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(WatchedFlags())])):
+                pass
 
 
 def _settings(folder: Path, dispatch: Mapping[str, Any]) -> Settings:

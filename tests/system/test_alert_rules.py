@@ -1,32 +1,19 @@
 """The alert rules, run by a real Prometheus server that scrapes a real sidecar."""
 
-import asyncio
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
 
-import httpx
 import pytest
 
 from examples.ccs.faults import FaultKind
 from tests.support.named_skips import needs_tool
+from tests.support.operated_process import operated_process
+from tests.support.prometheus import ALERTS, scraping
 from tests.support.requirement import requirement
-from tests.support.sidecar_process import ROOT
-from tests.support.telemetry_chain import TelemetryChain, telemetry_chain
+from tests.support.sidecar_process import place
+from tests.support.telemetry_chain import telemetry_chain
 
 pytestmark = pytest.mark.system
-
-ALERTS: Final = ROOT / "examples" / "alerts"
-WAIT_SECONDS: Final = 30.0
-CONFIGURATION: Final = """
-global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
-rule_files: [{rules}]
-scrape_configs:
-  - job_name: sidecar
-    static_configs: [{{targets: ["{target}"]}}]
-"""
 
 
 @pytest.mark.parametrize("what", [("check", "rules", "sidecar.rules.yml"), ("test", "rules", "sidecar.rules.test.yml")])
@@ -42,7 +29,7 @@ def test_the_rules_are_right_by_themselves(what: tuple[str, ...]) -> None:
 async def test_the_very_first_mismatch_ever_fires_the_alert(tmp_path: Path) -> None:
     """Nothing fires before; a wrong envelope comes, and the next evaluations fire for it, and for nothing else."""
     prometheus = needs_tool("prometheus")
-    async with telemetry_chain("") as chain, scraping(prometheus, chain, tmp_path) as server:
+    async with telemetry_chain("") as chain, scraping(prometheus, chain.sidecar, tmp_path) as server:
         await server.until("ps6_envelope_principal_mismatch_total == 0")
         await chain.turn(1, "ask_shop")
         await server.until("sidecar_turn_ended_total == 1")
@@ -58,65 +45,57 @@ async def test_the_very_first_mismatch_ever_fires_the_alert(tmp_path: Path) -> N
         assert names <= {"EnvelopeForAnotherUser", "SecurityIncident"}
 
 
-class Server:
-    """A running Prometheus."""
+@requirement("PF1-OBS-3", "PF1-D-51")
+@pytest.mark.seconds(120)
+async def test_the_very_first_kill_fires_the_alert(tmp_path: Path) -> None:
+    """Nothing fires before; somebody kills a sub-agent; the alert names it, and a join tells its vertical."""
+    prometheus = needs_tool("prometheus")
+    with place() as folder:
+        async with operated_process(folder) as bench, scraping(prometheus, bench.sidecar, tmp_path) as server:
+            await server.until('subagent_lifecycle_kill_switch_fired_total{subagent_id="shop"} == 0')
+            await bench.offers("turn-1")
+            assert await server.query('ALERTS{alertname!="PrincipalMismatchNotMeasured"}') == []
 
-    def __init__(self, client: httpx.AsyncClient, process: asyncio.subprocess.Process) -> None:
-        self._client = client
-        self._process = process
+            await bench.killed("shop")
+            await bench.offers("turn-2")
 
-    async def query(self, expression: str) -> list[dict[str, Any]]:
-        """Return the series that an expression gives now; none while the server does not answer."""
-        assert self._process.returncode is None, "the server has ended"
-        try:
-            answer = await self._client.get("/api/v1/query", params={"query": expression})
-        except httpx.TransportError:
-            return []
-        return list(answer.json()["data"]["result"]) if answer.status_code == 200 else []
-
-    async def until(self, expression: str) -> list[dict[str, Any]]:
-        """Ask again and again until an expression gives something."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not (found := await self.query(expression)):
-                await _next_look()
-        return found
-
-
-async def _next_look() -> None:
-    """Let a moment pass: the server tells nobody of an evaluation, it can only be asked."""
-    moment = asyncio.Event()
-    asyncio.get_running_loop().call_later(0.2, moment.set)
-    await moment.wait()
+            fired = await server.until('ALERTS{alertstate="firing", alertname="KillSwitchFired"}')
+            assert [one["metric"]["subagent_id"] for one in fired] == ["shop"]
+            paging = await server.query('ALERTS{alertstate="firing", severity="page"}')
+            assert {one["metric"]["alertname"] for one in paging} == {"KillSwitchFired"}
+            (by_vertical,) = await server.until(
+                "sum by (vertical, trigger) (subagent_lifecycle_transition_total * on (subagent_id, instance)"
+                " group_left (vertical) sidecar_rollout_definition_info) == 1"
+            )
+            assert by_vertical["metric"] == {"vertical": "shop", "trigger": "kill_switch"}
 
 
-@asynccontextmanager
-async def scraping(prometheus: str, chain: TelemetryChain, folder: Path) -> AsyncIterator[Server]:
-    """Run a server with the rules on a free port of the loopback; it is stopped at the end."""
-    listening = await chain.sidecar.event("sidecar.listening")
-    configuration = folder / "prometheus.yml"
-    configuration.write_text(CONFIGURATION.format(rules=ALERTS / "sidecar.rules.yml", target=listening["ops_address"]))
-    port = await free_port()
-    process = await asyncio.create_subprocess_exec(
-        prometheus,
-        f"--config.file={configuration}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=error",
-        cwd=folder,
-    )
-    try:
-        async with httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}") as client:
-            yield Server(client, process)
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
-
-
-async def free_port() -> int:
-    """Return a port of the loopback that nobody holds: Prometheus does not say which one it took."""
-    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
-    port = int(server.sockets[0].getsockname()[1])
-    server.close()
-    await server.wait_closed()
-    return port
+@pytest.mark.seconds(60)
+async def test_what_the_rules_of_rollouts_look_at_is_there_from_the_start() -> None:
+    """Before anything has happened: a rule about a series that comes with its first event would miss that one."""
+    with place() as folder:
+        async with operated_process(folder) as bench:
+            await bench.offers("turn-1")
+            page = (await bench.sidecar.page("/metrics")).text
+    for line in (
+        'subagent_lifecycle_kill_switch_fired_total{subagent_id="rewards"} 0.0',
+        'subagent_lifecycle_gate_failed_total{milestone="pre_ramp",subagent_id="shop"} 0.0',
+        'subagent_lifecycle_rollback_duration_seconds_bucket{le="300.0",subagent_id="shop"} 0.0',
+        "subagent_lifecycle_decommission_cleanup_pending_total 0.0",
+        "sidecar_rollout_decommission_overdue 0.0",
+        'sidecar_rollout_drift{subagent_id="shop"} 0.0',
+        'sidecar_rollout_ramp{subagent_id="shop"} 1.0',
+        'sidecar_rollout_pinned_turns{subagent_id="shop"} 1.0',
+        'sidecar_rollout_pinned_turns{subagent_id="rewards"} 0.0',
+        "sidecar_rollout_stops_pending 0.0",
+        "sidecar_rollout_cohorts 1.0",
+        "sidecar_rollout_cohorts_bound 64.0",
+        "sidecar_audit_waiting_seconds 0.0",
+        "sidecar_audit_removed_total 0.0",
+        'sidecar_anomalies_total{kind="audit_sink_failed"} 0.0',
+        'sidecar_anomalies_total{kind="gate_unavailable"} 0.0',
+        'sidecar_anomalies_total{kind="many_cohorts"} 0.0',
+    ):
+        assert f"{line}\n" in page, line
+    assert 'sidecar_audit_exported_total{sink="log"} ' in page
+    assert 'sidecar_flags_age_seconds{backend="embedded"} ' in page

@@ -6,23 +6,30 @@ from pathlib import Path
 
 import pytest
 
+from scripts.benchmark.cohort_checks import USUAL, cohort_checks
 from scripts.benchmark.definitions import MOST_CHILDREN
 from scripts.benchmark.peers import AGENTS, TOOL_NODE, installed
-from scripts.benchmark.postgres import binaries
+from scripts.benchmark.postgres import NOT_INSTALLED, binaries
 from scripts.benchmark.report import as_json
 from scripts.benchmark.rounds import Plan, run
 from scripts.benchmark.targets import (
     BARE,
+    BARE_BIND,
+    BIND,
     FAN_OUT,
     MANY,
     MORE,
+    OBSERVED,
     OPEN,
+    POLICED,
     POSTGRES,
     SIDECAR,
     SQLITE,
     SQLITE_ASLEEP,
     SQLITE_FAN_OUT,
+    TAKEN_AWAY,
     TWIN,
+    UNOBSERVED,
 )
 
 pytestmark = pytest.mark.system
@@ -43,9 +50,45 @@ async def test_a_round_measures_every_target() -> None:
     assert series[SQLITE_FAN_OUT, MANY][0].messages < MOST_CHILDREN
     assert ((POSTGRES, MORE) in series) is (binaries() is not None)
     assert (series.keys() >= {(TOOL_NODE, 1), (AGENTS, 1)}) is installed()
-    assert all(sample.rate > 0 and sample.p50 > 0 for samples in series.values() for sample in samples)
+    assert {(UNOBSERVED, MANY), (OBSERVED, MANY), (POLICED, MANY), (BIND, 1), (BARE_BIND, 1)} <= series.keys()
+    assert ((TAKEN_AWAY, 1) in series) is (binaries() is not None)
+    assert all(sample.rate > 0 for samples in series.values() for sample in samples)
+    assert all(sample.p50 > 0 for (target, _), samples in series.items() if target != TAKEN_AWAY for sample in samples)
     assert all(sum(sample.cpu for sample in samples) > 0 for samples in series.values())
     assert len(as_json(series, plan)["targets"]) == len(series)
+
+
+@pytest.mark.seconds(90)
+async def test_chosen_rows_start_only_what_they_need() -> None:
+    """Row 13: the twins, which say whether the run is valid, and two replicas from which slots are taken away."""
+    if binaries() is None:
+        pytest.skip(NOT_INSTALLED)
+
+    series = await run(Plan(rounds=1, share=0.2, rows=frozenset({13})))
+
+    assert series.keys() == {(BARE, MANY), (TWIN, MANY), (BARE, 1), (TWIN, 1), (TAKEN_AWAY, 1)}
+    (sample,) = series[TAKEN_AWAY, 1]
+    assert len(sample.seen) == 4
+
+
+@pytest.mark.seconds(90)
+async def test_a_whole_round_of_cohort_checks_is_answered() -> None:
+    """As many users as a real round has, which is a long line; a cohort check is of the order of microseconds."""
+    async with cohort_checks(None) as checks:
+        sample = await checks.measure(USUAL)
+
+    assert len(sample.seen) == USUAL
+    assert sample.cpu > 0
+
+
+def test_a_row_that_cannot_be_measured_is_refused() -> None:
+    """It says which can."""
+    command = [sys.executable, "-m", "scripts.bench", "--rows", "8,2"]
+
+    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=90, check=False)
+
+    assert ended.returncode == 2
+    assert "only these rows can be measured: 0, 1, 3, 4, 6, 7, 8, 9, 10, 13" in ended.stderr
 
 
 @pytest.mark.seconds(90)

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,10 +15,10 @@ import pytest
 from examples.consumer_agent.history import Message, Role, ToolUse, broken_rules
 from tests.support.requirement import requirement
 from tests.support.running_demo import RunningDemo, running_demo
+from tests.support.whole_demo import CANARY, WholeDemo
 
 pytestmark = pytest.mark.system
 
-CANARY: Final = "canary-of-somebody-else-4711"
 TITLE: Final = re.compile(r"(\d) of 8 · ")
 """How each turn begins on the screen."""
 
@@ -43,15 +43,13 @@ class Shown:
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One demo for all tests that only look at what it showed."""
-    folder = tmp_path_factory.mktemp("demo")
-    with running_demo({"DEMO_CANARY": CANARY}, "--folder", str(folder)) as demo:
-        code = demo.read_to_the_end()
-        chat, _, record = demo.text.partition("what the sidecar recorded")
-        logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}
-        logs["screen"] = demo.text
-        yield Shown(code, _parts(TITLE, chat), _parts(re.compile(r"(?m)^ (\d)  "), record), logs, demo.started())
+def shown(whole_demo: WholeDemo) -> Shown:
+    """The conversation of it, turn by turn."""
+    chat, _, record = whole_demo.text.partition("what the sidecar recorded")
+    record = record.partition("rollout 1 of 8")[0]
+    recorded = _parts(re.compile(r"(?m)^ (\d)  "), record)
+    logs = {**whole_demo.logs, "screen": whole_demo.text}
+    return Shown(whole_demo.code, _parts(TITLE, chat), recorded, logs, whole_demo.left)
 
 
 def _parts(beginning: re.Pattern[str], text: str) -> Mapping[int, str]:
@@ -144,16 +142,23 @@ def test_a_call_beyond_the_cap_is_dropped_and_the_user_is_told(shown: Shown) -> 
 def test_a_turn_without_calls_is_on_record_too(shown: Shown) -> None:
     """Small talk: no bar, but candidates, cap and intents."""
     assert "no calls" in shown.recorded[8]
-    assert "travel flag off" in shown.recorded[8]
+    assert "travel state" in shown.recorded[8]
     assert "0 calls, cap 3 (within)" in shown.recorded[8]
 
 
 @pytest.mark.parametrize(
     ("at", "stop"),
-    [("host: shop", signal.SIGINT), ("3 of 8", signal.SIGINT), ("4 of 8", signal.SIGTERM), ("recorded", signal.SIGINT)],
+    [
+        ("host: shop", signal.SIGINT),
+        ("3 of 8", signal.SIGINT),
+        ("4 of 8", signal.SIGTERM),
+        ("recorded", signal.SIGINT),
+        ("$ sidecar subagent ramp", signal.SIGTERM),
+        ("(while travel works for mia)", signal.SIGINT),
+    ],
 )
 def test_a_stop_in_the_middle_stops_everything(at: str, stop: signal.Signals) -> None:
-    """While it starts, and within the conversation: exit code 130, no process is left."""
+    """While it starts, in the conversation, in a command and while a turn waits: exit code 130, no process is left."""
     with running_demo({}) as demo:
         demo.read_until(at)
         demo.process.send_signal(stop)
@@ -163,7 +168,7 @@ def test_a_stop_in_the_middle_stops_everything(at: str, stop: signal.Signals) ->
 
 
 def test_held_it_runs_until_it_is_stopped() -> None:
-    """With HOLD=1 everything still runs after the conversation, and the shown command binds a turn."""
+    """With HOLD=1 everything still runs at the end; the shown commands bind a turn, and list what was rolled out."""
     with running_demo({"HOLD": "1"}) as demo:
         demo.read_until("until Ctrl-C")
         demo.read_until("sidecar.log")
@@ -171,6 +176,10 @@ def test_held_it_runs_until_it_is_stopped() -> None:
         by_hand = next(line for line in demo.lines if line.startswith("buf curl"))
         assert '"ask_shop"' in subprocess.check_output(
             ["sh", "-c", by_hand], env=_with_our_tools(), text=True, timeout=30
+        )
+        listed = next(line for line in demo.lines if line.startswith("SIDECAR_TARGET="))
+        assert re.search(
+            r"travel +travel +killed", subprocess.check_output(["sh", "-c", listed], text=True, timeout=30)
         )
         demo.process.send_signal(signal.SIGINT)
         assert demo.read_to_the_end() == 130
@@ -182,7 +191,7 @@ def test_a_killed_demo_leaves_nothing_either() -> None:
     with running_demo({}) as demo:
         demo.read_until("2 of 8")
         folder = _folder_of(demo)
-        assert len(demo.started()) == 7, "the demo, its watchdog, the data service, three hosts, the sidecar"
+        assert len(demo.started()) == 9, "the demo, its watchdog, two services, four hosts, the sidecar"
         demo.process.kill()
         assert demo.left_when_gone() == {}
         assert not folder.exists()

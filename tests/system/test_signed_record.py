@@ -52,6 +52,9 @@ async def test_what_a_killed_sidecar_left_is_signed_by_the_next_one() -> None:
                 await a_turn(first, 1)
                 first.signal(signal.SIGKILL)
                 await first.ended()
+            code, [note, whole] = await verified(folder)
+            assert (code, note.split(" of instance")[0]) == (0, "note: 1 closed children"), note
+            assert whole.endswith("1 links in 1 running roots, 0 checkpoints, 0 retention markers")
             async with started(folder) as second:
                 await second.event("sidecar.listening")
                 await a_turn(second, 2)

@@ -103,12 +103,18 @@ async def test_a_change_of_the_definitions_shows_at_the_next_bind(
 
         write(file, described(file.read_text(), "Changed."))
         await sidecar.event("definitions.changed", lambda change: change["revision"] != first_revision(sidecar))
+        await sidecar.event("definitions.on_record", lambda change: change["version"] != first_version(sidecar))
 
         assert (await surface(client))[0] == "Changed."
         again = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1", turn_id="turn-1"))
         assert again.surface == before.surface
         page = (await sidecar.page("/metrics")).text
     assert 'sidecar_definitions_loads_total{result="in_force"} 2.0' in page
+
+
+def first_version(sidecar: SidecarProcess) -> str:
+    """Return what binds followed at the start."""
+    return next(str(event["version"]) for event in sidecar.events if event["event"] == "definitions.on_record")
 
 
 def first_revision(sidecar: SidecarProcess) -> str:
@@ -154,7 +160,7 @@ async def test_without_any_valid_definitions_it_waits_and_says_why(folder: Path)
 @requirement("PF1-FR-9c", "PF1-AC-1a", "PF1-AC-1b")
 async def test_a_flag_that_is_switched_shows_at_the_next_bind(folder: Path) -> None:
     """Off at the start: the sub-agent is absent and the others are there; on: there; off: gone again."""
-    flag(folder, file_text=entry(folder).read_text())
+    await flag_what_is_served(folder)
     flags = folder / "flags.json"
     write_flags(flags, on=False)
     more = f'[policy.default]\nflags = "file"\n[flags.file]\npath = "{flags}"\npoll_seconds = 0.05\n'
@@ -170,7 +176,7 @@ async def test_a_flag_that_is_switched_shows_at_the_next_bind(folder: Path) -> N
 @requirement("PF1-T-19")
 async def test_flags_that_cannot_be_read_leave_gated_sub_agents_out(folder: Path) -> None:
     """The file is not there at all: readiness is untouched, its detail and a metric name the backend."""
-    flag(folder, file_text=entry(folder).read_text())
+    await flag_what_is_served(folder)
     more = f'[policy.default]\nflags = "file"\n[flags.file]\npath = "{folder}/flags.json"\n'
     async with serving(folder, more=more) as sidecar, sidecar.client() as client:
         assert await slots(client) == ["shop", "support"]
@@ -189,9 +195,11 @@ async def slots(client: SidecarClient) -> list[str]:
     return [tool.sub_agent_id for tool in turn.surface.sub_agent_tools]
 
 
-def flag(folder: Path, file_text: str) -> None:
-    """Gate rewards."""
-    head, found, rest = file_text.partition("  - id: rewards\n")
+async def flag_what_is_served(folder: Path) -> None:
+    """Let a sidecar serve rewards to everybody, and gate it after that: its flags decide from then on."""
+    async with serving(folder):
+        pass
+    head, found, rest = entry(folder).read_text().partition("  - id: rewards\n")
     assert found
     gated = f"{found}    enabled_via_flag: ai_assistant_subagent_rewards\n"
     entry(folder).write_text(head + gated + rest)

@@ -47,7 +47,7 @@ class SidecarClient:
         """Return a client; the connection is made when it is first needed. To be called in a running event loop.
 
         Args:
-            target: `unix:/run/sidecar/dispatch.sock`, or a port on loopback.
+            target: `unix:/run/sidecar/dispatch/sidecar.sock`, or a port on loopback.
             boot_secret: what the sidecar wrote at its start.
             boot_secret_file: where it wrote it; instead of `boot_secret`.
             limits: how long things may take.

@@ -11,14 +11,18 @@ behave. Each case then is an ordinary test:
             return MyBench(tmp_path)
 
 Suites: `flag_backend.FlagBackendSuite`, `runner.RunnerSuite`, `connector.ConnectorSuite`,
-`episode_memory.EpisodeMemorySuite`.
+`episode_memory.EpisodeMemorySuite`, `gate_client.GateClientSuite`, `lifecycle_policy.LifecyclePolicySuite`,
+`audit_sink.AuditSinkSuite`.
 """
 
 import pytest
 
 pytest.register_assert_rewrite(
+    "sidecar_conformance.audit_sink",
     "sidecar_conformance.connector",
     "sidecar_conformance.episode_memory",
     "sidecar_conformance.flag_backend",
+    "sidecar_conformance.gate_client",
+    "sidecar_conformance.lifecycle_policy",
     "sidecar_conformance.runner",
 )

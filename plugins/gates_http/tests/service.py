@@ -9,8 +9,8 @@ from typing import Any, Final
 from typing_extensions import override
 
 from examples.gates.server import ReferenceGates
-from examples.gates.serving import serving
 from examples.gates.switches import Behaviour, Switch
+from examples.http_serving import serving
 from sidecar.policy.lifecycle import GateQuestion, Verdict
 from sidecar_conformance.gate_bench import GateClientBench, GateFault
 from sidecar_gates_http import HttpGates, HttpGateSettings
@@ -42,7 +42,7 @@ class HttpBench(GateClientBench):
     @override
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        async with serving(self.gates) as url:
+        async with serving(self.gates.app(), self.gates.switches.clear, "critical") as url:
             self._url = url
             yield
 
@@ -75,7 +75,7 @@ class HttpBench(GateClientBench):
 async def asked_service(**settings: Any) -> AsyncIterator[tuple[ReferenceGates, HttpGates]]:
     """Serve without a token, and have a client with these settings."""
     gates = ReferenceGates()
-    async with serving(gates) as url:
+    async with serving(gates.app(), gates.switches.clear, "critical") as url:
         client = HttpGates(HttpGateSettings(**{"url": url, "wait_seconds": 0, **settings}))
         try:
             yield gates, client

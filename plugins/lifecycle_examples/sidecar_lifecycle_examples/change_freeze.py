@@ -10,7 +10,7 @@ from sidecar_lifecycle_examples.settings import ALLOWED, STEPS, concerns, schema
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TIME: Final[Mapping[str, Any]] = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$"}
-FROZEN: Final = ("promote", "set_ramp", "retire_flags", "decommission")
+FROZEN: Final = ("promote", "set_ramp", "configure", "retire_flags", "decommission")
 """By default; activating what was killed is how an incident ends, and stays possible."""
 
 SCHEMA: Final = schema_of(

@@ -1,12 +1,12 @@
-"""Registers the example policies."""
+"""Registers the example policies and the example audit sink."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.lifecycle import LifecyclePolicy
-from sidecar.policy.specs import LifecyclePolicySpec
-from sidecar_lifecycle_examples import change_freeze, largest_step, observation_time, two_persons
+from sidecar.policy.specs import AuditSinkSpec, LifecyclePolicySpec
+from sidecar_lifecycle_examples import change_freeze, jsonl_sink, largest_step, observation_time, two_persons
 from sidecar_lifecycle_examples.settings import ByVertical, PolicyT
 
 
@@ -25,6 +25,20 @@ def sidecar_lifecycle_policies() -> Sequence[LifecyclePolicySpec]:
             observation_time.SCHEMA,
             observation_time.ObservationTime,
         ),
+    ]
+
+
+@hookimpl
+def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:
+    """Offer `jsonl`."""
+    return [
+        AuditSinkSpec(
+            name="jsonl",
+            contract="audit-sink/1",
+            summary="each audit event as one line of a file, on disk before it counts as taken",
+            config_schema=jsonl_sink.SCHEMA,
+            factory=jsonl_sink.made,
+        )
     ]
 
 

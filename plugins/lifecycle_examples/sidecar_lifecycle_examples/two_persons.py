@@ -18,7 +18,7 @@ from sidecar_lifecycle_examples.settings import (
     steps_of,
 )
 
-GUARDED: Final = ("promote", "set_ramp", "override_gate", "activate")
+GUARDED: Final = ("promote", "set_ramp", "configure", "override_gate", "activate")
 
 SCHEMA: Final = schema_of(
     {

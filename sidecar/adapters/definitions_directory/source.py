@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.definitions_directory.files import Tree, read_tree
-from sidecar.adapters.definitions_directory.loading import load_tree
+from sidecar.adapters.definitions_directory.loading import load_directory, load_tree
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.definitions.problems import Problem
 from sidecar.core.definitions.resolving import CommitsOf, Loaded, nowhere_committed
@@ -67,7 +67,7 @@ class DefinitionsSource:
     ) -> None:
         """Nothing is read before the first `refresh`."""
         self._root = root
-        self._on_change = on_change
+        self._tell = [on_change]
         self._count = count
         self._commits_of = commits_of
         self._pause = pause
@@ -87,6 +87,10 @@ class DefinitionsSource:
         """Return the problems of the newest state, in force or not; errors among them mean an older one is in force."""
         return self._problems
 
+    async def validated(self) -> Loaded:
+        """Load the state that is there now, as `sidecar validate` does; what is in force stays."""
+        return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of)
+
     @property
     def revision(self) -> str | None:
         """Digest of all files of the state in force; None if there is none."""
@@ -95,6 +99,10 @@ class DefinitionsSource:
     def card_by_digest(self, digest: Digest) -> Card | None:
         """Return a card of this or an earlier state, for turns that were bound to it, or None if it is not kept."""
         return self._cards.get(digest)
+
+    def also_tell(self, tell: Callable[[DefinitionsChange], None]) -> None:
+        """Have `tell` called with each new state too; it must not raise or block."""
+        self._tell.append(tell)
 
     async def run(self) -> None:
         """Look for changes until cancelled. The owner supervises."""
@@ -131,7 +139,9 @@ class DefinitionsSource:
         if loaded.catalogue is not None:
             self._current, self._revision = loaded.catalogue, fingerprint
             self._keep(loaded.catalogue)
-        self._on_change(DefinitionsChange(loaded, self._revision, loaded.catalogue is not None))
+        change = DefinitionsChange(loaded, self._revision, loaded.catalogue is not None)
+        for tell in self._tell:
+            tell(change)
 
     def _keep(self, catalogue: Catalogue) -> None:
         """Keep every card seen, the oldest states' giving way; cards of the state in force are the newest."""

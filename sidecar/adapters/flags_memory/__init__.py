@@ -2,6 +2,13 @@
 
 from sidecar.adapters.flags_memory.backend import FlagFault, MemoryFlags
 from sidecar.adapters.flags_memory.plugin import MEMORY_FLAGS, sidecar_flag_backends
-from sidecar.adapters.flags_memory.writer import MemoryFlagWriter
+from sidecar.adapters.flags_memory.writer import FlagsInTheSettings, MemoryFlagWriter
 
-__all__ = ["MEMORY_FLAGS", "FlagFault", "MemoryFlagWriter", "MemoryFlags", "sidecar_flag_backends"]
+__all__ = [
+    "MEMORY_FLAGS",
+    "FlagFault",
+    "FlagsInTheSettings",
+    "MemoryFlagWriter",
+    "MemoryFlags",
+    "sidecar_flag_backends",
+]

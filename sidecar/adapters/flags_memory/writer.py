@@ -1,6 +1,7 @@
 """Switches flags in memory."""
 
 from sidecar.adapters.flags_memory.backend import MemoryFlags
+from sidecar.core.errors import StoreUnavailable
 
 
 class MemoryFlagWriter:
@@ -18,3 +19,16 @@ class MemoryFlagWriter:
     def edit_for(self, name: str, on: bool) -> str:
         """Return nothing: `switch` does it."""
         return ""
+
+
+class FlagsInTheSettings:
+    """In the place of a writer where the record outlives the process: forgotten flags would look like fallen ones."""
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Raise `StoreUnavailable`: a person has to."""
+        raise StoreUnavailable(f"the flags of `memory` are those of the settings; {self.edit_for(name, on)}")
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Return what has to be done."""
+        change = f"add {name} to" if on else f"take {name} out of"
+        return f"settings: {change} flags.memory.on, and start the sidecar again; or use the backend `embedded`"

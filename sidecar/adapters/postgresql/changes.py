@@ -12,7 +12,7 @@ from typing import Any, Final
 import asyncpg
 
 from sidecar.adapters.postgresql.connections import Connection, Limits, connected
-from sidecar.adapters.postgresql.failures import AGAIN
+from sidecar.adapters.postgresql.failures import AGAIN, BROKEN
 from sidecar.core.errors import StoreUnavailable
 
 EVERY: Final = 1.0
@@ -68,7 +68,7 @@ class Changes:
                 await self._look(connection)
                 await asyncio.sleep(SPACING)
                 await self._until_woken()
-        except (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
+        except (*BROKEN, asyncpg.PostgresError):
             raise StoreUnavailable("the connection that listens for changes broke", retry_after=AGAIN) from None
         finally:
             self._connection = None

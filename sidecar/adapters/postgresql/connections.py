@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import asyncpg
 
-from sidecar.adapters.postgresql.failures import AGAIN, ConnectionLost, is_lost, unavailable
+from sidecar.adapters.postgresql.failures import AGAIN, BROKEN, ConnectionLost, is_lost, unavailable
 from sidecar.core.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ async def connected(dsn: str, limits: Limits) -> Connection:
             connection.terminate()
         if isinstance(error, asyncpg.PostgresError):
             raise unavailable(error, "be connected to") from None
-        if isinstance(error, TimeoutError | OSError | asyncpg.InterfaceError):
+        if isinstance(error, BROKEN):
             raise StoreUnavailable("PostgreSQL cannot be reached", retry_after=AGAIN) from None
         raise
 
@@ -126,7 +126,7 @@ class Connections:
                 raise ConnectionLost("the server has ended the connection") from None
             healthy = True
             raise
-        except (TimeoutError, OSError, asyncpg.InterfaceError) as error:
+        except BROKEN as error:
             raise ConnectionLost(f"no answer: {type(error).__name__}") from None
         else:
             return result

@@ -37,6 +37,8 @@ MEANING_OF_CLASS: Final[Mapping[str, str]] = MappingProxyType(
         "XX": "it is damaged",
     }
 )
+BROKEN: Final = (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What a statement raises when its connection breaks; the last one if that happens between two messages of one."""
 LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03", "57P05", "25P03"})
 """The server has given the connection up."""
 

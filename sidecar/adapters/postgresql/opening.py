@@ -10,7 +10,7 @@ import asyncpg
 
 from sidecar.adapters.migrations import DatabaseProblem, Migration, pending
 from sidecar.adapters.postgresql.connections import Connection, Limits, connected
-from sidecar.adapters.postgresql.failures import AGAIN, unavailable
+from sidecar.adapters.postgresql.failures import AGAIN, BROKEN, unavailable
 from sidecar.core.errors import StoreUnavailable
 
 LEAST_VERSION: Final = 13
@@ -118,5 +118,5 @@ async def _answered(work: Awaitable[Result], within: float) -> Result:
             return await work
     except asyncpg.PostgresError as error:
         raise unavailable(error, "be prepared") from None
-    except (TimeoutError, OSError, asyncpg.InterfaceError):
+    except BROKEN:
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN) from None

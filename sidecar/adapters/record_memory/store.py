@@ -186,6 +186,17 @@ class MemoryDatabase:
                 self.contents.forget(turn_id)
         return removed
 
+    async def purge_childless(self, before: datetime) -> int:
+        """Remove turns that never had a child, or have none left."""
+        gone = [
+            turn_id
+            for turn_id, turn in self.contents.turns.items()
+            if not turn.children and turn.ended is not None and turn.ended.ended_at < before
+        ]
+        for turn_id in gone:
+            self.contents.forget(turn_id)
+        return len(gone)
+
     async def purge_frames(self, before: datetime) -> int:
         """Remove what runners sent."""
         removed = 0

@@ -52,6 +52,7 @@ cross join lateral (
 
 
 PURGE: Final = "select record_purge($1::text::json)"
+PURGE_CHILDLESS: Final = "select record_purge_childless($1)"
 PURGE_FRAMES: Final = "select record_purge_frames($1)"
 NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
 PAGE: Final = 200
@@ -117,6 +118,11 @@ class ArchiveReads:
         """Keep the markers, and remove what they cover; the same markers again change nothing."""
         rows = [MarkerRow(*msgspec.structs.astuple(marker)) for marker in markers]
         removed: int = await self._slowly(PURGE, stored(msgspec.json.encode(rows).decode()))
+        return removed
+
+    async def purge_childless(self, before: datetime) -> int:
+        """Remove some of the turns without children."""
+        removed: int = await self._slowly(PURGE_CHILDLESS, before)
         return removed
 
     async def purge_frames(self, before: datetime) -> int:

@@ -38,6 +38,11 @@ COVERED: Final = """
 SELECT s.child_id, s.turn_id FROM closed_children c JOIN sub_agents s ON s.child_id = c.child_id
   WHERE c.instance = ? AND c.number <= ?
 """
+CHILDLESS: Final = """
+SELECT turn_id FROM turns
+  WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM sub_agents s WHERE s.turn_id = turns.turn_id)
+  ORDER BY ended_at LIMIT ?
+"""
 OF_TURN: Final = (
     "attempts",
     "call_outcomes",
@@ -114,6 +119,16 @@ def purge(connection: apsw.Connection, markers: Sequence[RetentionMarker]) -> in
         )
     connection.execute("DELETE FROM purging")
     return len(children)
+
+
+def purge_childless(connection: apsw.Connection, before: datetime) -> int:
+    """Remove the oldest turns that ended before and have no child; return how many."""
+    turns = found(connection, CHILDLESS, (microseconds(before), PAGE))
+    connection.execute("INSERT INTO purging VALUES ('retention of turns')")
+    for (turn_id,) in turns:
+        _forget(connection, turn_id)
+    connection.execute("DELETE FROM purging")
+    return len(turns)
 
 
 def purge_frames(connection: apsw.Connection, before: datetime) -> int:

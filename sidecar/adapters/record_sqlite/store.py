@@ -176,6 +176,10 @@ class SqliteRecord:
         """Keep the markers, and remove what they cover."""
         return await self._engine.write(lambda connection: archive.purge(connection, markers))
 
+    async def purge_childless(self, before: datetime) -> int:
+        """Remove some of the turns without children."""
+        return await self._engine.write(lambda connection: archive.purge_childless(connection, before))
+
     async def purge_frames(self, before: datetime) -> int:
         """Remove what runners sent."""
         return await self._engine.write(lambda connection: archive.purge_frames(connection, before))

@@ -10,11 +10,11 @@ import msgspec
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
 from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.retention import (
     LARGEST_REMOVAL,
-    AuditMarker,
     OldAudit,
     check_marker,
     old_audit_of,

@@ -12,6 +12,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
 from sidecar.operations.rollout.ports import (
     AuditQuery,
@@ -22,7 +23,7 @@ from sidecar.operations.rollout.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.retention import AuditMarker, OldAudit
+from sidecar.operations.rollout.retention import OldAudit
 
 ALONE: Final = InstanceId("in-memory")
 

@@ -13,6 +13,7 @@ from sidecar.adapters.rollout_postgresql.asking import Asking
 from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, kept
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.bodies import ANSWERS, DEFINITIONS, FLAGS, MARKERS, ROLLOUTS
 from sidecar.operations.rollout.confirming import confirmed, confirmed_by
 from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
@@ -25,7 +26,7 @@ from sidecar.operations.rollout.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.retention import AuditMarker, OldAudit
+from sidecar.operations.rollout.retention import OldAudit
 
 CHANNEL: Final = "sidecar_rollouts"
 VERSION: Final = "select version from rollout_version"

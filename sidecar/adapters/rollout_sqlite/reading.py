@@ -8,6 +8,7 @@ import apsw
 
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.bodies import (
     ANSWERS,
     DEFINITIONS,
@@ -17,7 +18,7 @@ from sidecar.operations.rollout.bodies import (
     audit_body,
 )
 from sidecar.operations.rollout.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
-from sidecar.operations.rollout.retention import LARGEST_REMOVAL, AuditMarker, OldAudit, old_audit_of
+from sidecar.operations.rollout.retention import LARGEST_REMOVAL, OldAudit, old_audit_of
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)

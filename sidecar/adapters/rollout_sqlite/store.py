@@ -13,6 +13,7 @@ from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.confirming import confirmed, confirmed_by
 from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
 from sidecar.operations.rollout.ports import (
@@ -24,7 +25,7 @@ from sidecar.operations.rollout.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.retention import AuditMarker, OldAudit
+from sidecar.operations.rollout.retention import OldAudit
 
 Result = TypeVar("Result")
 

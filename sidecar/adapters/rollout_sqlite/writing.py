@@ -8,10 +8,11 @@ import apsw
 
 from sidecar.adapters.rollout_sqlite.reading import answer_in, flag_in, found, microseconds, old_audit_in
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.bodies import MARKERS, kind_of, text_of, transition_key
 from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
 from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
-from sidecar.operations.rollout.retention import AuditMarker, check_marker
+from sidecar.operations.rollout.retention import check_marker
 
 RAISE_VERSION: Final = "UPDATE rollout_version SET version = version + 1"
 NEXT_NUMBER: Final = "UPDATE rollout_version SET last_number = last_number + 1 RETURNING last_number"

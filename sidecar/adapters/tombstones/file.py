@@ -1,6 +1,7 @@
 """Stops in an append-only file that only this process writes; each is on disk before its answer says so.
 
-What cannot be written holds in memory, and is written together with the next stop that can be.
+What cannot be written holds in memory, and is written together with the next stop that can be. A file that has grown
+is replaced by one with what still counts: a watchdog may ramp down for months, and a start must not fail of that.
 """
 
 import asyncio
@@ -12,11 +13,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from sidecar.adapters.tombstones.lines import Line, Read, line_of, read_lines
+from sidecar.adapters.tombstones.lines import Line, Read, line_of, read_lines, recorded_line
 from sidecar.adapters.tombstones.memory import TombstonesInMemory
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.ports import LocalStop
 
+REWRITTEN_FROM: Final = 256 * 1024
+"""Bytes from which on a file is written anew; then from twice what still counted."""
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes; a kill takes about 500, and a file that large is no file of ours."""
 
@@ -29,13 +32,16 @@ class TombstonesInFile:
     """The port `Tombstones` over an open file.
 
     Args:
+        path: of the file.
         handle: locked, at its end.
         read: what was found in it.
     """
 
-    def __init__(self, handle: int, read: Read) -> None:
+    def __init__(self, path: Path, handle: int, read: Read) -> None:
         """Begin with what was found."""
+        self._path = path
         self._handle = handle
+        self._rewritten_from = REWRITTEN_FROM
         self._memory = TombstonesInMemory(read.stops, read.recorded)
         self._unwritten = b""
         self._length = read.length
@@ -63,7 +69,7 @@ class TombstonesInFile:
     async def recorded(self, stop: LocalStop) -> None:
         """Note that a stop is on record, durably. Raises `OSError`."""
         if self._memory.settled(stop):
-            await self._keep(line_of(Line(recorded=(stop.kind, stop.digest))))
+            await self._keep(recorded_line(stop.key))
 
     async def close(self) -> None:
         """Wait for what is being written, and let the file go."""
@@ -82,16 +88,41 @@ class TombstonesInFile:
 
     async def _write(self) -> None:
         while content := self._unwritten:
-            await asyncio.to_thread(self._append, content)
+            if self._length + len(content) <= self._rewritten_from or not await self._written_anew():
+                await asyncio.to_thread(self._append, content)
             self._unwritten = self._unwritten[len(content) :]
+
+    async def _written_anew(self) -> bool:
+        """Put a new file in the place of this one; False: that cannot be done now, and this one goes on growing."""
+        stops, recorded = self._memory.needed()  # what is not written yet is in memory, too
+        whole = b"".join((*(line_of(Line(stop=each)) for each in stops), *map(recorded_line, recorded)))
+        self._rewritten_from = max(REWRITTEN_FROM, 2 * max(self._length, len(whole)))
+        try:
+            await asyncio.to_thread(self._replace, whole)
+        except OSError:
+            return False
+        self._rewritten_from = max(REWRITTEN_FROM, 2 * len(whole))
+        return True
+
+    def _replace(self, whole: bytes) -> None:
+        """Write a file beside this one, locked too, and move it over this one; runs in a thread."""
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _write_at(handle, whole, 0)
+            os.rename(fresh, self._path)
+        except OSError:
+            os.close(handle)
+            raise
+        before, self._handle, self._length = self._handle, handle, len(whole)
+        os.close(before)
+        _sync_folder(self._path.parent)
 
     def _append(self, content: bytes) -> None:
         """Write whole lines or none, and wait for the disk; runs in a thread."""
         try:
-            written = 0
-            while written < len(content):
-                written += os.pwrite(self._handle, content[written:], self._length + written)
-            os.fsync(self._handle)
+            _write_at(self._handle, content, self._length)
         except OSError:
             os.ftruncate(self._handle, self._length)  # half a line must not spoil the next one
             raise
@@ -116,7 +147,7 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
     if read.damaged:
         lines = ", ".join(map(str, read.damaged[:5]))
         report("tombstones_damaged", f"line {lines} of {path} cannot be read: a kill may be lost; compare the record")
-    tombstones = TombstonesInFile(handle, read)
+    tombstones = TombstonesInFile(path, handle, read)
     try:
         yield tombstones
     finally:
@@ -152,9 +183,19 @@ def _checked(path: Path, handle: int) -> Read:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise TombstonesUnusable(f"{path} is used by another sidecar; give each a file of its own") from None
+    if os.stat(path).st_ino != found.st_ino:
+        raise TombstonesUnusable(f"{path} was replaced just now: another sidecar uses it; give each a file of its own")
     read = read_lines(os.pread(handle, found.st_size, 0))
     os.ftruncate(handle, read.length)
     return read
+
+
+def _write_at(handle: int, content: bytes, begin: int) -> None:
+    """Write all of it, and wait for the disk."""
+    written = 0
+    while written < len(content):
+        written += os.pwrite(handle, content[written:], begin + written)
+    os.fsync(handle)
 
 
 def _sync_folder(folder: Path) -> None:

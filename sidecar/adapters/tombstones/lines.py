@@ -2,6 +2,7 @@
 
     {"stop": {"kind": "kill", "digest": "...", ...}}
     {"recorded": ["kill", "..."]}
+    {"recorded": ["ramp_down", "..."], "of": "which request"}
 
 A line that was half-written when the power went is the last one; it never was answered for, and is cut off.
 """
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import LocalStop, StopKind
+from sidecar.operations.rollout.ports import LocalStop, StopKey, StopKind
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,6 +20,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
     stop: LocalStop | None = None
     recorded: tuple[StopKind, Digest] | None = None
+    of: str = ""
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -30,7 +32,7 @@ class Read(msgspec.Struct, frozen=True):
     """
 
     stops: Sequence[LocalStop]
-    recorded: Sequence[tuple[StopKind, Digest]]
+    recorded: Sequence[StopKey]
     length: int
     damaged: Sequence[int]
 
@@ -40,11 +42,17 @@ def line_of(line: Line) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
+def recorded_line(key: StopKey) -> bytes:
+    """Return the line which says that a stop is on record."""
+    kind, digest, of = key
+    return line_of(Line(recorded=(kind, digest), of=of))
+
+
 def read_lines(content: bytes) -> Read:
     """Return what a file says."""
     length = content.rfind(b"\n") + 1
     stops: list[LocalStop] = []
-    recorded: list[tuple[StopKind, Digest]] = []
+    recorded: list[StopKey] = []
     damaged: list[int] = []
     for number, raw in enumerate(content[:length].splitlines(), 1):
         try:
@@ -55,9 +63,9 @@ def read_lines(content: bytes) -> Read:
         if line.stop is not None:
             stops.append(line.stop)
             # a ramp-down that was put on record may be asked for again, and is then pending again
-            recorded = [key for key in recorded if key != (line.stop.kind, line.stop.digest)]
+            recorded = [key for key in recorded if key != line.stop.key]
         elif line.recorded is not None:
-            recorded.append(line.recorded)
+            recorded.append((*line.recorded, line.of))
         else:
             damaged.append(number)
     return Read(stops, recorded, length, damaged)

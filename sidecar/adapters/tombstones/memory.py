@@ -3,18 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import LocalStop, StopKind
-
-Key = tuple[StopKind, Digest]
+from sidecar.operations.rollout.ports import LocalStop, StopKey, StopKind
 
 
 class TombstonesInMemory:
     """The port `Tombstones`; reads hand out the same object until something is another."""
 
-    def __init__(self, stops: Iterable[LocalStop] = (), recorded: Iterable[Key] = ()) -> None:
+    def __init__(self, stops: Iterable[LocalStop] = (), recorded: Iterable[StopKey] = ()) -> None:
         """Begin with what is known."""
-        self._stops: dict[Key, LocalStop] = {}
-        self._pending: dict[Key, LocalStop] = {}
+        self._kills: dict[StopKey, LocalStop] = {}
+        self._pending: dict[StopKey, LocalStop] = {}
         for stop in stops:
             self.remember(stop)
         for key in recorded:
@@ -27,11 +25,10 @@ class TombstonesInMemory:
 
     def remember(self, stop: LocalStop) -> bool:
         """Remember a stop at once; False if it was known."""
-        key = (stop.kind, stop.digest)
-        known = self._stops if stop.kind is StopKind.KILL else self._pending
-        if key in known:
+        known = self._kills if stop.kind is StopKind.KILL else self._pending
+        if stop.key in known:
             return False
-        self._stops[key] = self._pending[key] = stop
+        known[stop.key] = self._pending[stop.key] = stop
         self._settle()
         return True
 
@@ -47,17 +44,22 @@ class TombstonesInMemory:
         """Return stops that are not on record yet, oldest first."""
         return tuple(self._pending.values())
 
+    def needed(self) -> tuple[Sequence[LocalStop], Sequence[StopKey]]:
+        """Return the stops that still count, and which of them are on record: all that has to be kept."""
+        stops = (*self._kills.values(), *(each for key, each in self._pending.items() if key not in self._kills))
+        return sorted(stops, key=lambda each: each.at), tuple(key for key in self._kills if key not in self._pending)
+
     async def recorded(self, stop: LocalStop) -> None:
         """Forget that a stop has to be put on record."""
         self.settled(stop)
 
     def settled(self, stop: LocalStop) -> bool:
         """Note at once that a stop is on record; False if that was known."""
-        if self._pending.pop((stop.kind, stop.digest), None) is None:
+        if self._pending.pop(stop.key, None) is None:
             return False
         self._settle()
         return True
 
     def _settle(self) -> None:
-        self._killed = frozenset(digest for kind, digest in self._stops if kind is StopKind.KILL)
-        self._down = frozenset(digest for kind, digest in self._pending if kind is StopKind.RAMP_DOWN)
+        self._killed = frozenset(digest for _, digest, _ in self._kills)
+        self._down = frozenset(digest for kind, digest, _ in self._pending if kind is StopKind.RAMP_DOWN)

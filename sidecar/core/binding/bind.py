@@ -18,7 +18,7 @@ from sidecar.core.errors import FieldProblem, InvalidRequest, UnknownOrchestrato
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical, tool_name_of
 from sidecar.core.json_schemas import canonical_text
 from sidecar.core.rollout.serving import Asker
-from sidecar.core.rollout.view import FOLLOWS_FLAGS, RolloutView
+from sidecar.core.rollout.view import RolloutView
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
         UnknownOrchestrator: no such definition, or it has no sub-agents.
         InvalidRequest: `wanted` is empty and there are several.
     """
+    card = catalogue.cards.get(DefinitionId(wanted)) if wanted else None
+    if card is not None and card.definition.is_orchestrator:
+        return card
     orchestrators = [card for card in catalogue.cards.values() if card.definition.is_orchestrator]
     names = ", ".join(sorted(card.definition.id for card in orchestrators)) or "none"
     if wanted:
-        card = catalogue.cards.get(DefinitionId(wanted))
-        if card is not None and card.definition.is_orchestrator:
-            return card
         raise UnknownOrchestrator(
             f"no orchestrator is called {wanted[:64]!r}; the configuration has: {names}", metadata={"known": names}
         )
@@ -55,18 +55,6 @@ def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
         raise UnknownOrchestrator("the configuration has no orchestrator: no definition lists sub_agents")
     problem = FieldProblem("orchestrator_id", f"is empty, and there are several orchestrators: {names}")
     raise InvalidRequest("say which orchestrator the turn is for", fields=[problem])
-
-
-def bind(
-    catalogue: Catalogue,
-    orchestrator: Card,
-    flags: Flags,
-    arm: str,
-    rules: BindingRules,
-) -> Surface:
-    """Decide the surface where there are no rollouts: everybody in one cohort gets the same. Pure."""
-    judged = judged_slots(catalogue, orchestrator, flags, FOLLOWS_FLAGS, Asker("", arm))
-    return surface_for(catalogue, orchestrator, judged, arm, (flags, rules, lambda _: None))
 
 
 def judged_slots(

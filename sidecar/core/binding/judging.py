@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import Candidate, CandidateVerdict
-from sidecar.core.definitions.card import AgentDefinition, Card, Catalogue
+from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.serving import Asker, ReadsFlags, served_by
@@ -32,8 +31,6 @@ class Judged(msgspec.Struct, frozen=True):
 
 def judge(slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, asker: Asker) -> Judged:
     """Return who serves `slot` for `asker`."""
-    if view.follows_flags:
-        return _by_flags(slot, catalogue, flags)
     rollout = view.slots.get(slot)
     if rollout is None:
         listed = catalogue.slots.get(slot, ())
@@ -59,34 +56,3 @@ def _by_rollout(
         Candidate(slot, facts.definitions[digest].definition_id, verdict) for digest, verdict in served.verdicts
     )
     return Judged(slot, served.digest, candidates or (Candidate(slot, None, CandidateVerdict.NOT_LISTED),))
-
-
-def _by_flags(slot: Slot, catalogue: Catalogue, flags: Flags) -> Judged:
-    """Return who serves a slot where there are no rollouts: an entry follows its two flags."""
-    fillers = [catalogue.cards[definition_id] for definition_id in catalogue.slots.get(slot, ())]
-    if not fillers:
-        return Judged(slot, None, (Candidate(slot, None, CandidateVerdict.NOT_LISTED),))
-    serving: Digest | None = None
-    candidates = []
-    for card in fillers:
-        verdict = _flags_say(card.definition, flags, alone=len(fillers) == 1)
-        if verdict is CandidateVerdict.CHOSEN and serving is not None:
-            verdict = CandidateVerdict.STATE  # at most one definition is active in a slot (TN-62)
-        if verdict is CandidateVerdict.CHOSEN:
-            serving = card.digest
-        candidates.append(Candidate(slot, card.definition.id, verdict))
-    return Judged(slot, serving, tuple(candidates))
-
-
-def _flags_say(definition: AgentDefinition, flags: Flags, *, alone: bool) -> CandidateVerdict:
-    if definition.deprecated:
-        return CandidateVerdict.DEPRECATED
-    kill, cohort = definition.enabled_via_flag, definition.cohort_flag
-    if kill is None or cohort is None:
-        return CandidateVerdict.CHOSEN if alone else CandidateVerdict.STATE
-    values = (flags.value(kill, definition.vertical), flags.value(cohort, definition.vertical))
-    if FlagValue.UNREACHABLE in values:
-        return CandidateVerdict.FLAG_STALE
-    if values[0] is not FlagValue.ON:
-        return CandidateVerdict.FLAG_OFF
-    return CandidateVerdict.CHOSEN if values[1] is FlagValue.ON else CandidateVerdict.COHORT

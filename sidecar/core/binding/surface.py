@@ -1,6 +1,6 @@
 """What one turn may call: values that a turn keeps from its bind to its end, whatever happens meanwhile."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
 from sidecar.core.binding.cohort import Cohort
@@ -58,6 +58,7 @@ class Surface:
         flags_on: names of the flags that decide gated prompt blocks.
         prompt_prefix: the orchestrator's.
         binding_digest: over everything here that a call depends on.
+        claimed_tools, claimed_candidates: tools and candidates as the surface token says them.
     """
 
     orchestrator: Card
@@ -70,6 +71,15 @@ class Surface:
     fan_out_cap: int
     max_dispatches: int
     binding_digest: Digest
+    claimed_tools: tuple[tuple[Slot, Digest], ...] = field(init=False, repr=False, compare=False)
+    claimed_candidates: tuple[tuple[Slot, DefinitionId | None, str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Say once for all turns what the surface token claims of tools and candidates."""
+        tools = tuple((tool.slot, tool.card.digest) for tool in self.tools)
+        candidates = tuple((each.slot, each.definition_id, each.verdict.value) for each in self.candidates)
+        object.__setattr__(self, "claimed_tools", tools)  # frozen for everybody else
+        object.__setattr__(self, "claimed_candidates", candidates)
 
     def tool_named(self, name: str) -> SurfaceTool | None:
         """Return the sub-agent tool with exactly that name, if it is on the surface."""

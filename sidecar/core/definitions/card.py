@@ -250,6 +250,7 @@ class Catalogue:
         cards: by definition id.
         slots: ids of the definitions that fill each slot, in file order.
         tools: the whole tool registry, by id.
+        blocks: the names of all prompt blocks, used or not.
         agent_definition_version: label of the whole definition set, for the cohort.
         prompt_block_registry_version: label of all blocks, for the cohort.
         xml_prompt_component_registry_version: label of the `capabilities` blocks, for the cohort.
@@ -261,3 +262,4 @@ class Catalogue:
     agent_definition_version: str
     prompt_block_registry_version: str
     xml_prompt_component_registry_version: str
+    blocks: frozenset[BlockId]

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.digesting import digest_of_card
+from sidecar.core.identifiers import Digest
 
 
 def card_to_json(card: Card) -> str:
@@ -20,6 +22,20 @@ def card_from_json(text: str) -> Card:
         return msgspec.json.decode(text, type=Card)
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
+
+
+def card_of(text: str, digest: Digest) -> Card | None:
+    """Return the card that was kept under `digest`; None: it cannot be read, or its content hashes to another."""
+    try:
+        card = card_from_json(text)
+    except ValueError:
+        return None
+    return card if card.digest == digest and proven(card) else None
+
+
+def proven(card: Card) -> bool:
+    """Say whether what a card says still hashes to its digest."""
+    return digest_of_card(card.definition, card.model, card.tools, card.blocks) == card.digest
 
 
 def _plain(value: Any) -> Any:

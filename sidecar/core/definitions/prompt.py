@@ -16,6 +16,7 @@ from sidecar.core.identifiers import Digest
 UNKNOWN: Final = "unknown"
 VALUE_AT_MOST: Final = 256
 """Characters of one dynamic value that reach the prompt."""
+_QUOTED: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ def _shown(value: str | None) -> str:
     """Return a JSON string without line breaks of any kind and without `<` and `>`; `unknown` for None or blank."""
     if value is None or not value.strip():
         return UNKNOWN
-    text = json.dumps(value[:VALUE_AT_MOST], ensure_ascii=False)
+    text = _QUOTED(value[:VALUE_AT_MOST])
+    if text.isprintable() and "<" not in text and ">" not in text:
+        return text
     return "".join(sign if sign.isprintable() and sign not in "<>" else _escaped(sign) for sign in text)
 
 

@@ -148,4 +148,5 @@ def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries) -> Ca
         agent_definition_version=label_of(sorted(card.digest for card in cards.values())),
         prompt_block_registry_version=label_of(blocks),
         xml_prompt_component_registry_version=label_of(xml),
+        blocks=frozenset(block.id for block in blocks),
     )

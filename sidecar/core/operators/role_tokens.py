@@ -49,6 +49,18 @@ class RoleClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     jti: str
 
 
+class Caller(msgspec.Struct, frozen=True):
+    """Who calls, as a genuine token says. `RoleClaims` says the same of itself.
+
+    Attributes:
+        jti: of the token, for logs; empty: it has none.
+    """
+
+    sub: str
+    role: Role
+    jti: str = ""
+
+
 def seal(claims: RoleClaims, sign: Callable[[bytes], str]) -> str:
     """Return the token.
 
@@ -89,26 +101,26 @@ class RoleTokens:
         """
         parts = token.split(".") if len(token) <= LONGEST and token.isascii() else []
         if len(parts) != PARTS or parts[0] != VERSION or not SIGNATURE.match(parts[2]):
-            raise _invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
+            raise invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
         claims = _claims(parts[1])
         if claims is None:
-            raise _invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
+            raise invalid("malformed", "it is no role token; mint one with `sidecar token mint`")
         signed = _signed(f"{VERSION}.{parts[1]}")
         if self._judge.judge(claims.kid, signed, parts[2]) is not Judgement.FITS:
-            raise _invalid("signature", "it is not signed by a key that this sidecar accepts (operators.keys)")
+            raise invalid("signature", "it is not signed by a key that this sidecar accepts (operators.keys)")
         self._check(claims, now)
         return claims
 
     def _check(self, claims: RoleClaims, now: datetime) -> None:
         """Look at what a genuine token says."""
         if claims.aud != self._deployment:
-            raise _invalid("audience", "it is for another deployment; mint one for this one")
+            raise invalid("audience", "it is for another deployment; mint one for this one")
         if not 0 < claims.exp - claims.nbf <= LONGEST_LIFE.total_seconds() or not SUBJECT.match(claims.sub):
-            raise _invalid("malformed", "it lives longer than an hour, or names nobody; mint another one")
+            raise invalid("malformed", "it lives longer than an hour, or names nobody; mint another one")
         if now + SKEW < _moment(claims.nbf):
-            raise _invalid("not_yet_valid", "it is not valid yet; compare the clocks")
+            raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):
-            raise _invalid("expired", "it has expired; mint another one")
+            raise invalid("expired", "it has expired; mint another one")
 
 
 def _claims(text: str) -> RoleClaims | None:
@@ -129,5 +141,6 @@ def _signed(head: str) -> bytes:
     return f"role-token\x1f{head}".encode()
 
 
-def _invalid(cause: str, what: str) -> RoleTokenInvalid:
+def invalid(cause: str, what: str) -> RoleTokenInvalid:
+    """Return the refusal of a token; `cause` is one of `CAUSES`."""
     return RoleTokenInvalid(f"the role token cannot be used: {what}", metadata={"cause": cause})

@@ -48,7 +48,7 @@ def promote(rollout: SlotRollout, digest: Digest, by: By) -> Change:
         raise TransitionRefused(
             f"{facts.definition_id} names no `enabled_via_flag`; a new definition is promoted behind its flags only"
         )
-    created = msgspec.structs.replace(facts, ramp=0, flags=FlagPair.CREATED)
+    created = msgspec.structs.replace(facts, ramp=0, flags=FlagPair.CREATED, overrides=_unused(facts, 0))
     change = transition(rollout, created, LifecycleState.PROMOTE, Trigger.GATE, by)
     return with_events(change, event_about(rollout, created, Happening.FLAGS_CREATED, by))
 
@@ -65,6 +65,8 @@ def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
 
 def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
     """Set a ramp; the gates of the step have passed. The first non-zero step makes the definition active.
+
+    The first raise switches the flags on, and so does one after a revision that named them in `promote`.
 
     Raises:
         TransitionRefused: not in `promote`; inactive though it was active before; a first step to 100 %; a step that
@@ -83,19 +85,18 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
         )
     if to > facts.ramp:
         _refuse_raise(rollout, facts, to, first=first)
-    stepped = msgspec.structs.replace(facts, ramp=to, breach=None if to > facts.ramp else facts.breach)
+    stepped = msgspec.structs.replace(facts, ramp=to)
+    if to > facts.ramp:
+        stepped = msgspec.structs.replace(stepped, breach=None, overrides=_unused(facts, to))
     events = [event_about(rollout, stepped, Happening.RAMP_SET, by, (facts.ramp, to))]
-    if first and to > 0:
-        stepped = msgspec.structs.replace(
-            stepped,
-            activated_at=by.at,
-            flags=FlagPair.ON,
-            confirmed_on=facts.flag or "",
-            target=rollout.active,
-            target_recorded=True,
-        )
-        events += [event_about(rollout, stepped, what, by) for what in (Happening.FLAGS_ON, Happening.ACTIVATED)]
+    if first:
+        stepped = _first_active(rollout, stepped, by.at)
+        what = [Happening.FLAGS_ON] if facts.flag else []
+        events += [event_about(rollout, stepped, each, by) for each in (*what, Happening.ACTIVATED)]
         rollout = msgspec.structs.replace(rollout, active=digest)
+    elif to > facts.ramp and facts.flags is FlagPair.NAMED:
+        stepped = msgspec.structs.replace(stepped, flags=FlagPair.ON, confirmed_on=str(facts.flag))
+        events.append(event_about(rollout, stepped, Happening.FLAGS_ON, by))
     return Change(next_revision(rollout.with_facts(stepped)), (), tuple(events))
 
 
@@ -114,8 +115,10 @@ def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) ->
     """Take note of a breach, which the next non-zero step needs. Raises `TransitionRefused` if there is none such."""
     facts = facts_of(rollout, digest)
     breach = facts.breach
+    refuse_unless(breach is not None, f"{facts.definition_id} has no open breach: there is nothing to acknowledge")
     if breach is None or breach.breach_id != breach_id:
-        raise TransitionRefused(f"{facts.definition_id} has no open breach {breach_id[:64]!r}")
+        open_one = breach.breach_id if breach else ""
+        raise TransitionRefused(f"{facts.definition_id} has the open breach {open_one!r}, not {breach_id[:64]!r}")
     if breach.acknowledged_by:
         return Change(rollout)
     noted = msgspec.structs.replace(facts, breach=msgspec.structs.replace(breach, acknowledged_by=by.actor))
@@ -139,7 +142,7 @@ def roll_back(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     if target is not None:
         usable = target.state is LifecycleState.PROMOTE and target.activated_at is not None and target.killed is None
         refuse_unless(
-            usable, f"the rollback target {target.definition_id} is in {target.state}; roll back to nothing first"
+            usable, f"the rollback target {target.definition_id} is in {target.state}; kill it: that needs none"
         )
     if was_active:
         rollout = msgspec.structs.replace(rollout, active=target.digest if target else None)
@@ -189,7 +192,9 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Chan
 
 
 def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetime], by: By) -> Change:
-    """Let one `fail` of one gate pass for the step to a ramp, until it expires. Source: PF1-FR-4c, DESIGN section 8.
+    """Let one `fail` of one gate pass for the step to a ramp, once, until it expires.
+
+    Source: PF1-FR-4c, DESIGN section 8.
 
     Args:
         rollout: of the slot.
@@ -198,10 +203,12 @@ def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetim
         by: who lets it pass, and why.
 
     Raises:
-        TransitionRefused: the step does not need that gate, or it has expired already.
+        TransitionRefused: the step does not need that gate, there is no such step from the definition's state, or it
+            has expired already.
     """
     facts, (gate, to, expires_at) = facts_of(rollout, digest), what
-    needed = (PRE_MERGE,) if facts.state is LifecycleState.TEST else gates_of_step(facts, to)
+    steps = {LifecycleState.TEST: (PRE_MERGE,), LifecycleState.PROMOTE: gates_of_step(facts, to)}
+    needed = steps.get(facts.state, ())
     refuse_unless(
         gate in needed, f"the step to {to / 100:g} % does not need {gate}; it needs: {', '.join(needed) or 'none'}"
     )
@@ -224,6 +231,23 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     return Change(
         next_revision(rollout.with_facts(retired)), (), (event_about(rollout, retired, Happening.FLAGS_RETIRED, by),)
     )
+
+
+def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) -> DefinitionFacts:
+    """Return the facts of a definition that takes its place: whom it displaces is its target; its flags are on."""
+    return msgspec.structs.replace(
+        facts,
+        activated_at=at,
+        flags=FlagPair.ON if facts.flag else facts.flags,
+        confirmed_on=facts.flag or "",
+        target=rollout.active,
+        target_recorded=True,
+    )
+
+
+def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
+    """Return the overrides that are left once a step is taken: each lets one step pass."""
+    return tuple(each for each in facts.overrides if (each.from_ramp, each.to_ramp) != (facts.ramp, to))
 
 
 def _refuse_raise(rollout: SlotRollout, facts: DefinitionFacts, to: int, *, first: bool) -> None:

@@ -11,6 +11,8 @@ from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, S
 from sidecar.core.rollout.serving import ReadsFlags
 from sidecar.core.rollout.states import LifecycleState
 
+BEFORE_PROMOTE = frozenset({LifecycleState.DEV, LifecycleState.TEST})
+
 
 def drifts_of(
     rollout: SlotRollout, facts: DefinitionFacts, flags: ReadsFlags, *, configured: bool, deprecated: bool
@@ -36,14 +38,18 @@ def drifts_of(
 
 
 def _flag_drifts(facts: DefinitionFacts, flags: ReadsFlags) -> Iterator[str]:
-    kill, cohort = (flags.value(name, facts.vertical) for name in (str(facts.flag), str(facts.cohort_flag)))
+    names = (str(facts.flag), str(facts.cohort_flag))
+    kill, cohort = values = [flags.value(name, facts.vertical) for name in names]
+    on = [name for name, value in zip(names, values, strict=True) if value is FlagValue.ON]
     switched_on = facts.flags is FlagPair.ON and facts.state is LifecycleState.PROMOTE
     if switched_on and kill is FlagValue.OFF:
         yield f"it was switched on, and its flag {facts.flag} is off: nobody is served by it"
     if switched_on and cohort is FlagValue.OFF:
         yield f"it was switched on, and its flag {facts.cohort_flag} is off: nobody is served by it"
-    if facts.flags is not FlagPair.ON and FlagValue.ON in (kill, cohort):
-        name = facts.flag if kill is FlagValue.ON else facts.cohort_flag
-        yield f"its flag {name} is on, and the rollout has not switched it on; it is in {facts.state}"
-    if facts.state is LifecycleState.ROLLBACK and FlagValue.ON in (kill, cohort) and facts.flags is FlagPair.ON:
-        yield f"it is in rollback, and its flag {facts.flag} is still on: that serves nobody; switch it off"
+    if facts.flags is not FlagPair.ON and on:
+        todo = "; it serves nobody until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
+        yield f"its flag {on[0]} is on, and the rollout has not switched it on; it is in {facts.state}{todo}"
+    if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on:
+        still, them = (f"its flag {on[0]} is", "it") if len(on) == 1 else (f"its flags {' and '.join(on)} are", "them")
+        todo = f"that serves nobody; if the sidecar may not switch {them} off, do"
+        yield f"it is in rollback, and {still} still on: {todo}"

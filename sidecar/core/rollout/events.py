@@ -18,6 +18,7 @@ class Happening(StrEnum):
 
     SEEN = "definition_seen"
     REVISED = "definition_revised"
+    CONFIGURED = "configured"
     RAMP_SET = "ramp_set"
     RAMPED_DOWN = "ramped_down"
     BREACH_ACKNOWLEDGED = "breach_acknowledged"
@@ -27,6 +28,10 @@ class Happening(StrEnum):
     FLAGS_ON = "flags_on"
     FLAGS_RETIRED = "flags_retired"
     KILLED = "killed"
+    DECOMMISSION_BEGUN = "decommission_begun"
+    DECOMMISSION_STEP = "decommission_step"
+    DECOMMISSION_DECIDED = "decommission_decided"
+    DECOMMISSION_UNDONE = "decommission_undone"
     REFUSED = "refused"
     HELD = "held"
 
@@ -61,12 +66,29 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.digest}/{self.target_state}"
 
 
+class DecommissionMark(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes an event one of a decommission's: the fields of PF1-FR-10; its states are `rollback`. Source: TN-87.
+
+    Attributes:
+        step: `begin`, `decide`, `undo`, or the name of one of the five steps.
+    """
+
+    step: str
+    trigger: Trigger
+    agent_definition_commit: Commit
+    cohort: AuditCohort
+    source_state: LifecycleState = LifecycleState.ROLLBACK
+    target_state: LifecycleState = LifecycleState.ROLLBACK
+
+
 class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Anything else that happened to a rollout.
 
     Attributes:
         before, after: ramps in basis points, where it is about one.
         sought: of a refused or held request, what exactly was wanted; see `Asked.sought`.
+        mode: of the rollout, if this changed it.
+        decommission: of an event of a decommission, else None.
     """
 
     slot: Slot
@@ -81,3 +103,5 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     after: int = 0
     detail: str = ""
     sought: str = ""
+    mode: str = ""
+    decommission: DecommissionMark | None = None

@@ -11,6 +11,7 @@ from enum import StrEnum, unique
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.decommission_facts import Decommission
 from sidecar.core.rollout.states import LifecycleState
 
 
@@ -79,6 +80,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         target: whom a rollback from this one brings back, recorded when it became active; None with `target_recorded`:
             explicitly nobody (PF1-FR-7a, TN-63).
         decommission_began_at: None: not begun.
+        decommission: how far it has come; there exactly if it has begun.
     """
 
     digest: Digest
@@ -98,6 +100,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     target_recorded: bool = False
     overrides: tuple[Override, ...] = ()
     decommission_began_at: datetime | None = None
+    decommission: Decommission | None = None
 
     @property
     def cohort_flag(self) -> str | None:

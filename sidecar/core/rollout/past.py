@@ -1,7 +1,7 @@
 """A rollout as it stood at a time, from what the audit says. Source: PF1-D-50, PF1-FR-10.
 
-What the audit does not keep (salt, mode, names of flags, verticals) is taken from the rollout as it is now: salt and
-names do not change in the life of a definition.
+What the audit does not keep (salt, names of flags, verticals) is taken from the rollout as it is now: salt and names do
+not change in the life of a definition. A rollout begins in mode `experiment`.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ import msgspec
 from sidecar.core.identifiers import Commit, Digest, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening, RolloutEvent, TransitionEvent
-from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout, Tombstone
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState
 
 PAIRS = {
@@ -21,14 +21,18 @@ PAIRS = {
 }
 
 
-def as_of(present: SlotRollout, rows: Iterable[TransitionEvent | RolloutEvent]) -> SlotRollout:
+def as_of(
+    present: SlotRollout, rows: Iterable[TransitionEvent | RolloutEvent], beginning: SlotRollout | None = None
+) -> SlotRollout:
     """Return the rollout after `rows`.
 
     Args:
         present: the rollout as it is now.
         rows: of its slot, oldest first, up to the moment that is asked about.
+        beginning: as it stood before the first of them; None: there was nothing.
     """
-    then = msgspec.structs.replace(present, definitions={}, active=None, revision=0)
+    began = RolloutMode.EXPERIMENT
+    then = beginning or msgspec.structs.replace(present, definitions={}, active=None, revision=0, mode=began, curve=())
     for row in rows:
         facts = then.definitions.get(row.digest) or _unheard_of(present, row)
         then = _moved(then, facts, row) if isinstance(row, TransitionEvent) else _happened(then, facts, row)
@@ -66,6 +70,8 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
             after = then.with_facts(facts)
         case Happening.REVISED:
             after = _revised(then, facts, Digest(row.detail))
+        case Happening.CONFIGURED:
+            after = change(then, mode=RolloutMode(row.mode) if row.mode else then.mode)
         case Happening.RAMP_SET | Happening.RAMPED_DOWN:
             after = then.with_facts(change(facts, ramp=row.after))
         case Happening.ACTIVATED:

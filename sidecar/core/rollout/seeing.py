@@ -8,13 +8,14 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.definitions.card import Card
-from sidecar.core.identifiers import Slot
+from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.stepping import By, Change
+from sidecar.core.rollout.view import RolloutView
 
 
 def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: bool) -> Change:
@@ -38,6 +39,36 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: 
     if facts.state is LifecycleState.PROMOTE:
         after = msgspec.structs.replace(after, active=facts.digest)
     return Change(_grown(after), (), (_event(slot, facts, Happening.SEEN, by, ""),))
+
+
+def may_be_rolled_out(catalogue: Catalogue, card: Card) -> bool:
+    """Say whether steps can mean anything for a definition: not for an orchestrator whom nobody lists.
+
+    It is on no surface, so that a kill of it would be answered, and change nothing. Source: PF1-D-71.
+    """
+    listed = any(card.definition.slot in each.definition.sub_agents for each in catalogue.cards.values())
+    return listed or not card.definition.is_orchestrator
+
+
+def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[DefinitionId, ...]:
+    """Return the definitions of slots that somebody lists and nobody serves, if a step of an operator may change that.
+
+    A definition beside an active one is not among them, nor one that was taken back or killed.
+    """
+    listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
+    cards = [catalogue.cards[definition_id] for slot in nobody for definition_id in catalogue.slots[slot]]
+    return tuple(card.definition.id for card in cards if _may_be_promoted(card, view))
+
+
+def _served(slot: Slot, view: RolloutView) -> bool:
+    return slot in view.slots and view.slots[slot].active is not None
+
+
+def _may_be_promoted(card: Card, view: RolloutView) -> bool:
+    rollout = view.slots.get(card.definition.slot)
+    facts = rollout.definitions.get(card.digest) if rollout else None
+    return facts is None or (facts.state is not LifecycleState.ROLLBACK and facts.killed is None)
 
 
 def _fresh(card: Card, at: datetime, *, ungated: bool) -> DefinitionFacts:
@@ -64,8 +95,9 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -
     if known.decommission_began_at is not None:
         return Change(rollout)
     flag = card.definition.enabled_via_flag
-    flags = known.flags if flag is not None else FlagPair.RETIRED if known.flags is FlagPair.RETIRED else FlagPair.NONE
-    revised = msgspec.structs.replace(known, digest=card.digest, commit=card.commit, flag=flag, flags=flags)
+    revised = msgspec.structs.replace(
+        known, digest=card.digest, commit=card.commit, flag=flag, flags=_flags_of(known, flag)
+    )
     others = {
         digest: msgspec.structs.replace(each, target=card.digest) if each.target == known.digest else each
         for digest, each in rollout.definitions.items()
@@ -74,6 +106,15 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -
     active = card.digest if rollout.active == known.digest else rollout.active
     after = msgspec.structs.replace(rollout, definitions={**others, card.digest: revised}, active=active)
     return Change(_grown(after), (), (_event(rollout.slot, revised, Happening.REVISED, by, known.digest),))
+
+
+def _flags_of(known: DefinitionFacts, flag: str | None) -> FlagPair:
+    """Return how far the flags of a revision are; where it names its first one, nobody has switched that on yet."""
+    if known.flags is FlagPair.RETIRED:
+        return FlagPair.RETIRED
+    if flag is None:
+        return FlagPair.NONE
+    return FlagPair.NAMED if known.flag is None else known.flags
 
 
 def _grown(rollout: SlotRollout) -> SlotRollout:

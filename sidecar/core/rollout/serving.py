@@ -50,6 +50,10 @@ class Served(msgspec.Struct, frozen=True):
 PASSES_ON = frozenset({CandidateVerdict.RAMP, CandidateVerdict.COHORT, CandidateVerdict.FLAG_OFF})
 """Verdicts on the active definition that leave the user to the target. A stale flag does not: absent is safe."""
 
+UNDECIDED = frozenset({CandidateVerdict.CHOSEN, CandidateVerdict.FLAG_STALE})
+"""Verdicts after which arm and ramp are still asked: whom they keep away is no candidate, whatever flags would say, so
+that an outage of the flags of a replacement takes the vertical from nobody whom it does not serve."""
+
 
 def served_by(rollout: SlotRollout, asker: Asker, flags: ReadsFlags, deprecated: frozenset[Digest]) -> Served:
     """Return who serves `asker`.
@@ -87,11 +91,11 @@ def verdict_on(
         verdict = CandidateVerdict.STATE
     elif facts.gated:
         verdict = _flags_say(facts, flags)
-    if verdict is not CandidateVerdict.CHOSEN:
+    if verdict not in UNDECIDED:
         return verdict
     if rollout.mode is RolloutMode.EXPERIMENT and asker.arm == CONTROL and facts.digest == rollout.active:
         return CandidateVerdict.COHORT
-    return CandidateVerdict.CHOSEN if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
+    return verdict if in_ramp(rollout.salt, asker.key, facts.ramp) else CandidateVerdict.RAMP
 
 
 def _flags_say(facts: DefinitionFacts, flags: ReadsFlags) -> CandidateVerdict:

@@ -1,29 +1,29 @@
 """What binds read of all rollouts: one immutable value, swapped as a whole."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
 
 import msgspec
 
-from sidecar.core.identifiers import Digest, Slot
-from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.identifiers import DefinitionId, Digest, Slot
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+
+Stopped = tuple[Slot, Digest, DefinitionId]
+"""Whose stop it is."""
 
 
 class RolloutView(msgspec.Struct, frozen=True):
-    """All rollouts as of one version.
+    """All rollouts as of one version; what is not on record is not served.
 
     Attributes:
         version: of the store that it shows.
         killed: definitions that were killed here and may not be on record yet: served to nobody.
-        follows_flags: there is no rollout at all; an entry then follows its two flags alone. For a sidecar inside a
-            test or another program; a process always has rollouts, and what is not on record there is not served.
     """
 
     slots: Mapping[Slot, SlotRollout] = MappingProxyType({})
     version: int = 0
     killed: frozenset[Digest] = frozenset()
-    follows_flags: bool = False
 
 
 def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) -> Mapping[Slot, SlotRollout]:
@@ -42,4 +42,32 @@ def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) 
     return {**slots, **changed} if changed else slots
 
 
-FOLLOWS_FLAGS: Final = RolloutView(follows_flags=True)
+def in_their_place(slots: Mapping[Slot, SlotRollout], stopped: Iterable[Stopped]) -> frozenset[Digest]:
+    """Return what has taken the place of definitions that were stopped here, and revised on record meanwhile.
+
+    A minor revision inherits; a stop that is not on record yet is of the definition, whatever its content is by now.
+
+    Args:
+        slots: as they are on record.
+        stopped: slot, digest and id of each stop that is not on record yet.
+    """
+    found: dict[Digest, bool] = {}
+    for slot, digest, definition_id in stopped:
+        rollout = slots.get(slot)
+        if rollout is None or digest in rollout.definitions:
+            continue
+        facts = as_revised(rollout, definition_id)
+        if facts is not None:
+            found[facts.digest] = True
+    return frozenset(found)
+
+
+def as_revised(rollout: SlotRollout, definition_id: DefinitionId) -> DefinitionFacts | None:
+    """Return what a stopped definition is by now, if the content that was stopped is not there any more.
+
+    Of several with its id, that which serves, else the newest; but none that is in `dev`: nobody was ever served by
+    that, and it cannot be what was stopped.
+    """
+    fitting = [each for each in rollout.of_id(definition_id) if each.state is not LifecycleState.DEV]
+    serving = [each for each in fitting if each.digest == rollout.active]
+    return next(iter(serving or fitting[::-1]), None)

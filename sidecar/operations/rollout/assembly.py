@@ -2,22 +2,31 @@
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.record_ports import RecordReads
+from sidecar.operations.rollout.audit_queries import ReadActivity
 from sidecar.operations.rollout.auditing import WatchAudit
+from sidecar.operations.rollout.decommissioning import WINDOW, Decommissioning
+from sidecar.operations.rollout.decommissions import ReadDecommissions, WatchDecommissions
 from sidecar.operations.rollout.explaining import Explain, ExplainingParts
 from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
+from sidecar.operations.rollout.letting_flags_go import LetFlagsGo
 from sidecar.operations.rollout.pinned import PinnedTurns
 from sidecar.operations.rollout.policies import AsksPolicy, Policies, asked_at_once
 from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
 from sidecar.operations.rollout.previewing import PreviewRamp
+from sidecar.operations.rollout.proving import Proofs, Validates
 from sidecar.operations.rollout.reading import ReadingParts, ReadRollouts, ReadsFlagBackends
 from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer
 from sidecar.operations.rollout.seeing import SeeDefinitions
+from sidecar.operations.rollout.showing import shown
 from sidecar.operations.rollout.snapshot import RolloutViews
+from sidecar.operations.rollout.standing import RolloutStanding, StandingParts
 from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
 from sidecar.operations.rollout.stopping import StopParts
 from sidecar.operations.rollout.stops import Stops, stops
@@ -32,11 +41,13 @@ class RolloutPorts:
 
     Attributes:
         record: what is on record of turns.
+        validate: the validator of the configuration, as it is at that moment.
         turns: the turns that this process knows; asked late, because binding needs the views first.
         gate_for: the client of a vertical's gate; None: there is none, and the gate holds.
         policies_of: the policies of a vertical, by name, in the order of the settings.
         writer_of: who writes the flags of a vertical.
         ask_policy: asks one policy; a process guards itself against one that does not come back.
+        decommission_window: from the begin of a decommission until it has to have ended.
     """
 
     store: RolloutStore
@@ -47,16 +58,18 @@ class RolloutPorts:
     definitions: Definitions
     flags: ReadsFlagBackends
     record: RecordReads
+    validate: Validates
     turns: Callable[[], Iterable[Turn]]
     gate_for: Callable[[Vertical, str], GateClient | None]
     policies_of: Callable[[Vertical], Sequence[tuple[str, LifecyclePolicy]]]
     writer_of: Callable[[Vertical], FlagWriter]
     gate_rules: GateRules = field(default_factory=GateRules)
     ask_policy: AsksPolicy = asked_at_once
+    decommission_window: timedelta = WINDOW
 
 
 class StepsShown:
-    """Takes steps; when one is answered, the binds here show it already."""
+    """Takes steps; when one is answered, the binds here show it already, or the answer warns that they do not."""
 
     def __init__(self, take: TakeStep, views: RolloutViews) -> None:
         """Join the parts."""
@@ -65,10 +78,7 @@ class StepsShown:
 
     async def __call__(self, asked: Asked, actor: str) -> StepAnswer:
         """Take a step. Raises what `TakeStep` does."""
-        answer = await self._take(asked, actor)
-        if answer.changed:
-            await self._views.look()
-        return answer
+        return await shown(self._views, await self._take(asked, actor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +95,16 @@ class RolloutOperations:
     explain: Explain
     preview: PreviewRamp
     watch_audit: WatchAudit
+    read_activity: ReadActivity
     pinned: PinnedTurns
     views: RolloutViews
     seeing: SeeDefinitions
+    standing: RolloutStanding
     tombstones: Tombstones
     stop_parts: StopParts
+    decommissions: ReadDecommissions
+    watch_decommissions: WatchDecommissions
+    let_flags_go: LetFlagsGo
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
         """Take any step, each by the operation that is for it. Raises what they raise."""
@@ -102,7 +117,8 @@ class RolloutOperations:
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What has to run in the background as long as the process does."""
-        return (self.views.run, self.seeing.run, *self.stops.loops)
+        own = (self.views.run, self.seeing.run, self.watch_decommissions.run, self.let_flags_go.run)
+        return (*own, *self.stops.loops)
 
 
 def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
@@ -110,20 +126,18 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     store, clock = ports.store, ports.clock
     views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
     seeing = SeeDefinitions(ports.definitions, store, views, (clock, ports.ids), ports.recorder)
+    views.before_showing(seeing.fetch)
     pinned = PinnedTurns(ports.turns, ports.record)
-
-    def surrounding() -> Surrounding:
-        catalogue = ports.definitions.current()
-        version = catalogue.agent_definition_version if catalogue else ""
-        return Surrounding(version, ports.flags.current().active_flags())
-
+    surrounding = partial(_surrounding, ports)
     steps = StepParts(
         store=store,
+        proofs=Proofs(ports.definitions, store, ports.validate),
         gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
         policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
         flags=FlagSwitching(ports.writer_of, ports.flags.current),
         clock=clock,
         surrounding=surrounding,
+        decommissioning=Decommissioning(ports.definitions, store, pinned, ports.decommission_window),
     )
     take = TakeStep(steps)
     stop_parts = StopParts(
@@ -138,13 +152,24 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     return RolloutOperations(
         take_step=StepsShown(take, views),
         stops=stops(stop_parts, take, ports.flags.current),
-        read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned)),
+        read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned, clock)),
         explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
         watch_audit=WatchAudit(store),
+        read_activity=ReadActivity(store),
         pinned=pinned,
         views=views,
         seeing=seeing,
+        standing=RolloutStanding(StandingParts(views, ports.definitions, ports.flags, ports.turns, clock)),
         tombstones=ports.tombstones,
         stop_parts=stop_parts,
+        decommissions=ReadDecommissions(store, steps.decommissioning, pinned, clock),
+        watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
+        let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
     )
+
+
+def _surrounding(ports: RolloutPorts) -> Surrounding:
+    catalogue = ports.definitions.current()
+    version = catalogue.agent_definition_version if catalogue else ""
+    return Surrounding(version, ports.flags.current().active_flags())

@@ -2,11 +2,12 @@
 
 The rows are on record before anything is exported. One replica at a time hands them on, the first of those alive by its
 id; another one takes over what has waited for long. What a replica handed on just before it died may come twice: sinks
-know it by its `event_id`.
+know it by its `event_id`. Sinks are handed rows side by side: one that is away, or hangs, keeps no row from the others,
+up to `MOST` of them.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -26,7 +27,7 @@ LONGEST_TAKE: Final = 10.0
 LONGEST_READ: Final = 5.0
 BATCH: Final = 200
 MOST: Final = 5_000
-"""Rows that are looked through for some that may be exported."""
+"""Rows that are looked through for some that may be exported, and that wait for a sink while the others have them."""
 
 
 class AuditExport:
@@ -88,13 +89,13 @@ class AuditExport:
             if not mine or not self._sinks:
                 self._failures = 0
                 return
-            if not await self._hand_on(mine[:BATCH]):
+            if not await self._hand_on(mine):
                 self._failures += 1
                 return
 
     async def _ready(self) -> Sequence[AuditRow] | StoreUnavailable:
         """Return rows that may be exported: transitions from when they took effect, everything else at once."""
-        limit = BATCH
+        limit = MOST if self._failures else BATCH  # the sinks that are there get on while one is away
         while True:
             found = await in_time(self._store.unexported(limit), LONGEST_READ)
             if isinstance(found, StoreUnavailable):
@@ -105,21 +106,26 @@ class AuditExport:
             limit = min(limit * 5, MOST)  # a wall of transitions that no turn has met must not hold up the others
 
     async def _hand_on(self, rows: Sequence[AuditRow]) -> bool:
-        """Hand rows to every sink that has not taken them yet; returns whether all have now."""
-        taken = [await self._given(name, sink, rows) for name, sink in self._sinks.items()]
-        if not all(taken):
-            return False
-        noted = await in_time(self._store.exported(rows), LONGEST_READ)
-        if isinstance(noted, StoreUnavailable):
-            return False
-        for numbers in self._taken.values():
-            numbers.difference_update(row.number for row in rows)
+        """Hand rows to every sink that has not taken them yet; returns whether all have now, and it is noted."""
+        whole = await asyncio.gather(*(self._given_all(name, sink, rows) for name, sink in self._sinks.items()))
+        done = [row for row in rows if all(row.number in numbers for numbers in self._taken.values())]
+        for batch in _batches(done):
+            noted = await in_time(self._store.exported(batch), LONGEST_READ)
+            if isinstance(noted, StoreUnavailable):
+                return False
+            for numbers in self._taken.values():
+                numbers.difference_update(row.number for row in batch)
+        return all(whole)
+
+    async def _given_all(self, name: str, sink: AuditSink, rows: Sequence[AuditRow]) -> bool:
+        """Hand a sink what it has not taken yet, until it fails."""
+        fresh = [row for row in rows if row.number not in self._taken[name]]
+        for batch in _batches(fresh):
+            if not await self._given(name, sink, batch):
+                return False
         return True
 
-    async def _given(self, name: str, sink: AuditSink, rows: Sequence[AuditRow]) -> bool:
-        fresh = [row for row in rows if row.number not in self._taken[name]]
-        if not fresh:
-            return True
+    async def _given(self, name: str, sink: AuditSink, fresh: Sequence[AuditRow]) -> bool:
         try:
             async with asyncio.timeout(LONGEST_TAKE):
                 await sink.take([_entry(row) for row in fresh])
@@ -139,6 +145,10 @@ class AuditExport:
 
     def _is_old(self, row: AuditRow) -> bool:
         return self._clock.now() - _since(row) >= TAKEN_OVER_AFTER
+
+
+def _batches(rows: Sequence[AuditRow]) -> Iterator[Sequence[AuditRow]]:
+    return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))
 
 
 def _since(row: AuditRow) -> datetime:

@@ -6,8 +6,8 @@ import msgspec
 
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.ports import KeptDefinition, StoredAnswer, StoredFlag
-from sidecar.operations.rollout.retention import AuditMarker
 
 TRANSITION: Final = "transition"
 EVENT: Final = "event"

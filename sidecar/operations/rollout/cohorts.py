@@ -19,13 +19,16 @@ class CohortCount:
 
     Args:
         bound: of distinct cohorts in a window.
+
+    Attributes:
+        bound: the same.
     """
 
     def __init__(self, clock: Clock, recorder: RolloutRecorder, bound: int = BOUND, window: timedelta = WINDOW) -> None:
         """Begin with none."""
         self._clock = clock
         self._recorder = recorder
-        self._bound = bound
+        self.bound = bound
         self._window = window
         self._seen: set[Cohort] = set()
         self._begun: datetime | None = None
@@ -41,10 +44,10 @@ class CohortCount:
         now = self._clock.now()
         if self._begun is None or now - self._begun >= self._window:
             self._seen, self._begun, self._warned = set(), now, False
-        if len(self._seen) < self._bound * MOST_TIMES_BOUND:
+        if len(self._seen) < self.bound * MOST_TIMES_BOUND:
             self._seen.add(cohort)
-        if len(self._seen) > self._bound and not self._warned:
+        if len(self._seen) > self.bound and not self._warned:
             self._warned = True
             self._recorder.anomaly(
-                "many_cohorts", f"more than {self._bound} cohorts since {self._begun.isoformat()}: end or join ramps"
+                "many_cohorts", f"more than {self.bound} cohorts since {self._begun.isoformat()}: end or join ramps"
             )

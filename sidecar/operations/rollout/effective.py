@@ -6,7 +6,7 @@ loop. Which of several replicas was first, the store decides.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,12 +17,11 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.ports import Clock
 from sidecar.operations.recording import in_time
-from sidecar.operations.rollout.auditing import all_rows
+from sidecar.operations.rollout.auditing import pages_of
 from sidecar.operations.rollout.ports import AuditQuery, RolloutRecorder, RolloutStore
 
 INTERVAL: Final = timedelta(seconds=1)
 LONGEST_WRITE: Final = 5.0
-BATCH: Final = 200
 MOST: Final = 1000
 """Rows that are searched for transitions of revised definitions."""
 REACHED: Final = {
@@ -53,6 +52,7 @@ class EffectiveTransitions:
         self._first: dict[str, datetime] = {}
         self._waiting: deque[tuple[Slot, DefinitionId, str]] = deque()
         self._told: dict[str, bool] = {}
+        self._unreported: dict[str, bool] = {}
         self._news = asyncio.Event()
 
     def bound(self, view: RolloutView) -> RolloutView:
@@ -76,12 +76,12 @@ class EffectiveTransitions:
         """Tell the store what is new; what it does not take now is told again."""
         self._news.clear()
         while self._waiting:
-            batch = [self._waiting[index] for index in range(min(BATCH, len(self._waiting)))]
-            done = await in_time(self._tell(batch), LONGEST_WRITE)
+            slot, definition_id, event_id = self._waiting[0]
+            done = await in_time(self._tell(slot, definition_id, event_id), LONGEST_WRITE)
             if isinstance(done, StoreUnavailable):
                 return
-            for _ in batch:
-                self._waiting.popleft()
+            self._waiting.popleft()
+            self._first.pop(event_id, None)
         if self._bound is not None and self._bound is not self._searched:
             await in_time(self._tell_of_revised(self._bound), LONGEST_WRITE)
 
@@ -100,22 +100,24 @@ class EffectiveTransitions:
             ):
                 self._recorder.transitioned(event)
 
-    async def _tell(self, batch: Sequence[tuple[Slot, DefinitionId, str]]) -> None:
-        for slot, definition_id, event_id in batch:
-            at = self._first[event_id]
-            new = await self._store.became_effective([event_id], at)
-            if event_id in new:
-                await self._report(slot, definition_id, event_id, at)
-            self._first.pop(event_id, None)
+    async def _tell(self, slot: Slot, definition_id: DefinitionId, event_id: str) -> None:
+        """Tell of one transition; whoever was the first to do so reports it, now or when the store is back."""
+        at = self._first[event_id]
+        if await self._store.became_effective([event_id], at):
+            self._unreported[event_id] = True
+        if event_id in self._unreported:
+            await self._report(slot, definition_id, event_id, at)
+            del self._unreported[event_id]
 
     async def _report(self, slot: Slot, definition_id: DefinitionId, event_id: str, at: datetime) -> None:
         """Report a transition that nobody had reported; the event itself is read once, when it takes effect."""
-        for row in await all_rows(self._store, AuditQuery(slot=slot, definition_id=definition_id)):
-            event = row.body
-            if isinstance(event, TransitionEvent) and event.event_id == event_id:
-                self._recorder.transitioned(event)
-                if event.target_state is LifecycleState.ROLLBACK:
-                    self._recorder.rolled_back(event.subagent_id, max(0.0, (at - event.at).total_seconds()))
+        async for page in pages_of(self._store, AuditQuery(slot=slot, definition_id=definition_id)):
+            for row in page:
+                event = row.body
+                if isinstance(event, TransitionEvent) and event.event_id == event_id:
+                    self._recorder.transitioned(event)
+                    if event.target_state is LifecycleState.ROLLBACK:
+                        self._recorder.rolled_back(event.subagent_id, max(0.0, (at - event.at).total_seconds()))
 
     def _see(self, view: RolloutView) -> None:
         now = self._clock.now()
@@ -124,7 +126,6 @@ class EffectiveTransitions:
             if event_id not in self._told:
                 self._first.setdefault(event_id, now)
         for slot, definition_id, event_id in _transitions(view):
-            self._recorder.known(definition_id)
             if event_id in self._told:
                 continue
             self._told[event_id] = True

@@ -19,13 +19,13 @@ from sidecar.core.rollout.past import as_of
 from sidecar.core.rollout.serving import Asker, ReadsFlags, served_by
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.ports import Clock, Definitions
-from sidecar.operations.rollout.auditing import all_rows
-from sidecar.operations.rollout.ports import AuditQuery, RolloutStore
+from sidecar.operations.rollout.auditing import past_of
+from sidecar.operations.rollout.ports import RolloutStore
 from sidecar.operations.rollout.reading import ReadsFlagBackends, cards_now, find_rollout
 from sidecar.operations.rollout.snapshot import RolloutViews
 
 AS_NOW = (
-    "mode of the rollout, names of the flags and what is deprecated are those of now",
+    "names of the flags and what is deprecated are those of now",
     "flags are taken as the rollout had switched them; switches made past it, and backends away, are not on record",
 )
 
@@ -123,11 +123,12 @@ class Explain:
         return rollout
 
     async def _past(self, present: SlotRollout, at: datetime) -> tuple[SlotRollout, tuple[str, ...]]:
-        rows = await all_rows(self._parts.store, AuditQuery(slot=present.slot))
-        bodies = [row.body for row in rows if row.body.at <= at]
-        then = as_of(present, bodies)
+        past = await past_of(self._parts.store, present.slot)
+        bodies = [row.body for row in past.rows if row.body.at <= at]
+        then = as_of(present, bodies, past.beginning)
         first = bodies[0] if bodies else None
-        whole = isinstance(first, RolloutEvent) and first.what is Happening.SEEN
+        begun = isinstance(first, RolloutEvent) and first.what is Happening.SEEN
+        whole = begun if past.known_from is None else at >= past.known_from
         lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
         return then, (*lost, *AS_NOW)
 
@@ -150,6 +151,7 @@ class Explain:
 
 def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: ReadsFlags) -> Explained:
     names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
+    cohort = flags.value(facts.cohort_flag, facts.vertical) if facts.cohort_flag else FlagValue.ON
     return Explained(
         digest=facts.digest,
         definition_id=facts.definition_id,
@@ -158,11 +160,11 @@ def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
         ramp=facts.ramp,
         flags=tuple((name, flags.value(name, facts.vertical)) for name in names),
         killed=facts.killed is not None,
-        words=_words(facts, verdict, bucket),
+        words=_words(facts, verdict, bucket, cohort_off=facts.gated and cohort is FlagValue.OFF),
     )
 
 
-def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None) -> str:
+def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, *, cohort_off: bool) -> str:
     ramp = f"the ramp of {facts.ramp / 100:g} %"
     if verdict is CandidateVerdict.RAMP:
         return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"without a key nobody is inside {ramp}"
@@ -170,6 +172,8 @@ def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
         return f"bucket {bucket} is inside {ramp}"
     if verdict is CandidateVerdict.STATE and facts.state is LifecycleState.PROMOTE:
         return "it is in promote, and not active"
+    if verdict is CandidateVerdict.COHORT and not cohort_off:
+        return "the user is in the control arm, and the rollout is an experiment"
     return WORDS.get(verdict, "").format(state=facts.state, flag=facts.flag, cohort=facts.cohort_flag)
 
 
@@ -179,5 +183,5 @@ WORDS: Mapping[CandidateVerdict, str] = {
     CandidateVerdict.DEPRECATED: "its entry says that it is deprecated",
     CandidateVerdict.FLAG_OFF: "its flag {flag} is off",
     CandidateVerdict.FLAG_STALE: "its flags {flag} and {cohort} could not be confirmed recently enough",
-    CandidateVerdict.COHORT: "its flag {cohort} is off, or the user is in the control arm",
+    CandidateVerdict.COHORT: "its flag {cohort} is off: nobody is exposed",
 }

@@ -34,6 +34,7 @@ SETTLES_IN: Final = timedelta(seconds=30)
 alone counts only so long after the flag was switched on."""
 ACTIVE: Final = frozenset({LifecycleState.TEST, LifecycleState.PROMOTE})
 SWITCHED: Final = frozenset({FlagPair.CREATED, FlagPair.ON})
+"""Flags of the sidecar's own making; in `promote` those that a revision has named count too, whoever made them."""
 
 
 @dataclass(slots=True)
@@ -162,6 +163,8 @@ def _killable(view: RolloutView) -> Iterator[tuple[Slot, DefinitionFacts]]:
     """Yield the definitions that their kill flag can kill, by slot."""
     for slot in sorted(view.slots):
         for facts in view.slots[slot].definitions.values():
-            stands = facts.state in ACTIVE and facts.flags in SWITCHED and facts.decommission_began_at is None
-            if stands and facts.flag is not None and facts.digest not in view.killed:
+            named = facts.state is LifecycleState.PROMOTE and facts.flags is FlagPair.NAMED
+            stands = facts.state in ACTIVE and (named or facts.flags in SWITCHED)
+            gone = facts.decommission_began_at is not None or facts.digest in view.killed
+            if stands and facts.flag is not None and not gone:
                 yield slot, facts

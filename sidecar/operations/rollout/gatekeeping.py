@@ -97,7 +97,7 @@ class Gatekeeper:
         """Return what a gate says, None if nothing that counts."""
         client = self._client_for(vertical, question.gate)
         if client is None:
-            return None, "held: no gate client is configured for it"
+            return None, "held: no gate client is configured for it; set policy.default.gates, see docs/gates.md"
         try:
             async with asyncio.timeout(self._rules.timeout.total_seconds()):
                 answer: object = await client.ask(question)

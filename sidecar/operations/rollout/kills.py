@@ -9,13 +9,20 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.errors import RevisionConflict, StoreUnavailable, SubagentsError, TransitionRefused, UnknownSubagent
-from sidecar.core.identifiers import Slot
+from sidecar.core.errors import (
+    RequestIdReused,
+    RevisionConflict,
+    StoreUnavailable,
+    SubagentsError,
+    TransitionRefused,
+    UnknownSubagent,
+)
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.core.rollout.stepping import By, event_about
+from sidecar.core.rollout.view import as_revised
 from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind, StoredAnswer
 from sidecar.operations.rollout.requests import Kill, StepAnswer
@@ -28,9 +35,11 @@ from sidecar.operations.rollout.stopping import (
     StopParts,
     found_in,
     hold,
+    is_full,
     let_go,
     stop_of,
     unseen,
+    with_digest,
 )
 
 LONGEST_SWITCH: Final = 2.0
@@ -48,7 +57,7 @@ class KillDefinition:
     def __init__(self, parts: StopParts) -> None:
         """Join the parts."""
         self._parts = parts
-        self._unconfirmed: set[str] = set()
+        self._unconfirmed, self._counted = set[str](), set[str]()
 
     async def __call__(self, asked: Kill, actor: str) -> StepAnswer:
         """Kill a definition; the answer says what that has reached.
@@ -72,6 +81,7 @@ class KillDefinition:
         """Put a kill on record, unless it is; says `changed` only to the one who did it.
 
         A request id that was used before, or refused before, does not hold a kill up: it is recorded without an answer.
+        So is the same request again, if its definition id means another definition by now: that is held here already.
 
         Raises:
             TransitionRefused, UnknownSubagent, StoreUnavailable.
@@ -79,17 +89,14 @@ class KillDefinition:
         store = self._parts.store
         for _ in range(TRIES):
             earlier = await store.answer(asked.request_id)
-            if earlier is not None and (earlier.kind, earlier.fingerprint) == (DONE, asked.fingerprint):
-                return await self._known(asked, stop, earlier)
             by = msgspec.structs.replace(self._by(asked, stop.by), at=stop.at)
             found = await self._on_record(asked, stop)
+            done = earlier is not None and (earlier.kind, earlier.fingerprint) == (DONE, asked.fingerprint)
+            if earlier is not None and done and not self._stops(found, asked, stop.by):
+                return await self._known(asked, stop, earlier)
             try:
-                return await self._write(asked, found, by, answered=earlier is None)
-            except TransitionRefused as refused:
-                if earlier is None:
-                    await self._keep_refusal(asked, found, by, refused)
-                raise
-            except RevisionConflict:
+                return await self._write_or_refuse(asked, found, by, answered=earlier is None)
+            except (RevisionConflict, RequestIdReused):  # somebody was first, with another write or with this very id
                 self._unconfirmed.discard(asked.request_id)
         raise StoreUnavailable(f"the rollout of {asked.definition_id} is changed all the time")
 
@@ -110,6 +117,14 @@ class KillDefinition:
             await let_go(self._parts, stop)
         return answer
 
+    async def _write_or_refuse(self, asked: Kill, found: Found, by: By, *, answered: bool) -> StepAnswer:
+        try:
+            return await self._write(asked, found, by, answered=answered)
+        except TransitionRefused as refused:
+            if answered:
+                await self._keep_refusal(asked, found, by, refused)
+            raise
+
     async def _write(self, asked: Kill, found: Found, by: By, *, answered: bool) -> StepAnswer:
         before, facts = found
         change = changes.kill(before, facts.digest, Trigger.KILL_SWITCH, by)
@@ -125,33 +140,36 @@ class KillDefinition:
         )
         self._unconfirmed.add(asked.request_id)
         await self._parts.store.write(write)
-        self._unconfirmed.discard(asked.request_id)
         if answer.changed:
-            self._parts.recorder.kill_switch_fired(facts.definition_id)
+            self._count(asked, answer.definition_id)
         return answer
 
     async def _known(self, asked: Kill, stop: LocalStop, earlier: StoredAnswer) -> StepAnswer:
         """Return what the same request was answered with; a kill whose confirmation was lost is counted now."""
         answer = answered_before(earlier, asked)
         if answer.changed and asked.request_id in self._unconfirmed:
-            self._parts.recorder.kill_switch_fired(asked.definition_id)
-        self._unconfirmed.discard(asked.request_id)
+            self._count(asked, answer.definition_id)
         return answer
+
+    def _count(self, asked: Kill, name: str) -> None:
+        if asked.request_id not in self._counted:  # the loop of what is pending may have done it
+            self._parts.recorder.kill_switch_fired(name)
+        self._counted.add(asked.request_id)
 
     async def _on_record(self, asked: Kill, stop: LocalStop) -> Found:
         """Return the definition as it is on record; one that was revised since is meant by its id."""
         slots = {each.slot: each for each in await self._parts.store.rollouts()}
-        exact = Kill(
-            definition_id=stop.definition_id,
-            request_id=asked.request_id,
-            reason=asked.reason,
-            slot=stop.slot,
-            digest=stop.digest,
-        )
-        found = found_in(slots, exact) or found_in(slots, msgspec.structs.replace(exact, digest="", slot=asked.slot))
-        if found is None:
-            raise _unknown(asked)
-        return found
+        said = {"definition_id": stop.definition_id, "slot": stop.slot, "digest": stop.digest}
+        exact = msgspec.structs.replace(asked, **said, expected_revision=None)
+        found = found_in(slots, exact)
+        revised = as_revised(slots[stop.slot], stop.definition_id) if stop.slot in slots else None
+        if found is None and revised is not None:
+            return slots[stop.slot], revised
+        by_id = msgspec.structs.replace(exact, digest="", slot=asked.slot)
+        found = found or found_in(slots, by_id) or with_digest(slots, stop.digest)  # that content is what is held
+        if found is not None:
+            return found
+        raise _unknown(asked)
 
     async def _by_the_record(self, asked: Kill, actor: str) -> StepAnswer:
         """Kill what this replica does not know of, or holds for one that cannot be killed: the record may know more."""
@@ -162,10 +180,11 @@ class KillDefinition:
         if found is None:
             raise _unknown(asked)
         stop = stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock))
-        warnings: tuple[str, ...] = ()
-        if self._stops(found, asked, actor):
-            warnings = await hold(self._parts, stop)
+        holds = self._stops(found, asked, actor)
+        warnings = await hold(self._parts, stop) if holds else ()
         recorded = await self._recorded(asked, stop)
+        if isinstance(recorded, StoreUnavailable) and not holds:
+            raise recorded  # nothing is held here, and nobody can say whether anything is on record
         switched = await self._flag_off(found[1], actor) if isinstance(recorded, StepAnswer) else ((), False)
         return await self._answer(asked, found, recorded, (*switched, warnings))
 
@@ -174,7 +193,7 @@ class KillDefinition:
         found = self._here(asked)
         if found is not None:
             changes.kill(found[0], found[1].digest, Trigger.KILL_SWITCH, self._by(asked, actor))
-        if found is not None or not asked.digest:
+        if found is not None or not asked.digest or is_full(self._parts):
             raise away
         found = unseen(asked.digest, asked.definition_id, asked.slot)
         warnings = await hold(self._parts, stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock)))
@@ -261,7 +280,7 @@ class KillDefinition:
 def _answer_of(asked: Kill, rollout: SlotRollout, facts: DefinitionFacts, *, changed: bool) -> StepAnswer:
     return StepAnswer(
         slot=rollout.slot,
-        definition_id=asked.definition_id,
+        definition_id=facts.definition_id,
         digest=facts.digest,
         state=facts.state,
         ramp=facts.ramp,
@@ -276,6 +295,5 @@ def _stored(asked: Kill, kind: str, answer_json: str, by: By) -> StoredAnswer:
 
 
 def _unknown(asked: Kill) -> UnknownSubagent:
-    slot = Slot(asked.slot)
-    where = f"the slot {slot!r}" if slot else "any slot"
+    where = f"the slot {asked.slot!r}" if asked.slot else "any slot"
     return UnknownSubagent(f"{where} has no definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all")

@@ -17,20 +17,18 @@ from typing import Final
 from sidecar.core.errors import GateFailed, GateHeld, PolicyDenied
 from sidecar.core.identifiers import Slot, Vertical
 from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.core.rollout.facts import DefinitionFacts
+from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode
 from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.auditing import NOT_TAKEN, pages_of
 from sidecar.operations.rollout.ports import AuditQuery, AuditRow, RolloutRecorder, RolloutStore
 from sidecar.operations.rollout.requests import Asked, OverrideGate
 from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, Step, StepFacts, combined
 from sidecar.policy.platform import PLATFORM, PlatformRules
 
-PAGE: Final = 500
-"""Audit rows of a definition that are read at once."""
 LONGEST_REASON: Final = 300
 """Characters of a policy's own words that an operator is shown."""
 GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
 
-NOT_TAKEN: Final = frozenset({Happening.REFUSED, Happening.HELD})
 STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
 """Refusals behind which a subject still stands; what the rules refuse outright nobody can approve of."""
 MORE_FOR_USERS: Final = frozenset({Happening.ACTIVATED, Happening.REVISED})
@@ -133,15 +131,18 @@ class Policies:
         return PolicyAnswer(f"policy {name} {what}; it has to be mended, or taken out of the settings")
 
     async def _rows(self, slot: Slot, facts: DefinitionFacts) -> Sequence[AuditRow]:
-        """Return all that is on record of a definition id, oldest first."""
-        rows: list[AuditRow] = []
-        while True:
-            after = rows[-1].number if rows else 0
-            query = AuditQuery(slot=slot, definition_id=facts.definition_id, after=after, limit=PAGE)
-            page = await self._store.audit(query)
-            rows.extend(page)
-            if len(page) < PAGE:
-                return rows
+        """Return what is on record of a definition id, oldest first; of a subject's requests for a step the latest."""
+        taken: list[AuditRow] = []
+        latest: dict[tuple[str, ...], AuditRow] = {}
+        async for page in pages_of(self._store, AuditQuery(slot=slot, definition_id=facts.definition_id)):
+            for row in page:
+                event = row.body
+                if isinstance(event, RolloutEvent) and event.what in NOT_TAKEN:
+                    stands = str(event.detail.startswith(STANDS))
+                    latest[event.digest, event.actor, event.sought, f"{event.before}", stands] = row
+                else:
+                    taken.append(row)
+        return sorted((*taken, *latest.values()), key=lambda row: row.number)
 
 
 def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) -> tuple[Approval, ...]:
@@ -175,7 +176,7 @@ def last_step_of(rows: Sequence[AuditRow], facts: DefinitionFacts) -> datetime |
         if not isinstance(event, RolloutEvent) or event.digest != facts.digest:
             continue
         raised = event.what is Happening.RAMP_SET and event.after > event.before
-        if raised or event.what in MORE_FOR_USERS:
+        if raised or event.what in MORE_FOR_USERS or event.mode == RolloutMode.FULL:
             return event.at
     return None
 

@@ -14,6 +14,7 @@ The rules every database keeps (one suite holds each to them):
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum, unique
+from hashlib import sha256
 from typing import Protocol
 
 import msgspec
@@ -21,6 +22,7 @@ import msgspec
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, InstanceId, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.audit_marker import AuditMarker
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
@@ -28,8 +30,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
 
     Attributes:
         fingerprint: of the request's contents.
-        kind: `done`, or the reason of the refusal.
-        answer_json: the answer, or the message of the refusal.
+        kind, answer_json: `done` and the answer, or the reason of the refusal and its message.
     """
 
     request_id: str
@@ -132,6 +133,9 @@ class StopKind(StrEnum):
     """Served as at 0 %, until it is on record."""
 
 
+StopKey = tuple[StopKind, Digest, str]  # the last: of which request, for a ramp-down
+
+
 class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
     """A stop that was taken here.
 
@@ -149,6 +153,11 @@ class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     by: str
     request_json: str
+
+    @property
+    def key(self) -> StopKey:
+        """What a stop is known by: a kill by its definition; of ramp-downs each request is one, as each is answered."""
+        return self.kind, self.digest, sha256(self.request_json.encode()).hexdigest() if self.kind != "kill" else ""
 
 
 class Tombstones(Protocol):
@@ -193,8 +202,17 @@ class RolloutRecorder(Protocol):
         """Count a gate's no; an outage is none. Source: PF1-OBS-2, TN-78."""
         ...
 
+    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+        """Log that everything a state of the configuration brings is on record and served as the record says.
+
+        Args:
+            version: of the definitions.
+            waiting: definitions that are listed and serve nobody until an operator promotes them.
+        """
+        ...
+
     def known(self, definition_id: str) -> None:
-        """Have the counters of a definition there at 0, so that the first kill is a rise."""
+        """Have the counters of a definition there at 0, so that its first kill is a rise. Called often."""
         ...
 
     def kill_switch_fired(self, definition_id: str) -> None:
@@ -239,6 +257,10 @@ class RolloutStore(Protocol):
 
     async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
         """Return audit rows, oldest first."""
+        ...
+
+    async def audit_markers(self) -> tuple[AuditMarker, ...]:
+        """Return what stays of the rows that retention removed, oldest first."""
         ...
 
     async def became_effective(self, event_ids: Sequence[str], at: datetime) -> Sequence[str]:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from sidecar.core.errors import TransitionRefused, UnknownSubagent
-from sidecar.core.identifiers import Digest
+from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.rollout.bucketing import in_ramp
 from sidecar.core.rollout.changes import gates_of_step
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.operations.rollout.ports import RolloutStore
 from sidecar.operations.rollout.reading import find_rollout
 
@@ -21,6 +22,8 @@ Inside = Callable[[str, str, int], bool]
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What a step would change, in numbers of users seen lately here."""
 
+    definition_id: str
+    digest: str
     before: int
     after: int
     known: int
@@ -49,8 +52,8 @@ class PreviewRamp:
         """Count.
 
         Args:
-            name: slot, or id of a definition in one.
-            digest: of the definition; empty: the active one.
+            name: id of a definition, or a slot.
+            digest: of the definition; empty: as `definition_meant` finds it.
             to: basis points.
 
         Raises:
@@ -59,7 +62,7 @@ class PreviewRamp:
             StoreUnavailable: nobody can say.
         """
         rollout = await find_rollout(self._store, name)
-        facts = rollout.definitions.get(Digest(digest) if digest else rollout.active or Digest(""))
+        facts = rollout.definitions.get(Digest(digest)) if digest else definition_meant(rollout, name)
         if facts is None:
             raise UnknownSubagent(f"{rollout.slot} has no such definition; nothing is active, or the digest is wrong")
         keys = dict.fromkeys(key for key in self._keys() if key)
@@ -73,6 +76,8 @@ class PreviewRamp:
                 " users: this is a defect of the bucketing; report it"
             )
         return Preview(
+            definition_id=facts.definition_id,
+            digest=facts.digest,
             before=facts.ramp,
             after=to,
             known=len(keys),
@@ -81,3 +86,12 @@ class PreviewRamp:
             leaving=leaving,
             gates=gates_of_step(facts, to),
         )
+
+
+def definition_meant(rollout: SlotRollout, name: str) -> DefinitionFacts | None:
+    """Return whose ramp is meant: of an id its active digest or else its newest one, of a slot the active one."""
+    fitting = rollout.of_id(DefinitionId(name))
+    active = [facts for facts in fitting if facts.digest == rollout.active]
+    if fitting:
+        return (active or fitting)[-1]
+    return rollout.definitions.get(rollout.active) if rollout.active else None

@@ -4,23 +4,40 @@ With the store away the definition counts as being at 0 % in the replicas that w
 rollback is not done so: it brings somebody back, and that waits for the store.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from sidecar.core.errors import StoreUnavailable, SubagentsError
+from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.ports import LocalStop, StopKind
 from sidecar.operations.rollout.requests import Asked, RampDown, StepAnswer
-from sidecar.operations.rollout.stopping import RECORD, REPLICA, Found, StopParts, found_in, hold, let_go, stop_of
+from sidecar.operations.rollout.showing import shown
+from sidecar.operations.rollout.stopping import (
+    RECORD,
+    REPLICA,
+    Found,
+    StopParts,
+    found_in,
+    hold,
+    is_full,
+    let_go,
+    stop_of,
+)
 
 LONGEST_STEP: Final = 2.0
 """Seconds for the store."""
 NOT_RECORDED: Final = "the store is away: the ramp-down is put on record as soon as that is back"
 
-TakesStep = Callable[[Asked, str], Awaitable[StepAnswer]]
+
+class TakesStep(Protocol):
+    """Takes a step on record."""
+
+    async def __call__(self, asked: Asked, actor: str, *, late: Digest | None = None) -> StepAnswer:
+        """Take it; `late`: it was answered before as held for this definition, and only an outcome is missing."""
+        ...
 
 
 class RampDownAtOnce:
@@ -46,11 +63,15 @@ class RampDownAtOnce:
         """
         found = found_in(self._parts.views.current().slots, asked)
         if asked.dry_run or found is None or found[1].state is not LifecycleState.PROMOTE:
-            return await self._take(asked, actor)
+            return await shown(self._parts.views, await self._take(asked, actor))
         stop = stop_of(asked, StopKind.RAMP_DOWN, found, (actor, self._parts.clock))
+        answered = any(each.key == stop.key for each in self._parts.tombstones.pending())
+        if not answered and stop.digest in self._parts.tombstones.ramped_down() and is_full(self._parts):
+            return await self._take(asked, actor)
         warnings = await hold(self._parts, stop)
         try:
-            answer = await in_time(self._take(asked, actor), LONGEST_STEP)
+            take = self._take(asked, actor, late=stop.digest if answered else None)
+            answer = await in_time(take, LONGEST_STEP)
         except SubagentsError:
             await let_go(self._parts, stop)
             raise
@@ -60,9 +81,13 @@ class RampDownAtOnce:
         return msgspec.structs.replace(answer, reached=(REPLICA, RECORD), warnings=warnings)
 
     async def record(self, asked: RampDown, stop: LocalStop) -> None:
-        """Put a ramp-down on record. Raises `SubagentsError`s of the step; refused for good: it no longer counts."""
+        """Put a ramp-down on record, whatever revision it was asked at: it was answered as one that will be.
+
+        Raises:
+            SubagentsError: those of the step; refused for good (there is no ramp any more), it no longer counts.
+        """
         try:
-            await self._take(asked, stop.by)
+            await self._take(asked, stop.by, late=stop.digest)
         except StoreUnavailable:
             raise
         except SubagentsError:

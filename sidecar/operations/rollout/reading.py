@@ -16,7 +16,7 @@ from sidecar.core.errors import UnknownSubagent
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.drift import drifts_of
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
-from sidecar.operations.ports import Definitions
+from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rollout.auditing import GatesSaid, LastSaid
 from sidecar.operations.rollout.pinned import PinnedTurns
 from sidecar.operations.rollout.ports import Replica, RolloutStore
@@ -44,6 +44,7 @@ class DefinitionReading(msgspec.Struct, frozen=True, kw_only=True):
         said: what gates last said; None: they were not asked.
         pinned: open turns that are bound to it.
         configured: the configuration has this digest.
+        overdue: its decommission has outlived its window.
     """
 
     facts: DefinitionFacts
@@ -54,6 +55,7 @@ class DefinitionReading(msgspec.Struct, frozen=True, kw_only=True):
     pinned: int
     configured: bool
     deprecated: bool
+    overdue: bool
     drifts: tuple[str, ...]
 
 
@@ -89,6 +91,7 @@ class ReadingParts:
     definitions: Definitions
     flags: ReadsFlagBackends
     pinned: PinnedTurns
+    clock: Clock
 
 
 async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
@@ -161,6 +164,7 @@ class ReadRollouts:
             pinned=pinned.get(facts.digest, 0),
             configured=configured,
             deprecated=deprecated,
+            overdue=facts.decommission is not None and facts.decommission.overdue(self._parts.clock.now()),
             drifts=tuple(drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)),
         )
 

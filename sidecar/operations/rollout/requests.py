@@ -6,7 +6,12 @@ from hashlib import sha256
 import msgspec
 
 from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
+from sidecar.core.rollout.facts import RolloutMode
 from sidecar.policy.lifecycle import Step
+
+HELD = "/held"
+"""Follows the id of a request that acts although that id was used for another one."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +68,18 @@ class SetRamp(Asked, frozen=True, kw_only=True):
         return f"{Step.SET_RAMP} {self.to}"
 
 
+class Configure(Asked, frozen=True, kw_only=True):
+    """Declare mode and ramp curve of a slot; the curve in basis points."""
+
+    mode: RolloutMode
+    curve: tuple[int, ...] = ()
+
+    @property
+    def sought(self) -> str:
+        """Name mode and curve."""
+        return f"{Step.CONFIGURE} {self.mode} {' '.join(map(str, self.curve))}"
+
+
 class RampDown(Asked, frozen=True, kw_only=True):
     """Set a ramp to 0 after a safety breach; never waits for anything."""
 
@@ -104,6 +121,53 @@ class RetireFlags(Asked, frozen=True, kw_only=True):
     """Let the two flags of a definition that serves everybody go."""
 
 
+class OfDecommission(Asked, frozen=True, kw_only=True):
+    """Anything that is asked of the decommission of a definition; the definition stays in `rollback`."""
+
+
+class BeginDecommission(OfDecommission, frozen=True, kw_only=True):
+    """Begin to take a definition away for good: the window runs from now."""
+
+    @property
+    def sought(self) -> str:
+        """Name it."""
+        return f"{Step.DECOMMISSION} begin"
+
+
+class TakeDecommissionStep(OfDecommission, frozen=True, kw_only=True):
+    """One of the five steps has been done in the configuration repository.
+
+    Attributes:
+        code: of step 3: what became of the modules; None for the others.
+        confirmed: the operator's word for what no sidecar can see.
+    """
+
+    step: CleanupStep
+    code: CodeFate | None = None
+    confirmed: str = ""
+
+    @property
+    def sought(self) -> str:
+        """Name the step; in which words it is confirmed is for the one whose request is taken."""
+        return " ".join(filter(None, (Step.DECOMMISSION, self.step, self.code)))
+
+
+class DecideDecommission(OfDecommission, frozen=True, kw_only=True):
+    """Decide what becomes of the eval suite, or of the tools."""
+
+    matter: Matter
+    choice: Choice
+
+    @property
+    def sought(self) -> str:
+        """Name the decision."""
+        return f"{Step.DECOMMISSION} {self.matter} {self.choice}"
+
+
+class UndoDecommission(OfDecommission, frozen=True, kw_only=True):
+    """Take a decommission back that has deleted nothing yet."""
+
+
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a step.
 
@@ -117,6 +181,7 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
         reached: of a kill or ramp-down: what it has reached by now, one a word: `replica`, `flag`, `record`; what is
             missing follows by itself, or has to be done as `edits` or `warnings` say.
         warnings: what does not hold as it should, in words.
+        decommission: as it stands now, where that was asked for; None also if it was undone.
     """
 
     slot: Slot
@@ -133,3 +198,4 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     reached: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    decommission: Decommission | None = None

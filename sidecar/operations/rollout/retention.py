@@ -4,7 +4,7 @@ Source: PF1-NFR-3, SX-38.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Final, Protocol
@@ -12,10 +12,14 @@ from typing import Final, Protocol
 import msgspec
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.past import as_of
 from sidecar.operations.checkpoint_ports import CheckpointSigner
 from sidecar.operations.ports import Clock
 from sidecar.operations.retention import DAY, LEAST_AUDIT, RETENTION_FAILED, RetentionRules
-from sidecar.operations.rollout.ports import RolloutRecorder
+from sidecar.operations.rollout.audit_marker import AuditMarker
+from sidecar.operations.rollout.auditing import all_rows
+from sidecar.operations.rollout.ports import AuditQuery, AuditRow
 
 LARGEST_REMOVAL: Final = 1000
 """Rows removed in one transaction: others write in between."""
@@ -43,29 +47,16 @@ def old_audit_of(rows: Sequence[tuple[int, str]]) -> OldAudit | None:
     return OldAudit(rows[-1][0], len(rows), content.hexdigest())
 
 
-class AuditMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """Audit rows up to `number` were removed because they were old enough.
-
-    Attributes:
-        before: everything removed had happened before.
-        signature: of the sidecar's checkpoint key over the other fields, in hex.
-    """
-
-    number: int
-    rows: int
-    content: str
-    before: datetime
-    made_at: datetime
-    key_id: str
-    signature: str
-
-    def signed_bytes(self) -> bytes:
-        """Return what the signature covers: every other field, in order, as JSON, after a prefix of its own."""
-        return b"rollout-audit\x1f" + msgspec.json.encode(msgspec.structs.astuple(self)[:-1])
-
-
 class RolloutArchive(Protocol):
     """What retention needs of a store of rollouts. Every method raises `StoreUnavailable`."""
+
+    async def rollouts(self) -> Sequence[SlotRollout]:
+        """Return all rollouts, by slot."""
+        ...
+
+    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
+        """Return audit rows, oldest first."""
+        ...
 
     async def old_audit(self, before: datetime) -> OldAudit | None:
         """Return the rows that may go: the oldest ones, up to the first that is not exported or not before `before`.
@@ -97,14 +88,17 @@ def check_marker(marker: AuditMarker, old: OldAudit | None) -> None:
         raise RecordConflict("the marker does not say which audit rows are there")
 
 
-def marker_of(old: OldAudit, before: datetime, now: datetime, signer: CheckpointSigner) -> AuditMarker:
-    """Return the signed marker for what is to be removed."""
+def marker_of(
+    old: OldAudit, before: datetime, now: datetime, signer: CheckpointSigner, standing: Sequence[SlotRollout] = ()
+) -> AuditMarker:
+    """Return the signed marker for what is to be removed; `standing`: the rollouts after it."""
     unsigned = AuditMarker(
         number=old.number,
         rows=old.rows,
         content=old.content,
         before=before,
         made_at=now,
+        standing=tuple(standing),
         key_id=signer.key_id,
         signature="",
     )
@@ -118,6 +112,7 @@ class AuditRetention:
         archive: what is to be shortened.
         rules: `audit` is how long rows are kept; it refuses less than 90 days.
         signer: signs the markers.
+        report: told of every failure, by kind and in words.
 
     Attributes:
         removed: rows.
@@ -129,14 +124,14 @@ class AuditRetention:
         rules: RetentionRules,
         signer: CheckpointSigner,
         clock: Clock,
-        recorder: RolloutRecorder,
+        report: Callable[[str, str], None],
     ) -> None:
         """Begin with nothing removed."""
         self._archive = archive
         self._rules = rules
         self._signer = signer
         self._clock = clock
-        self._recorder = recorder
+        self._report = report
         self.removed = 0
 
     async def run(self) -> None:
@@ -151,6 +146,20 @@ class AuditRetention:
         before = now - self._rules.audit
         try:
             while (old := await self._archive.old_audit(before)) is not None:
-                self.removed += await self._archive.remove_audit(marker_of(old, before, now, self._signer))
+                standing = await self._standing(old.number)
+                marker = marker_of(old, before, now, self._signer, standing)
+                self.removed += await self._archive.remove_audit(marker)
         except (StoreUnavailable, RecordConflict) as problem:
-            self._recorder.anomaly(RETENTION_FAILED, str(problem))
+            self._report(RETENTION_FAILED, str(problem))
+
+    async def _standing(self, number: int) -> Sequence[SlotRollout]:
+        """Return how the rollouts stood after the row of that number, which is to be removed with all before it."""
+        markers = await self._archive.audit_markers()
+        begun = {each.slot: each for each in markers[-1].standing} if markers else {}
+        gone = await all_rows(self._archive, AuditQuery(), until=number)
+        slots = dict.fromkeys((*begun, *(row.slot for row in gone)))
+        return [
+            as_of(present, [row.body for row in gone if row.slot == present.slot], begun.get(present.slot))
+            for present in await self._archive.rollouts()
+            if present.slot in slots
+        ]

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.definitions.card_json import card_from_json, card_to_json
+from sidecar.core.definitions.card_json import card_of, card_to_json
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.core.rollout.seeing import seen
+from sidecar.core.rollout.seeing import may_be_rolled_out, seen, waiting_for_operators
 from sidecar.core.rollout.stepping import By
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.rollout.ports import KeptDefinition, RolloutRecorder, RolloutStore, RolloutWrite
@@ -75,7 +75,9 @@ class SeeDefinitions:
                     await self._see_slot(catalogue, slot)
                 await self._views.look()
                 self._seen = catalogue
-            await self._fetch_cards()
+                waiting = waiting_for_operators(catalogue, self._views.current())
+                self._recorder.definitions_seen(catalogue.agent_definition_version, waiting)
+            await self.fetch(self._views.served_digests())
         except StoreUnavailable:
             self._recorder.anomaly("definitions_not_recorded", "the store does not answer; new definitions wait")
 
@@ -86,7 +88,8 @@ class SeeDefinitions:
                 card.digest, card.definition.id, slot, card.commit, card_to_json(card), self._clock.now()
             )
             await self._store.keep_definition(kept)
-            await self._see(slot, card, alone=len(cards) == 1)
+            if may_be_rolled_out(catalogue, card):
+                await self._see(slot, card, alone=len(cards) == 1)
 
     async def _see(self, slot: Slot, card: Card, *, alone: bool) -> None:
         for _ in range(TRIES):
@@ -113,16 +116,17 @@ class SeeDefinitions:
             return
         self._recorder.anomaly("definitions_not_recorded", f"{slot} is changed all the time")
 
-    async def _fetch_cards(self) -> None:
-        """Have every card at hand that a bind may choose."""
-        for digest in sorted(self._views.served_digests()):
+    async def fetch(self, digests: frozenset[Digest]) -> None:
+        """Have every card at hand that a bind may choose. Raises `StoreUnavailable`."""
+        for digest in sorted(digests):
             if digest in self._kept or self._definitions.card_by_digest(digest) is not None:
                 continue
             kept = await self._store.definition(digest)
             if kept is None:
                 self._recorder.anomaly("definition_lost", f"{digest} is to be served and is kept nowhere")
                 continue
-            try:
-                self._kept[digest] = card_from_json(kept.card_json)
-            except ValueError:
-                self._recorder.anomaly("definition_lost", f"{digest} is kept in a form that cannot be read")
+            card = card_of(kept.card_json, digest)
+            if card is None:
+                self._recorder.anomaly("definition_lost", f"{digest} is kept with another content, or cannot be read")
+                continue
+            self._kept[digest] = card

@@ -6,14 +6,16 @@ were made here count at once, on record or not.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout.view import RolloutView, with_ramps_down
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.view import RolloutView, in_their_place, with_ramps_down
 from sidecar.operations.ports import Clock
 from sidecar.operations.recording import in_time
-from sidecar.operations.rollout.ports import RolloutRecorder, RolloutStore, Tombstones
+from sidecar.operations.rollout.ports import RolloutRecorder, RolloutStore, StopKind, Tombstones
 
 POLL = timedelta(seconds=1)
 LONGEST_READ = 2.0
@@ -31,9 +33,14 @@ class RolloutViews:
         self._read = RolloutView(version=-1)
         self._view = self._read
         self._stopped: tuple[frozenset[Digest], frozenset[Digest]] = (frozenset(), frozenset())
+        self._preparing: list[Callable[[frozenset[Digest]], Awaitable[None]]] = []
         self._changed = asyncio.Event()
         self._looking = asyncio.Lock()
         store.on_change(self._changed.set)
+
+    def before_showing(self, prepare: Callable[[frozenset[Digest]], Awaitable[None]]) -> None:
+        """Have `prepare` awaited with what binds may choose, before they are shown a state in which they may."""
+        self._preparing.append(prepare)
 
     def current(self) -> RolloutView:
         """Return the view; memory only."""
@@ -64,8 +71,13 @@ class RolloutViews:
                 found = await in_time(self._store.rollouts(), LONGEST_READ)
                 if isinstance(found, StoreUnavailable):
                     return
+                chosen = frozenset(_chosen(found))
+                for prepare in self._preparing:
+                    await in_time(prepare(chosen), LONGEST_READ)
                 self._read = RolloutView({each.slot: each for each in found}, version)
                 self._stop(self._tombstones.all(), self._tombstones.ramped_down())
+                for facts in (facts for each in found for facts in each.definitions.values()):
+                    self._recorder.known(facts.definition_id)  # before anything happens to it: a first kill is a rise
             try:
                 await self._store.show(self._view.version, self._clock.now())
             except StoreUnavailable:
@@ -74,10 +86,19 @@ class RolloutViews:
     def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
         """Let what was read be shown with what was stopped here."""
         self._stopped = (killed, down)
-        self._view = RolloutView(with_ramps_down(self._read.slots, down), self._read.version, killed)
+        slots = self._read.slots
+        killed, down = killed | self._revised(StopKind.KILL), down | self._revised(StopKind.RAMP_DOWN)
+        self._view = RolloutView(with_ramps_down(slots, down), self._read.version, killed)
+
+    def _revised(self, kind: StopKind) -> frozenset[Digest]:
+        pending = [each for each in self._tombstones.pending() if each.kind is kind]
+        return in_their_place(self._read.slots, [(each.slot, each.digest, each.definition_id) for each in pending])
 
     def served_digests(self) -> frozenset[Digest]:
         """Return every definition that a bind may choose now: their cards have to be kept."""
-        view = self.current()
-        chosen = (digest for each in view.slots.values() for digest in (each.active, each.target))
-        return frozenset(digest for digest in chosen if digest is not None)
+        return frozenset(_chosen(self.current().slots.values()))
+
+
+def _chosen(rollouts: Iterable[SlotRollout]) -> Iterator[Digest]:
+    for each in rollouts:
+        yield from (digest for digest in (each.active, each.target) if digest is not None)

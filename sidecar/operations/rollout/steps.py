@@ -1,8 +1,8 @@
 """Take one step of a rollout: asked once, answered once, on record before it acts.
 
-Order: what an earlier request with the same id was answered; the revision; the policies; the gates; then, as one
-transaction, the change, its audit and the answer. A refused or held request keeps its answer, too. `Kill`, `RampDown`
-and `RollBack` wait for no gate and no policy; kills act before they are on record (`kills.py`).
+Order: what an earlier request with the same id was answered; the revision; the proofs; the policies; the gates; then,
+as one transaction, the change, its audit and the answer. A refused or held request keeps its answer, too. `Kill`,
+`RampDown` and `RollBack` wait for no gate and no policy; kills act before they are on record (`kills.py`).
 """
 
 from collections.abc import Callable
@@ -16,37 +16,39 @@ from sidecar.core.errors import (
     PolicyDenied,
     RequestIdReused,
     RevisionConflict,
+    StoreUnavailable,
     SubagentsError,
     TransitionRefused,
     UnknownSubagent,
     error_of_reason,
 )
 from sidecar.core.identifiers import Digest
-from sidecar.core.rollout import changes
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.stepping import By, Change
+from sidecar.core.rollout.view import as_revised
 from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.changing import asked_of_policies, changed, gates_of
+from sidecar.operations.rollout.decommissioning import Decommissioning
 from sidecar.operations.rollout.gatekeeping import Gatekeeper
 from sidecar.operations.rollout.policies import Policies
 from sidecar.operations.rollout.ports import RolloutStore, RolloutWrite, StoredAnswer
+from sidecar.operations.rollout.proving import Proofs
 from sidecar.operations.rollout.requests import (
-    AcknowledgeBreach,
-    Activate,
+    HELD,
     Asked,
+    OfDecommission,
     OverrideGate,
     RampDown,
-    RetireFlags,
     RollBack,
     SetRamp,
     StepAnswer,
-    Transition,
 )
 from sidecar.operations.rollout.switching import FlagSwitching
-from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion, Step
+from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
 DONE = "done"
-ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED)
+ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED, Happening.CONFIGURED)
 """Events of steps that gates are asked about."""
 TRIES = 5
 """How often a step in the safe direction is laid out anew because somebody else wrote first."""
@@ -65,11 +67,13 @@ class StepParts:
     """What taking steps needs."""
 
     store: RolloutStore
+    proofs: Proofs
     gates: Gatekeeper
     policies: Policies
     flags: FlagSwitching
     clock: Clock
     surrounding: Callable[[], Surrounding]
+    decommissioning: Decommissioning
 
 
 class TakeStep:
@@ -79,34 +83,55 @@ class TakeStep:
         """Join the parts."""
         self._parts = parts
 
-    async def __call__(self, asked: Asked, actor: str) -> StepAnswer:
+    async def __call__(self, asked: Asked, actor: str, *, late: Digest | None = None) -> StepAnswer:
         """Take a step, or answer as before.
 
         Args:
             asked: what is wanted.
             actor: the authenticated subject.
+            late: a step in the safe direction that was answered before as held for this definition: neither a revision
+                nor a request id that was used stops it any more.
 
         Raises:
             RequestIdReused, RevisionConflict, TransitionRefused, PolicyDenied, GateFailed, GateHeld, UnknownSubagent,
             StoreUnavailable.
         """
-        earlier = await self._parts.store.answer(asked.request_id)
-        if earlier is not None:
-            return answered_before(earlier, asked)
-        for _ in range(TRIES):
-            rollout, facts = await self._found(asked)
+        conflict = RevisionConflict(f"{asked.definition_id} is changed all the time; ask again")
+        meant = asked if late is None else msgspec.structs.replace(asked, digest=late, expected_revision=None)
+        for _ in range(TRIES if isinstance(asked, RampDown | RollBack) and meant.expected_revision is None else 1):
+            earlier, own = await self._earlier(asked, late)
+            if earlier is not None:
+                return answered_before(earlier, own)
             try:
-                return await self._take(asked, rollout, facts, actor)
-            except RevisionConflict:
-                if asked.expected_revision is not None or not isinstance(asked, RampDown | RollBack):
-                    raise
-        raise RevisionConflict(f"{asked.definition_id} is changed all the time; ask again")
+                rollout, facts = await self._found(meant)
+                return await self._take(own, rollout, facts, actor)
+            except RevisionConflict as other:
+                conflict = other
+        # Somebody else was first: perhaps another attempt of this very request, here or at another replica.
+        earlier, own = await self._earlier(asked, late)
+        if earlier is not None:
+            return answered_before(earlier, own)
+        if late is not None:
+            raise StoreUnavailable(conflict.message)  # what was answered is not refused by a race
+        raise conflict
+
+    async def _earlier(self, asked: Asked, late: Digest | None) -> tuple[StoredAnswer | None, Asked]:
+        """Return what a request was answered, and the request: a late one whose id was used has another id."""
+        earlier = await self._parts.store.answer(asked.request_id)
+        if late is None or earlier is None or _is_done(earlier, asked):
+            return earlier, asked
+        own = msgspec.structs.replace(asked, request_id=f"{asked.request_id}{HELD}")
+        return await self._parts.store.answer(own.request_id), own
 
     async def _found(self, asked: Asked) -> tuple[SlotRollout, DefinitionFacts]:
         for rollout in await self._parts.store.rollouts():
             if asked.slot not in {"", rollout.slot}:
                 continue
-            found = [each for each in rollout.of_id(asked.definition_id) if asked.digest in {"", each.digest}]
+            of_id = rollout.of_id(asked.definition_id)
+            found = [each for each in of_id if asked.digest in {"", each.digest}]
+            if isinstance(asked, RampDown):
+                revised = as_revised(rollout, asked.definition_id)  # it may have held here for long
+                found = found or [each for each in of_id if each is revised]
             if found:
                 self._refuse_other_revision(asked, rollout)
                 serving = [each for each in found if each.digest == rollout.active]
@@ -133,7 +158,8 @@ class TakeStep:
             active_flags=surrounding.active_flags,
         )
         try:
-            change = changed(asked, rollout, facts, by)  # what the rules refuse, nobody else is asked about
+            change = await self._laid_out(asked, rollout, facts, by)
+            await self._parts.proofs.prove(asked, rollout, facts)
             said = await self._asked_all(asked, rollout, facts, actor)
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
             await self._keep_refusal(asked, rollout, facts, by, refused)
@@ -147,22 +173,25 @@ class TakeStep:
                 _answer(asked, rollout, facts.digest, changed=False, gates=said), edits=edits
             )
         answer = _answer(asked, change.rollout, facts.digest, changed=change.rollout is not rollout, gates=said)
-        await self._parts.store.write(
-            _write(rollout, change, _stored(asked, DONE, msgspec.json.encode(answer).decode(), by))
-        )
+        kept = _stored(asked, DONE, msgspec.json.encode(answer).decode(), by)
+        await self._parts.store.write(_write(rollout, change, kept))
         return msgspec.structs.replace(answer, version=await self._parts.store.version())
+
+    async def _laid_out(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
+        """Return what the rules make of it; what they refuse, nobody else is asked about."""
+        if isinstance(asked, OfDecommission):
+            return await self._parts.decommissioning.changed(asked, rollout, facts, by)
+        return changed(asked, rollout, facts, by)
 
     async def _asked_all(
         self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, actor: str
     ) -> tuple[str, ...]:
         """Ask the policies, then the gates of the step and those that a policy added."""
-        step, to = _step_of(asked), asked.to if isinstance(asked, SetRamp | OverrideGate) else facts.ramp
+        step = asked_of_policies(asked, rollout)
+        to = asked.to if isinstance(asked, SetRamp | OverrideGate) else facts.ramp
         if step is None:
             return ()
         more = await self._parts.policies.check(step, rollout.slot, facts, to, (actor, asked))
-        gates = [changes.PRE_MERGE] if step is Step.PROMOTE else []
-        if isinstance(asked, SetRamp):
-            gates = list(changes.gates_of_step(facts, asked.to))
         question = GateQuestion(
             gate="",
             slot=rollout.slot,
@@ -177,7 +206,8 @@ class TakeStep:
             question_id=asked.request_id,
             dry_run=asked.dry_run,
         )
-        return await self._parts.gates.pass_all(question, [*gates, *more], facts.vertical, facts)
+        gates = (*gates_of(asked, rollout, facts), *more)
+        return await self._parts.gates.pass_all(question, gates, facts.vertical, facts)
 
     async def _keep_refusal(
         self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By, refused: SubagentsError
@@ -204,31 +234,8 @@ class TakeStep:
         await self._parts.store.write(write)
 
 
-def changed(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
-    """Return what a step makes of a rollout. Raises `TransitionRefused`."""
-    digest: Digest = facts.digest
-    match asked:
-        case Transition(step=Step.TO_TEST):
-            change = changes.to_test(rollout, digest, by)
-        case Transition():
-            change = changes.promote(rollout, digest, by)
-        case SetRamp(to=to):
-            change = changes.set_ramp(rollout, digest, to, by)
-        case RampDown(breach_id=breach_id):
-            change = changes.ramp_down(rollout, digest, breach_id, by)
-        case AcknowledgeBreach(breach_id=breach_id):
-            change = changes.acknowledge(rollout, digest, breach_id, by)
-        case OverrideGate(gate=gate, to=to, expires_at=expires_at):
-            change = changes.override(rollout, digest, (gate, to, expires_at), by)
-        case RollBack():
-            change = changes.roll_back(rollout, digest, by)
-        case Activate():
-            change = changes.activate(rollout, digest, by)
-        case RetireFlags():
-            change = changes.retire_flags(rollout, digest, by)
-        case _:
-            raise TransitionRefused(f"{type(asked).__name__} is not a step")
-    return change
+def _is_done(earlier: StoredAnswer, asked: Asked) -> bool:
+    return (earlier.kind, earlier.fingerprint) == (DONE, asked.fingerprint)
 
 
 def answered_before(earlier: StoredAnswer, asked: Asked) -> StepAnswer:
@@ -241,30 +248,19 @@ def answered_before(earlier: StoredAnswer, asked: Asked) -> StepAnswer:
     raise refusal(earlier.answer_json, metadata={"repeated": "true"})
 
 
-def _step_of(asked: Asked) -> Step | None:
-    """Return what policies are asked about; None: nobody is asked."""
-    if isinstance(asked, Transition):
-        return asked.step
-    steps: tuple[tuple[type[Asked], Step], ...] = (
-        (SetRamp, Step.SET_RAMP),
-        (OverrideGate, Step.OVERRIDE_GATE),
-        (Activate, Step.ACTIVATE),
-        (RetireFlags, Step.RETIRE_FLAGS),
-    )
-    return next((step for kind, step in steps if isinstance(asked, kind)), None)
-
-
 def _with_words(change: Change, said: tuple[str, ...]) -> Change:
     """Return a change whose audit says what the gates said of the step."""
     words = "; ".join(said)
     events = (
-        msgspec.structs.replace(event, detail=words) if words and event.what in ASKED_GATES else event
+        msgspec.structs.replace(event, detail=f"{event.detail}; {words}" if event.detail else words)
+        if words and event.what in ASKED_GATES
+        else event
         for event in change.events
     )
     return msgspec.structs.replace(change, events=tuple(events))
 
 
-def _write(before: SlotRollout, change: Change, answer: StoredAnswer) -> RolloutWrite:
+def _write(before: SlotRollout, change: Change, answer: StoredAnswer | None) -> RolloutWrite:
     return RolloutWrite(
         slot=before.slot,
         expected_revision=before.revision,
@@ -291,4 +287,5 @@ def _answer(asked: Asked, rollout: SlotRollout, digest: Digest, *, changed: bool
         revision=rollout.revision,
         changed=changed,
         gates=gates,
+        decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
     )

@@ -26,6 +26,8 @@ LONGEST_KEEPING: Final = 2.0
 """Seconds that a disk may take before a stop is answered as one that does not survive a restart."""
 REPLICA, FLAG, RECORD = "replica", "flag", "record"
 """What a stop reaches, in the words of its answer."""
+MOST_PENDING: Final = 1000
+"""Stops that wait for the store; one more is taken only if it takes something away that is still served."""
 NOT_KEPT: Final = (
     "it holds in this replica as long as the process runs, and does NOT survive a restart: its file of tombstones"
     " cannot be written; repeat it once the disk is well, or see that it is put on record"
@@ -87,12 +89,22 @@ def asked_of(stop: LocalStop) -> Kill | RampDown:
     return msgspec.json.decode(stop.request_json, type=kind)
 
 
+def with_digest(slots: Mapping[Slot, SlotRollout], digest: Digest) -> Found | None:
+    """Return the definition with a content, whatever it is called; None: there is none such."""
+    return next(((each, each.definitions[digest]) for each in slots.values() if digest in each.definitions), None)
+
+
 def unseen(digest: str, definition_id: DefinitionId, slot: Slot) -> Found:
     """Return a definition of which nothing is known but its name, so that it can be stopped even so."""
     facts = DefinitionFacts(
         digest=Digest(digest), definition_id=definition_id, commit=Commit(""), vertical=Vertical("")
     )
     return SlotRollout(slot=slot), facts
+
+
+def is_full(parts: StopParts) -> bool:
+    """Say whether so many stops wait that one which changes nothing here is not taken: the file must not fill up."""
+    return len(parts.tombstones.pending()) >= MOST_PENDING
 
 
 async def hold(parts: StopParts, stop: LocalStop) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.stored import TurnState
 from sidecar.core.history.compaction import CompactionDue
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
 from sidecar.core.rollout.facts import FlagPair, RolloutMode
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.read_history import EpisodeView
@@ -69,8 +70,21 @@ LIFECYCLE_STATE: Final = _numbers(reading_pb2.LifecycleState, "LIFECYCLE_STATE",
 LIFECYCLE_STATES: Final = _values(LIFECYCLE_STATE)
 LIFECYCLE_NAMES: Final = names_of(reading_pb2.LifecycleState)
 ROLLOUT_MODE: Final = _numbers(reading_pb2.RolloutMode, "ROLLOUT_MODE", RolloutMode)
+ROLLOUT_MODES: Final = _values(ROLLOUT_MODE)
+ROLLOUT_MODE_NAMES: Final = names_of(reading_pb2.RolloutMode)
 FLAG_PAIR: Final = _numbers(reading_pb2.FlagPair, "FLAG_PAIR", FlagPair)
 FLAG_VALUE: Final = _numbers(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
+CLEANUP_STEP: Final = _numbers(reading_pb2.CleanupStep, "CLEANUP_STEP", CleanupStep)
+CLEANUP_STEPS: Final = _values(CLEANUP_STEP)
+CLEANUP_MATTERS: Final = _values(_numbers(reading_pb2.CleanupMatter, "CLEANUP_MATTER", Matter))
+CLEANUP_CHOICE: Final = _numbers(reading_pb2.CleanupChoice, "CLEANUP_CHOICE", Choice)
+CLEANUP_CHOICES: Final = _values(CLEANUP_CHOICE)
+CODE_FATE: Final = _numbers(reading_pb2.CodeFate, "CODE_FATE", CodeFate)
+CODE_FATES: Final[Mapping[int, CodeFate | None]] = {
+    reading_pb2.CODE_FATE_UNSPECIFIED: None,
+    **_values(CODE_FATE),
+}
+"""Of a step that is about no code: unspecified."""
 TRIGGER: Final = _numbers(reading_pb2.Trigger, "TRIGGER", Trigger)
 AXIS: Final[Mapping[Axis, Any]] = {
     Axis.NONE: error_reason_pb2.FAILURE_AXIS_UNSPECIFIED,

@@ -1,5 +1,6 @@
 """Requests to read rollouts to plain values, and what was read to messages."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +12,7 @@ from sidecar.operations.rollout.explaining import Explained, Explanation
 from sidecar.operations.rollout.ports import AuditQuery, AuditRow, Replica
 from sidecar.operations.rollout.previewing import Preview
 from sidecar.operations.rollout.reading import BackendReading, DefinitionReading, RolloutsReading, SlotReading
-from sidecar.rpc.translate import enums, steps
+from sidecar.rpc.translate import decommissions, enums, steps
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.times import fill_duration, fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -19,6 +20,8 @@ from subagents.lifecycle.v1 import reading_pb2 as pb
 MOST_NUMBER: Final = 2**53
 LONGEST_PRINCIPAL: Final = 256
 LONGEST_ARM: Final = 128
+LARGEST_ANSWER: Final = 60 * 1024
+"""Bytes; below the least that `limits.message_bytes` may be."""
 
 
 # --- requests
@@ -115,6 +118,8 @@ def preview_message(preview: Preview) -> pb.PreviewRampResponse:
         joining=preview.joining,
         leaving=preview.leaving,
         gates=preview.gates,
+        definition_id=preview.definition_id,
+        digest=preview.digest,
     )
 
 
@@ -123,6 +128,19 @@ def replica_message(replica: Replica) -> pb.Replica:
     message = pb.Replica(instance=replica.instance, version=replica.version, alive=replica.alive)
     fill_timestamp(message.seen_at, replica.seen_at)
     return message
+
+
+def audit_messages(rows: Sequence[AuditRow]) -> Iterator[pb.WatchAuditResponse]:
+    """Yield a page of audit rows in messages that everybody may send: a transition names every flag that is on."""
+    answer, size = pb.WatchAuditResponse(), 0
+    for message in map(audit_message, rows):
+        size += message.ByteSize()
+        if answer.rows and size > LARGEST_ANSWER:
+            yield answer
+            answer, size = pb.WatchAuditResponse(), message.ByteSize()
+        answer.rows.append(message)
+    if answer.rows:
+        yield answer
 
 
 def audit_message(row: AuditRow) -> pb.AuditRow:
@@ -139,6 +157,8 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
     fill_timestamp(message.at, body.at)
     if isinstance(body, TransitionEvent):
         _fill_transition(message.transition, body, row.effective_at)
+    elif body.decommission is not None:
+        decommissions.fill_row(message.decommission, body, body.decommission)
     else:
         _fill_rollout(message.rollout, body)
     return message
@@ -192,6 +212,8 @@ def _definition(reading: DefinitionReading) -> pb.DefinitionStatus:
         in_configuration=reading.configured,
         deprecated=reading.deprecated,
         drifts=reading.drifts,
+        decommission=decommissions.record_message(facts.decommission) if facts.decommission else None,
+        decommission_overdue=reading.overdue,
     )
     _fill_incidents(message, reading)
     return message

@@ -8,10 +8,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import DEFINITION_SIDE, DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.configuring import MOST_STEPS
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout import requests
 from sidecar.policy.lifecycle import Step
 from sidecar.rpc.translate import enums
+from sidecar.rpc.translate.decommissions import record_message
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.times import EPOCH
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
@@ -46,6 +48,18 @@ def set_ramp(message: pb.SetRampRequest) -> requests.SetRamp:
     fields = Fields("SetRampRequest")
     to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
     asked = header(fields, message.header, requests.SetRamp, to=to)
+    fields.check()
+    return asked
+
+
+def configure(message: pb.ConfigureRequest) -> requests.Configure:
+    """Return the step. Raises `InvalidRequest`."""
+    fields = Fields("ConfigureRequest")
+    mode = fields.member("mode", message.mode, enums.ROLLOUT_MODES, enums.ROLLOUT_MODE_NAMES)
+    if len(message.curve_basis_points) > MOST_STEPS:
+        fields.refuse("curve_basis_points", f"has more than {MOST_STEPS} steps")
+    curve = tuple(message.curve_basis_points[:MOST_STEPS])
+    asked = header(fields, message.header, requests.Configure, mode=mode, curve=curve)
     fields.check()
     return asked
 
@@ -143,4 +157,5 @@ def result_message(answer: requests.StepAnswer) -> pb.StepResult:
         version=answer.version,
         reached=answer.reached,
         warnings=answer.warnings,
+        decommission=record_message(answer.decommission) if answer.decommission else None,
     )

@@ -1,5 +1,7 @@
 """What a bound turn may call, as messages."""
 
+from typing import Final
+
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
 from sidecar.core.definitions.card import ToolEntry
@@ -9,16 +11,42 @@ from sidecar.rpc.translate.enums import CANDIDATE, COMPACTION_DUE
 from sidecar.rpc.translate.times import timestamp
 from subagents.dispatch.v1 import dispatch_pb2, surface_pb2
 
+MOST_SURFACES: Final = 256
 
-def bound_turn(bound: Bound) -> dispatch_pb2.BindTurnResponse:
-    """Return the answer to BindTurn."""
-    return dispatch_pb2.BindTurnResponse(
-        surface=_surface(bound),
-        surface_token=bound.surface_token,
-        expires_at=timestamp(bound.expires_at),
-        state=start_state(attached=bound.attached),
-        compaction_due=COMPACTION_DUE[bound.compaction_due],
-    )
+
+class BoundTurns:
+    """Makes answers to BindTurn. What is the same for a whole cohort is made once and kept as bytes."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._made: dict[int, tuple[Surface, bytes]] = {}
+
+    def __call__(self, bound: Bound) -> dispatch_pb2.BindTurnResponse:
+        """Return the answer to BindTurn."""
+        answer = dispatch_pb2.BindTurnResponse(
+            surface_token=bound.surface_token,
+            expires_at=timestamp(bound.expires_at),
+            state=start_state(attached=bound.attached),
+            compaction_due=COMPACTION_DUE[bound.compaction_due],
+        )
+        surface = answer.surface
+        surface.MergeFromString(self._of_cohort(bound.surface))
+        surface.prompt.suffix = bound.prompt_suffix
+        previous = surface.previous_sub_agents
+        previous.SetInParent()
+        if bound.previous is not None:
+            previous.known = True
+            previous.sub_agent_ids.extend(bound.previous)
+        return answer
+
+    def _of_cohort(self, surface: Surface) -> bytes:
+        """Return the surface's message; by identity, for binds share surfaces and comparing one costs more."""
+        made = self._made.get(id(surface))
+        if made is None:
+            if len(self._made) >= MOST_SURFACES:
+                self._made = {}
+            made = self._made[id(surface)] = (surface, _surface(surface).SerializeToString())
+        return made[1]
 
 
 def start_state(*, attached: bool) -> dispatch_pb2.StartState:
@@ -47,22 +75,17 @@ def candidate_message(candidate: Candidate) -> surface_pb2.Candidate:
     )
 
 
-def _surface(bound: Bound) -> surface_pb2.Surface:
-    surface: Surface = bound.surface
+def _surface(surface: Surface) -> surface_pb2.Surface:
+    """Return what all turns of a cohort have in common."""
     card = surface.orchestrator
     return surface_pb2.Surface(
         sub_agent_tools=[_sub_agent_tool(tool) for tool in surface.tools],
         orchestrator_tools=[_own_tool(tool) for tool in card.tools],
-        prompt=surface_pb2.Prompt(
-            prefix=surface.prompt_prefix, suffix=bound.prompt_suffix, prefix_digest=surface.prefix_digest
-        ),
+        prompt=surface_pb2.Prompt(prefix=surface.prompt_prefix, prefix_digest=surface.prefix_digest),
         cohort=cohort_message(surface.cohort),
         fan_out_cap=surface.fan_out_cap,
         max_dispatches_per_turn=surface.max_dispatches,
         binding_digest=surface.binding_digest,
-        previous_sub_agents=surface_pb2.PreviousSubAgents(
-            known=bound.previous is not None, sub_agent_ids=bound.previous or ()
-        ),
         model=card.model.id,
         provider_model=card.model.provider_model,
         candidates=[candidate_message(candidate) for candidate in surface.candidates],

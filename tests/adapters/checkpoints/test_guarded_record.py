@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.record_sqlite import SqliteRecord
+from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.checkpoints import guarded_record
 from sidecar.core.executing.checkpoints import line_from
 from sidecar.core.identifiers import InstanceId
-from sidecar.observability import names
+from sidecar.observability import names, rollout_names
 from sidecar.observability.exposition import exposition
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
@@ -32,8 +33,9 @@ async def test_what_was_closed_last_is_signed_at_the_stop(tmp_path: Path) -> Non
     metrics = Metrics()
     try:
         recorder = MeasuringRecorder(metrics)
-        async with guarded_record(said, record, SystemClock(), recorder, metrics) as loops:
-            assert [name for name, _ in loops] == ["checkpointing", "retention"]
+        clock = SystemClock()
+        async with guarded_record(said, record, MemoryRollouts(clock), clock, recorder, metrics) as loops:
+            assert [name for name, _ in loops] == ["checkpointing", "retention", "audit retention"]
             await record.commit(a_whole_turn("turn-1"))
             assert f'{_plain(names.CHECKPOINTS)}{{result="written"}} 0.0' in shown(metrics)
     finally:
@@ -47,6 +49,7 @@ async def test_what_was_closed_last_is_signed_at_the_stop(tmp_path: Path) -> Non
     assert f'{_plain(names.CHECKPOINTS)}{{result="written"}} 1.0' in page
     assert f"{_plain(names.CHECKPOINT_WAITING)} 0.0" in page
     assert f'{_plain(names.RECORD_PURGED)}{{kind="child"}} 0.0' in page
+    assert f"{_plain(rollout_names.AUDIT_REMOVED)} 0.0" in page
 
 
 async def test_a_key_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
@@ -56,9 +59,10 @@ async def test_a_key_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None
     (tmp_path / "checkpoints" / "checkpoint.key").write_text("no key")
     (tmp_path / "checkpoints" / "checkpoint.key").chmod(0o600)
     record = await SqliteRecord.open(said.sqlite.path, InstanceId("first"), lambda what, error: None)
+    clock, recorder = SystemClock(), MeasuringRecorder(Metrics())
     try:
         with pytest.raises(SettingsProblem, match=r"record\.checkpoints\.key_file: .* holds no unencrypted Ed25519"):
-            async with guarded_record(said, record, SystemClock(), MeasuringRecorder(Metrics()), Metrics()):
+            async with guarded_record(said, record, MemoryRollouts(clock), clock, recorder, Metrics()):
                 pass
     finally:
         await record.close()

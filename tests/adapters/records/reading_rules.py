@@ -238,6 +238,21 @@ class RetentionRules:
             assert len(await database.turns(TurnQuery())) == 3
             assert list(await database.markers()) == []
 
+    async def test_a_turn_without_children_goes_when_it_is_old(self, bench: RecordBench) -> None:
+        """With its end and its routing decision; one that is open, younger, or has a child stays."""
+        async with bench:
+            database = await _three_turns(bench)
+            await database.commit([a_turn_end("none", at=10), a_routing("none", (), at=10)])
+            await database.commit([a_turn_end("later", at=60)])
+            await database.commit([a_dispatch("open")])
+
+            assert await database.purge_childless(moment(10)) == 0
+            assert await database.purge_childless(moment(50)) == 1
+            assert await database.purge_childless(moment(50)) == 0
+
+            assert await database.turn(TurnId("none")) is None
+            assert {row.turn_id for row in await database.turns(TurnQuery())} == {"a", "b", "c", "later", "open"}
+
     async def test_frames_go_before_the_rest(self, bench: RecordBench) -> None:
         """Of turns that ended before; of turns that ended later, or not yet, they stay."""
         async with bench:

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from sidecar.adapters.postgresql import Connections, Limits, behind_transaction_pooler, shown, upgrade
+from sidecar.adapters.postgresql import ConnectionLost, Connections, Limits, behind_transaction_pooler, shown, upgrade
 from sidecar.adapters.record_postgresql import SCHEMA, RecordOptions, open_postgres_record
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.stored import RetentionMarker
@@ -63,6 +63,8 @@ async def test_the_documented_role_appends_and_reads_and_can_do_nothing_else(pos
         assert len([child async for child in record.children()]) == 1
         with pytest.raises(StoreUnavailable, match="lacks a right"):
             await record.purge_frames(moment(1000))
+        with pytest.raises(StoreUnavailable, match="lacks a right"):
+            await record.purge_childless(moment(1000))
         await record.close()
         async with bare(dsn) as connection:
             for statement in (
@@ -211,3 +213,17 @@ async def test_connections_that_are_all_busy_refuse_in_time(postgres_dsn: str) -
     connections.close()
     with pytest.raises(StoreUnavailable):
         await connections.run(asks)
+
+
+async def test_a_connection_that_breaks_between_two_messages_of_a_statement_is_lost_as_any_other(
+    postgres_dsn: str,
+) -> None:
+    """What the driver then raises is no error of the interface: it must not get past the border as a defect of ours."""
+    connections = Connections(postgres_dsn, 1, Limits())
+
+    async def breaks(_: object) -> None:
+        raise asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+
+    with pytest.raises(ConnectionLost):
+        await connections.run(breaks)
+    connections.close()

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
-from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decided, Decommission, StepTaken
+from sidecar.core.rollout.events import AuditCohort, DecommissionMark, Happening, RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.rollout.ports import KeptDefinition, RolloutWrite, StoredAnswer
@@ -35,6 +36,25 @@ def some_facts(name: str = "shop", ramp: int = 0) -> DefinitionFacts:
         target=Digest("sha256:before"),
         target_recorded=True,
         overrides=(Override("pre_ramp", 0, 100, "ada", "known", moment(60)),),
+        decommission_began_at=moment(3),
+        decommission=a_decommission(),
+    )
+
+
+def a_decommission() -> Decommission:
+    """Return one with every attribute said."""
+    step = StepTaken(
+        step=CleanupStep.MODULES,
+        at=moment(4),
+        by="ada",
+        reason=STRANGE,
+        confirmed=STRANGE,
+        definition_version="5",
+        code=CodeFate.DEPRECATED,
+    )
+    decided = Decided(choice=Choice.RETAIN, at=moment(5), by="bob", reason=STRANGE)
+    return Decommission(
+        began_at=moment(3), due_at=moment(9), by="ada", reason=STRANGE, steps=(step,), evals=decided, tools=decided
     )
 
 
@@ -80,6 +100,12 @@ def an_event(detail: str = "", name: str = "shop", at: float = 0) -> RolloutEven
         before=0,
         after=100,
         detail=detail,
+        decommission=DecommissionMark(
+            step="modules",
+            trigger=Trigger.OPERATOR,
+            agent_definition_commit=Commit("c0ffee"),
+            cohort=AuditCohort("v1", ("ai_shop",), 2.5),
+        ),
     )
 
 

@@ -11,9 +11,13 @@ from tests.support.simulation.record.generating import SUITE as RECORD
 from tests.support.simulation.record.generating import record_schedule
 from tests.support.simulation.record.promises import record_violations
 from tests.support.simulation.record.world import run_record_schedule
+from tests.support.simulation.rollout.generating import SUITE as ROLLOUT
+from tests.support.simulation.rollout.generating import rollout_schedule
+from tests.support.simulation.rollout.promises import rollout_violations
+from tests.support.simulation.rollout.world import run_rollout_schedule
 from tests.support.simulation.world import run_schedule
 
-ALL_SUITES: Final = (*SUITES, RECORD)
+ALL_SUITES: Final = (*SUITES, RECORD, ROLLOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,11 @@ class Played:
 
 def play(suite: str, seed: int, *, readable: bool = False) -> Played:
     """Let the schedule of a seed happen and judge it."""
+    if suite == ROLLOUT:
+        rolled_out = run_rollout_schedule(rollout_schedule(seed), readable=readable)
+        played = Played(rolled_out.trace, rolled_out.loop.steps, rolled_out.counted, rollout_violations(rolled_out))
+        rolled_out.loop.bury()
+        return played
     if suite != RECORD:
         seen = run_schedule(schedule_of(suite, seed), readable=readable)
         return Played(seen.trace, seen.loop.steps, seen.counted, violations(seen))
@@ -39,6 +48,8 @@ def play(suite: str, seed: int, *, readable: bool = False) -> Played:
 
 def plan_of(suite: str, seed: int) -> list[str]:
     """Return the schedule of a seed, to be read."""
+    if suite == ROLLOUT:
+        return _rollout_plan(seed)
     return _record_plan(seed) if suite == RECORD else _plan(suite, seed)
 
 
@@ -64,3 +75,14 @@ def _record_plan(seed: int) -> list[str]:
             lines.append(f"    {dispatch.dispatch_id} {dispatch.on_disconnect}, leaves after {dispatch.leaves}")
             lines += [f"      {call.key} {call.kind} {call.tool_name[:40]}" for call in dispatch.calls]
     return lines
+
+
+def _rollout_plan(seed: int) -> list[str]:
+    schedule = rollout_schedule(seed)
+    lines = [f"{schedule.name}: flags embedded {schedule.embedded}, read-only {schedule.read_only}, {schedule.faults}"]
+    for slot in schedule.slots:
+        lines.append(f"  {slot.name}: active {slot.active}, curve {slot.curve}, experiment {slot.experiment}")
+        lines += [f"    {each}" for each in slot.definitions]
+    planned = (schedule.catalogues, schedule.outages, schedule.mishaps, schedule.flips, schedule.jumps)
+    lines += [f"  {each}" for some in planned for each in some]
+    return [*lines, *(f"  {each}" for each in (*schedule.errands, *schedule.turns))]

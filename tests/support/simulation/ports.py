@@ -9,6 +9,8 @@ from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.binding.flags import FlagValue
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.view import RolloutView
+from tests.support.promoted import promoted
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -106,11 +108,17 @@ class FixedDefinitions:
         by_id = {card.definition.id: card for card in cards}
         slots = {card.definition.slot: (card.definition.id,) for card in cards if not card.definition.is_orchestrator}
         tools = {tool.id: tool for card in cards for tool in card.tools}
-        self._catalogue = Catalogue(by_id, slots, tools, "1", "1", "1")
+        blocks = frozenset(block.id for card in cards for block in card.blocks)
+        self._catalogue = Catalogue(by_id, slots, tools, "1", "1", "1", blocks)
+        self._promoted = promoted(self._catalogue)
 
     def current(self) -> Catalogue:
         """Return the catalogue."""
         return self._catalogue
+
+    def promoted(self) -> RolloutView:
+        """Return rollouts in which all of it is promoted."""
+        return self._promoted
 
     def card_by_digest(self, digest: Digest) -> Card | None:
         """Return a card."""

@@ -136,6 +136,7 @@ class World:
         seen, name = self.seen, self._schedule.name
         slots = tuple(card.definition.slot for card in self._schedule.cards)
         flags: Any = AllOn()
+        definitions = FixedDefinitions([orchestrator(slots), *self._schedule.cards])
         database = FaultyDatabase(seen.loop, seen.store, self._weather)
         ports = Ports(
             clock=self._clock,
@@ -144,11 +145,12 @@ class World:
             spawner=seen.spawner,
             store=WatchedStore(seen.loop, seen.store, database, (seen.spawner, seen.recorder)),
             recorder=seen.recorder,
-            definitions=FixedDefinitions([orchestrator(slots), *self._schedule.cards]),
+            definitions=definitions,
             flags=flags,
             runners=seen.runner,
             connectors=seen.connector,
             memory=InProcessMemory(),
+            rollouts=definitions.promoted,
         )
         return assemble(rules_of(self._schedule.tuning), KEYS, ports)
 

@@ -39,6 +39,9 @@ files = {{ one = "{shared}/signing.key" }}
 every = "1s"
 file = "{folder}/checkpoints/checkpoints.jsonl"
 key_file = "{folder}/checkpoints/checkpoint.key"
+
+[rollout]
+kills_file = "{folder}/kills.jsonl"
 """
 POSTGRESQL: Final = """
 [record]

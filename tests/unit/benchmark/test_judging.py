@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from scripts.benchmark.bare_server import unfolded
-from scripts.benchmark.load import Sample
+from scripts.benchmark.load import Sample, sample_of
 from scripts.benchmark.peers import AGENTS, TOOL_NODE
 from scripts.benchmark.report import aims, as_json, show
 from scripts.benchmark.rounds import Plan, Series, twins_agree
@@ -15,24 +15,27 @@ from scripts.benchmark.targets import (
     BARE,
     BARE_BIND,
     BIND,
+    COHORT,
     ECHO,
     FAN_OUT,
     MANY,
     MORE,
     OBSERVED,
     OPEN,
+    POLICED,
     POSTGRES,
     SIDECAR,
     SQLITE,
     SQLITE_ASLEEP,
     SQLITE_FAN_OUT,
+    TAKEN_AWAY,
     TWIN,
     UNOBSERVED,
 )
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2
 
-IN_A_DATABASE = frozenset({SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES})
+IN_A_DATABASE = frozenset({SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES, TAKEN_AWAY})
 
 
 def sample(
@@ -65,8 +68,13 @@ def a_series(**changed: list[Sample]) -> Series:
         "tool_node_1": ((TOOL_NODE, 1), sample(38, p50=0.026)),
         "agents_1": ((AGENTS, 1), sample(20, p50=0.040)),
         "echo_16": ((ECHO, MANY), sample(3000, cpu=0.0003)),
+        "policed_16": ((POLICED, MANY), sample(1000, cpu=0.000510)),
         "bind_16": ((BIND, MANY), sample(1500)),
         "bare_bind_16": ((BARE_BIND, MANY), sample(3000)),
+        "bind_1": ((BIND, 1), sample(p50=0.0011)),
+        "bare_bind_1": ((BARE_BIND, 1), sample(p50=0.001)),
+        "cohort_1": ((COHORT, 1), sample_of([0.000002] * 50, 1.0, 0.0)),
+        "taken_away_1": ((TAKEN_AWAY, 1), sample_of([0.001] * 49 + [0.2], 1.0, 0.0)),
     }
     return {key: changed.get(name, [usually] * 3) for name, (key, usually) in usual.items()}
 
@@ -105,10 +113,16 @@ def test_what_is_reached_counts_as_met() -> None:
         (6, 2, True),
         (7, 0.95, True),
         (7, 1.2, None),
+        (7, 1.02, True),
+        (8, 2.0, True),
+        (8, 1.1, True),
         (8, 0.5, None),
+        (8, 1.0, None),
         (9, 2.0, True),
         (9, 1.5, None),
         (10, 0.85, True),
+        (13, 200.0, True),
+        (13, 1.0, None),
     ]
 
 
@@ -126,6 +140,10 @@ def test_what_is_reached_counts_as_met() -> None:
         ("sqlite_fan_out_16", sample(cpu=0.0006, messages=4), [6]),
         ("sqlite_open", sample(p99=0.0051), [9]),
         ("postgres_64", sample(799), [10]),
+        ("policed_16", sample(cpu=0.000516), [7]),
+        ("bind_1", sample(p50=0.00116), [8]),
+        ("cohort_1", sample_of([0.0000051] * 50, 1.0, 0.0), [8]),
+        ("taken_away_1", sample_of([0.001] * 49 + [0.251], 1.0, 0.0), [13]),
     ],
 )
 def test_what_is_not_reached_counts_as_missed(target: str, worse: Sample, missed: list[int]) -> None:
@@ -141,7 +159,7 @@ def test_without_databases_their_rows_say_so_and_sleepers_are_judged_without_one
 
     found = aims(series)
 
-    assert [aim.row for aim in found if aim.value is None] == [1, 6, 6, 6, 9, 10]
+    assert [aim.row for aim in found if aim.value is None] == [1, 6, 6, 6, 9, 10, 13, 13]
     assert all(aim.met is None and aim.remark for aim in found if aim.value is None)
     assert [aim.what.split(", ")[1] for aim in found if aim.row == 3] == ["without a store"]
 
@@ -179,7 +197,23 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
     }
     assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10}
+    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 13}
+
+
+def test_only_the_rows_that_were_asked_for_are_judged() -> None:
+    """Nothing is said of the others, not even that they were not measured."""
+    series = {key: a_series()[key] for key in ((BARE, MANY), (TWIN, MANY), (BARE, 1), (TWIN, 1), (TAKEN_AWAY, 1))}
+
+    assert [aim.row for aim in aims(series, frozenset({13}))] == [13, 13]
+    assert [aim.row for aim in aims(series, frozenset({3, 4, 8})) if aim.value is not None] == []
+
+
+def test_the_p99_of_all_rounds_is_looked_at_and_not_that_of_one() -> None:
+    """One slow action in 150 is not what one in a hundred exceeds; two are."""
+    one, two = [0.001] * 149 + [9.0], [0.001] * 148 + [9.0] * 2
+    found = [aims(a_series(taken_away_1=[sample_of(each, 1.0, 0.0)]), frozenset({13}))[0].met for each in (one, two)]
+
+    assert found == [True, False]
 
 
 def test_a_share_of_the_requests_still_fills_what_is_in_flight() -> None:

@@ -1,15 +1,16 @@
 """What a turn may call, decided from values alone."""
 
-from dataclasses import replace
-
 import pytest
 
-from sidecar.core.binding.bind import BindingRules, bind, orchestrator_of
+from sidecar.core.binding.bind import BindingRules, judged_slots, orchestrator_of
 from sidecar.core.binding.surface import CandidateVerdict, Surface
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.view import RolloutView
 from subagents_errors import InvalidRequest, UnknownOrchestrator
 from tests.support.builders import FixedFlags, a_card, a_catalogue
+from tests.support.promoted import promoted_surface
 from tests.support.requirement import requirement
 
 RULES = BindingRules(fan_out_cap=2, max_dispatches=4)
@@ -20,7 +21,7 @@ BOTH = (FLAG, f"{FLAG}_cohort")
 def bound(*cards: Card, flags: FixedFlags | None = None, sub_agents: list[str] | None = None, arm: str = "") -> Surface:
     """Return the surface of an orchestrator over `cards`."""
     catalogue = a_catalogue(*cards, sub_agents=sub_agents)
-    return bind(catalogue, catalogue.cards[DefinitionId("concierge")], flags or FixedFlags(), arm, RULES)
+    return promoted_surface(catalogue, flags or FixedFlags(), RULES, arm)
 
 
 def verdicts(surface: Surface) -> list[tuple[str, str]]:
@@ -79,12 +80,24 @@ def test_a_deprecated_definition_is_left_out() -> None:
 
 
 def test_at_most_one_definition_serves_a_slot() -> None:
-    """Two flagged fillers that are both on: the first in file order; two without flags: neither, nobody said which."""
-    first, second = a_card("shop1", slot=Slot("shop"), enabled_via_flag=FLAG), a_card("shop2", slot=Slot("shop"))
-    third = replace(second, definition=replace(second.definition, enabled_via_flag=FLAG))
+    """Two are promoted, ramped and switched on: the active one serves, and only that."""
+    first, second = (a_card(name, slot=Slot("shop"), enabled_via_flag=FLAG) for name in ("shop1", "shop2"))
 
-    assert verdicts(bound(first, third, flags=FixedFlags(BOTH))) == [("shop", "chosen"), ("shop", "state")]
-    assert verdicts(bound(a_card("shop1", slot=Slot("shop")), second)) == [("shop", "state"), ("shop", "state")]
+    surface = bound(first, second, flags=FixedFlags(BOTH))
+
+    assert verdicts(surface) == [("shop", "chosen")]
+    assert [tool.card.definition.id for tool in surface.tools] == ["shop1"]
+
+
+def test_what_is_not_on_record_is_served_to_nobody() -> None:
+    """Configured, with its flags on, or without any: each is a candidate, and none is chosen."""
+    catalogue = a_catalogue(a_card("shop", enabled_via_flag=FLAG), a_card("support"))
+    orchestrator = catalogue.cards[DefinitionId("concierge")]
+
+    judged = judged_slots(catalogue, orchestrator, FixedFlags(BOTH), RolloutView(), Asker("user-1"))
+
+    assert [(each.slot, each.digest) for each in judged] == [("shop", None), ("support", None)]
+    assert [each.verdict.value for one in judged for each in one.candidates] == ["state"] * 2
 
 
 def test_a_listed_slot_that_nobody_fills_is_a_candidate_too() -> None:

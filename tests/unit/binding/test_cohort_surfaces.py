@@ -5,14 +5,19 @@ from dataclasses import replace
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.definitions.card import Catalogue
-from sidecar.core.identifiers import DefinitionId
+from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.facts import FlagPair, SlotRollout
 from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.cohort_surfaces import KEPT, CohortSurfaces
 from tests.support.builders import a_card, a_catalogue
+from tests.support.promoted import promoted
 from tests.support.requirement import requirement
+from tests.unit.rollout.building import facts
 
 FLAG = "ai_assistant_subagent_shop"
 GATED = a_catalogue(a_card("shop", enabled_via_flag=FLAG), a_card("rewards"))
+ALL = promoted(GATED)
 RULES = BindingRules(fan_out_cap=3, max_dispatches=4)
 
 
@@ -25,17 +30,20 @@ def flags(*on: str) -> FlagSnapshot:
 def names(surfaces: CohortSurfaces, catalogue: Catalogue, now: FlagSnapshot, arm: str = "") -> list[str]:
     """Return the tools of the cohort's surface."""
     orchestrator = catalogue.cards[DefinitionId("concierge")]
-    return [tool.name for tool in surfaces.surface(catalogue, orchestrator, now, Asker("user-1", arm)).tools]
+    return [
+        tool.name
+        for tool in surfaces.surface(catalogue, orchestrator, now, Asker("user-1", arm), promoted(catalogue)).tools
+    ]
 
 
 def test_a_cohort_shares_one_surface() -> None:
     """The same object for the same definitions, flags and arm; another for another arm."""
     surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
 
-    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a"))
+    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a"), ALL)
 
-    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a")) is first
-    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "b")).cohort.experiment_arm_assignment == "b"
+    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "a"), ALL) is first
+    assert surfaces.surface(GATED, orchestrator, now, Asker("user-1", "b"), ALL).cohort.experiment_arm_assignment == "b"
 
 
 @requirement("PF1-D-74", "PF1-NFR-4c")
@@ -54,11 +62,32 @@ def test_new_flags_and_new_definitions_show_in_the_next_surface() -> None:
 def test_many_experiment_arms_do_not_fill_the_memory() -> None:
     """One more than is kept: what was remembered is dropped, the answers stay right."""
     surfaces, now, orchestrator = CohortSurfaces(RULES), flags(), GATED.cards[DefinitionId("concierge")]
-    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"))
+    first = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"), ALL)
 
     for number in range(1, KEPT + 1):
-        surfaces.surface(GATED, orchestrator, now, Asker("user-1", str(number)))
+        surfaces.surface(GATED, orchestrator, now, Asker("user-1", str(number)), ALL)
 
-    again = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"))
+    again = surfaces.surface(GATED, orchestrator, now, Asker("user-1", "0"), ALL)
     assert again is not first
     assert again == first
+
+
+@requirement("PF1-NFR-4b")
+def test_what_is_remembered_is_what_would_be_judged() -> None:
+    """Four hundred users of a slot at 10 % with a target at 50 %: each gets what a fresh judgement gives."""
+    shop, rewards = a_card("shop"), a_card("rewards")
+    catalogue = a_catalogue(shop, rewards)
+    orchestrator = catalogue.cards[DefinitionId("concierge")]
+    old = facts("old", digest=rewards.digest, flag=None, flags=FlagPair.NONE, ramp=5000)
+    new = facts("new", digest=shop.digest, flag=None, flags=FlagPair.NONE, ramp=1000, target=old.digest)
+    of = SlotRollout(slot=Slot("shop"), definitions={each.digest: each for each in (old, new)}, active=new.digest)
+    view, now, shared = RolloutView({of.slot: of}), flags(), CohortSurfaces(RULES)
+    made: dict[int, bool] = {}
+
+    for number in range(400):
+        asker = Asker(f"user-{number}")
+        found = shared.surface(catalogue, orchestrator, now, asker, view)
+        assert found == CohortSurfaces(RULES).surface(catalogue, orchestrator, now, asker, view)
+        made[id(found)] = True
+
+    assert len(made) == 3

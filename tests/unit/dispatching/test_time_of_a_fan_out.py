@@ -35,8 +35,9 @@ from sidecar.policy.protocols import (
 from tests.support.builders import a_catalogue
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import Script, ScriptedConnector, ScriptedRunner
-from tests.support.harness import KeepingRecorder, OneRunner, ScriptedDefinitions, ScriptedFlags
+from tests.support.harness import KeepingRecorder, OneRunner
 from tests.support.requirement import requirement
+from tests.support.scripted_configuration import ScriptedDefinitions, ScriptedFlags
 from tests.unit.flags.virtual_time import LoopClock, in_virtual_time
 
 SLOTS = ("shop", "rewards", "support")
@@ -83,6 +84,7 @@ class DataServiceThatTakes(ScriptedConnector):
 def operations(runner: ScriptedRunner, *, storing: float = 0.0, looking_up: float = 0.0) -> Operations:
     """Join the real operations to a clock that jumps."""
     flags: Any = ScriptedFlags()
+    definitions = ScriptedDefinitions(a_catalogue(*(a_card_with_tools(slot, "offers") for slot in SLOTS)))
     ports = Ports(
         clock=LoopClock(),
         ids=SystemIds(),
@@ -90,11 +92,12 @@ def operations(runner: ScriptedRunner, *, storing: float = 0.0, looking_up: floa
         spawner=OwnedTasks(lambda name, error: None),
         store=StoreThatTakes(storing),
         recorder=KeepingRecorder(),
-        definitions=ScriptedDefinitions(a_catalogue(*(a_card_with_tools(slot, "offers") for slot in SLOTS))),
+        definitions=definitions,
         flags=flags,
         runners=OneRunner(runner),
         connectors=DataServiceThatTakes(looking_up),
         memory=InProcessMemory(),
+        rollouts=definitions.promoted,
     )
     vocabulary = Vocabulary({"searching_offers": EventRule()})
     rules = DispatchRules(BindingRules(fan_out_cap=3, max_dispatches=4), vocabulary)

@@ -298,3 +298,31 @@ def test_timing_that_lets_healthy_flags_go_stale_is_refused() -> None:
     """One lost fetch must not take anything off the surface."""
     with pytest.raises(ValueError, match="max_staleness"):
         FlagTiming(max_staleness=timedelta(seconds=4))
+
+
+def test_an_answer_that_was_asked_for_earlier_does_not_take_a_newer_one_back() -> None:
+    """The loop's slow question begins before a flag goes on and ends after a quick one: no flag is seen to fall."""
+
+    async def scenario() -> None:
+        asked: list[float] = []
+
+        class Slow(MemoryFlags):
+            """Answers the first question slowly, with what held when it was asked."""
+
+            async def fetch(self) -> FlagReport:
+                """Answer."""
+                asked.append(LoopClock().monotonic())
+                report = await super().fetch()
+                await asyncio.sleep(1 if len(asked) == 1 else 0)
+                return report
+
+        backend = Slow()
+        async with running(main=backend) as (snapshots, seen):
+            backend.set("ask", on=True)
+            await snapshots.refresh(["main"])
+            quick = snapshots.current().value("ask")
+            await asyncio.sleep(1.0)
+            assert (len(asked), quick, snapshots.current().value("ask")) == (2, FlagValue.ON, FlagValue.ON)
+            assert [change.state for change in seen] == [ContactState.FRESH]
+
+    in_virtual_time(scenario())

@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 from sidecar.composition.process import ExitCode
-from sidecar.observability import names
+from sidecar.observability import names, rollout_names
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
-NAMES = {value for name, value in vars(names).items() if name.isupper() and "." in value}
+CONSTANTS = {**vars(names), **vars(rollout_names)}
+NAMES = {value for name, value in CONSTANTS.items() if name.isupper() and "." in value}
 
 
 def test_every_name_on_the_page_exists() -> None:

@@ -10,7 +10,7 @@ from sidecar.core.executing.checkpoints import line_from
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.checkpointing import CHECKPOINT_FAILED, ROOT_DIFFERS
 from sidecar.operations.retention import RETENTION_FAILED, RetentionRules
-from tests.support.record_builders import BEGIN, a_whole_turn
+from tests.support.record_builders import BEGIN, a_routing, a_turn_end, a_whole_turn
 from tests.support.requirement import requirement
 from tests.support.second_place import SignedLog, a_signer
 
@@ -129,6 +129,22 @@ async def test_what_is_89_days_old_stays_and_what_is_older_goes_with_a_marker() 
     assert (marker.number, marker.closed_before) == (4, BEGIN + timedelta(days=1))
     assert signed(log)[-1] == ("this-process", 4)
     await log.turns(5, 5, days=91)
+    assert await log.findings() == []
+
+
+async def test_turns_without_children_go_with_their_age_and_need_no_marker() -> None:
+    """One is 91 days old, one 89; both were never signed for, and the log is whole all the same."""
+    log = SignedLog()
+    await log.database.commit([a_turn_end("old"), a_routing("old", ())])
+    await log.database.commit([a_turn_end("young", at=timedelta(days=2).total_seconds())])
+    log.clock.time = BEGIN + timedelta(days=91)
+    retention = log.retention()
+
+    await retention.remove()
+
+    assert (retention.turns, retention.children) == (1, 0)
+    assert list(log.database.contents.turns) == ["young"]
+    assert await log.database.markers() == []
     assert await log.findings() == []
 
 

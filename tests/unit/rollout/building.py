@@ -22,11 +22,11 @@ def by(request_id: str = "r-1", actor: str = "ada@example") -> By:
 
 def facts(name: str, state: LifecycleState = LifecycleState.PROMOTE, **fields: Any) -> DefinitionFacts:
     """Return the facts of a definition called `name`; its digest is `sha256:<name>`."""
+    fields.setdefault("digest", Digest(f"sha256:{name}"))
     fields.setdefault("flag", f"ai_assistant_subagent_{name}")
     fields.setdefault("flags", FlagPair.ON)
     fields.setdefault("activated_at", NOW if state is LifecycleState.PROMOTE else None)
     return DefinitionFacts(
-        digest=Digest(f"sha256:{name}"),
         definition_id=DefinitionId(name),
         commit=Commit(f"commit-{name}"),
         vertical=Vertical("shop"),

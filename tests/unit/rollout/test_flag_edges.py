@@ -33,6 +33,19 @@ async def test_a_flag_that_falls_kills_once_over_all_replicas() -> None:
     assert sum(len(replica.recorder.of("kill_switch_fired")) for replica in replicas) == 1
 
 
+async def test_a_flag_that_a_revision_named_in_promote_kills_when_it_falls() -> None:
+    """Nobody but its owner ever switched it on; it is the kill switch all the same."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, flags=FlagPair.NAMED, confirmed_on="")
+    rollouts.backend.set(FLAG, on=True)
+    replica = await rollouts.replica()
+    rollouts.clock.seconds += 1
+    await replica.look()
+    rollouts.backend.set(FLAG, on=False)
+    await replica.look()
+    assert [event.trigger for event in rollouts.transitions()] == [Trigger.KILL_SWITCH]
+
+
 async def test_a_first_seen_off_is_no_edge() -> None:
     """Promoted with its flags created off: they were never on."""
     rollouts = Rollouts()

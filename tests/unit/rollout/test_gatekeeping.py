@@ -1,7 +1,7 @@
 """A gate's answer counts only if it is about the question; everything else holds, and is told to an operator."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -64,6 +64,9 @@ class Told:
 
     def kill_switch_fired(self, definition_id: str) -> None:
         """Nothing is killed here."""
+
+    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+        """Nothing is loaded here."""
 
     def known(self, definition_id: str) -> None:
         """Nothing is seen here."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -32,6 +32,7 @@ from sidecar.operations.rollout.requests import (
 from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
 from sidecar.operations.rollout.switching import FlagSwitching
 from sidecar.policy.lifecycle import LifecyclePolicy, PolicyAnswer, Step, StepFacts
+from tests.support.stopping import NothingToProve
 from tests.unit.rollout.building import NOW, SHOP, facts, flags, rollout
 from tests.unit.rollout.test_gatekeeping import Gate, Told, answer_to
 
@@ -103,11 +104,13 @@ class Bench:
         self._take = TakeStep(
             StepParts(
                 store=self.store,
+                proofs=cast("Any", NothingToProve()),
                 gates=Gatekeeper(GateRules(), lambda vertical, gate: self.gate, self.clock, self.told),
                 policies=Policies(lambda vertical: self.policies, self.store, self.clock, self.told),
                 flags=FlagSwitching(lambda vertical: NoFlags(), _all_off),
                 clock=self.clock,
                 surrounding=lambda: Surrounding("5", ()),
+                decommissioning=cast("Any", None),
             )
         )
 

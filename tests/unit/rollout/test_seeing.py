@@ -2,17 +2,19 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from sidecar.core.definitions.card import Card
 from sidecar.core.definitions.card_json import card_from_json, card_to_json
-from sidecar.core.identifiers import BlockId, Digest, ModelId, ToolId
+from sidecar.core.identifiers import BlockId, Digest, ModelId, Slot, ToolId
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import FlagPair, SlotRollout
-from sidecar.core.rollout.seeing import seen
+from sidecar.core.rollout.seeing import may_be_rolled_out, seen, waiting_for_operators
 from sidecar.core.rollout.states import LifecycleState
-from tests.support.builders import a_card
+from sidecar.core.rollout.view import RolloutView
+from tests.support.builders import a_card, a_catalogue
 from tests.unit.rollout.building import SHOP, by, with_target
 
 FLAG = "ai_assistant_subagent_shop"
@@ -74,6 +76,39 @@ def test_a_minor_revision_takes_its_place_in_everything() -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "before", "then"),
+    [
+        (LifecycleState.PROMOTE, FlagPair.NONE, FlagPair.NAMED),
+        (LifecycleState.TEST, FlagPair.NONE, FlagPair.NAMED),
+        (LifecycleState.PROMOTE, FlagPair.CREATED, FlagPair.CREATED),
+        (LifecycleState.PROMOTE, FlagPair.RETIRED, FlagPair.RETIRED),
+    ],
+    ids=str,
+)
+def test_a_revision_that_names_a_flag_is_gated_by_it(state: LifecycleState, before: FlagPair, then: FlagPair) -> None:
+    """Nobody has switched on what it names first; what it named before is as it was; retired flags stay retired."""
+    served = after(None, card("one"))
+    (facts,) = served.definitions.values()
+    flag = None if before is FlagPair.NONE else FLAG
+    rollout = served.with_facts(msgspec.structs.replace(facts, state=state, flag=flag, flags=before))
+    (revised,) = after(rollout, card("two", flag=FLAG)).definitions.values()
+    assert (revised.state, revised.ramp, revised.flag, revised.flags) == (state, WHOLE, FLAG, then)
+
+
+def test_who_waits_for_operators_is_whoever_could_be_promoted_into_an_empty_slot() -> None:
+    """Not what stands beside an active one, was taken back, or is listed by nobody."""
+    shop, beside, other = a_card("shop"), a_card("shop2", slot=SHOP), a_card("other")
+    catalogue = a_catalogue(shop, beside, other, sub_agents=["shop"])
+    served = seen(None, SHOP, shop, by(), alone=True).rollout
+    killed = msgspec.structs.replace(served.definitions[shop.digest], state=LifecycleState.ROLLBACK)
+    emptied = msgspec.structs.replace(served.with_facts(killed), active=None)
+
+    assert waiting_for_operators(catalogue, RolloutView()) == ("shop", "shop2")
+    assert waiting_for_operators(catalogue, RolloutView({SHOP: served})) == ()
+    assert waiting_for_operators(catalogue, RolloutView({SHOP: emptied})) == ("shop2",)
+
+
+@pytest.mark.parametrize(
     "changes",
     [{"model": ModelId("m2")}, {"tools": (ToolId("one_more"),)}, {"prompt_blocks": (BlockId("one-more"),)}],
     ids=str,
@@ -89,3 +124,11 @@ def test_a_major_change_starts_at_dev_beside_what_is_served(changes: dict[str, o
 def test_a_card_comes_back_from_its_text_as_it_was() -> None:
     """Every field: what is served from what is kept is what was gated."""
     assert card_from_json(card_to_json(card())) == card()
+
+
+def test_an_orchestrator_whom_nobody_lists_is_not_rolled_out() -> None:
+    """It is on no surface; one that another one lists is, and so is an agent that nobody lists yet."""
+    nested = a_card("travel", sub_agents=(Slot("shop"),))
+    catalogue = a_catalogue(a_card("shop"), nested, a_card("new"), sub_agents=["shop", "travel"])
+    found = {str(card.definition.id): may_be_rolled_out(catalogue, card) for card in catalogue.cards.values()}
+    assert found == {"concierge": False, "shop": True, "travel": True, "new": True}

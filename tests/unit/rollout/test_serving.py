@@ -80,12 +80,22 @@ def test_a_kill_takes_it_from_everybody_whatever_else_is_set(ramp: int, with_fla
 
 
 def test_flags_that_nobody_can_say_take_it_off_and_move_nobody_to_the_target() -> None:
-    """Absent is safe; the target would be an exposure that nobody decided."""
+    """Of those inside its ramp: absent is safe; the target would be an exposure that nobody decided."""
     old = facts("old", ramp=WHOLE, flags=FlagPair.RETIRED)
     of = rollout(old, with_target(facts("new", ramp=1000), "old"), active="new")
-    served = served_by(of, Asker(USERS[0]), flags(stale=True), NOBODY)
+    inside = [user for user in USERS if who(of, user, "new") == "new"]
+    served = served_by(of, Asker(inside[0]), flags(stale=True), NOBODY)
     assert served.digest is None
     assert [verdict for _, verdict in served.verdicts] == [CandidateVerdict.FLAG_STALE]
+
+
+def test_flags_that_nobody_can_say_take_the_target_from_nobody_outside_the_ramp() -> None:
+    """Whom the ramp, or the control arm, leaves to the target keeps it through an outage of the new one's flags."""
+    old = facts("old", ramp=WHOLE, flags=FlagPair.RETIRED)
+    of = rollout(old, with_target(facts("new", ramp=1000), "old"), active="new")
+    outside = [user for user in USERS if who(of, user, "new") == "old"]
+    assert {who(of, user, stale=True) for user in outside} == {"old"}
+    assert {who(of, user, stale=True, arm=CONTROL) for user in USERS[:20]} == {"old"}
 
 
 def test_a_flag_that_is_seen_off_leaves_the_users_to_the_target() -> None:

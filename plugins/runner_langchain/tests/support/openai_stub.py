@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from examples.ccs.serving import address_of, listening
+from examples.http_serving import address_of, listening
 
 
 @dataclass

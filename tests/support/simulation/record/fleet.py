@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.definitions.card import Card
 from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
 from sidecar.core.errors import GrantSpent, StoreUnavailable
 from sidecar.core.identifiers import InstanceId
@@ -191,7 +190,7 @@ class Fleet:
         self._lend(instance)
         lease = Lease(database, LEASE if schedule.shared else None, (beside.clock, recorder))
         slots = tuple(card.definition.slot for card in schedule.cards)
-        cards: list[Card] = [orchestrator(slots), *schedule.cards]
+        definitions = FixedDefinitions([orchestrator(slots), *schedule.cards])
         flags: Any = AllOn()
         ports = Ports(
             clock=beside.clock,
@@ -200,11 +199,12 @@ class Fleet:
             spawner=spawner,
             store=WatchedStore(loop, beside.disk, database, (spawner, recorder)),
             recorder=recorder,
-            definitions=FixedDefinitions(cards),
+            definitions=definitions,
             flags=flags,
             runners=RemoteRunner(loop, beside.hosts, beside.asked_by, instance),
             connectors=beside.connector,
             memory=beside.memory if schedule.memory_lasts else InProcessMemory(),
+            rollouts=definitions.promoted,
             lease_held=lease.held,
         )
         operations = assemble(RULES, KEYS, ports)

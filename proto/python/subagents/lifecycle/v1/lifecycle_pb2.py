@@ -23,56 +23,77 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from subagents.lifecycle.v1 import activity_pb2 as subagents_dot_lifecycle_dot_v1_dot_activity__pb2
 from subagents.lifecycle.v1 import reading_pb2 as subagents_dot_lifecycle_dot_v1_dot_reading__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&subagents/lifecycle/v1/lifecycle.proto\x12\x16subagents.lifecycle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$subagents/lifecycle/v1/reading.proto\"\xac\x01\n\nStepHeader\x12\x15\n\rdefinition_id\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x1e\n\x11\x65xpected_revision\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x42\x14\n\x12_expected_revision\"\xaa\x02\n\nStepResult\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x15\n\rdefinition_id\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x35\n\x05state\x18\x04 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\x12\x19\n\x11ramp_basis_points\x18\x05 \x01(\x05\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\x12\x10\n\x08revision\x18\x07 \x01(\x03\x12\x0f\n\x07\x63hanged\x18\x08 \x01(\x08\x12\x10\n\x08repeated\x18\t \x01(\x08\x12\r\n\x05gates\x18\n \x03(\t\x12\r\n\x05\x65\x64its\x18\x0b \x03(\t\x12\x0f\n\x07version\x18\x0c \x01(\x03\x12\x0f\n\x07reached\x18\r \x03(\t\x12\x10\n\x08warnings\x18\x0e \x03(\t\"\x85\x01\n\x11TransitionRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12<\n\x0ctarget_state\x18\x02 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\"H\n\x12TransitionResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"_\n\x0eSetRampRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x19\n\x11ramp_basis_points\x18\x02 \x01(\x05\"E\n\x0fSetRampResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"X\n\x0fRampDownRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x11\n\tbreach_id\x18\x02 \x01(\t\"F\n\x10RampDownResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"a\n\x18\x41\x63knowledgeBreachRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x11\n\tbreach_id\x18\x02 \x01(\t\"O\n\x19\x41\x63knowledgeBreachResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"\xa2\x01\n\x13OverrideGateRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x0c\n\x04gate\x18\x02 \x01(\t\x12\x19\n\x11ramp_basis_points\x18\x03 \x01(\x05\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"J\n\x14OverrideGateResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"E\n\x0fRollBackRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"F\n\x10RollBackResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"E\n\x0f\x41\x63tivateRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"F\n\x10\x41\x63tivateResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"A\n\x0bKillRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"B\n\x0cKillResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"H\n\x12RetireFlagsRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"I\n\x13RetireFlagsResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult2\xbd\x0b\n\x10LifecycleService\x12\x63\n\nTransition\x12).subagents.lifecycle.v1.TransitionRequest\x1a*.subagents.lifecycle.v1.TransitionResponse\x12Z\n\x07SetRamp\x12&.subagents.lifecycle.v1.SetRampRequest\x1a\'.subagents.lifecycle.v1.SetRampResponse\x12]\n\x08RampDown\x12\'.subagents.lifecycle.v1.RampDownRequest\x1a(.subagents.lifecycle.v1.RampDownResponse\x12x\n\x11\x41\x63knowledgeBreach\x12\x30.subagents.lifecycle.v1.AcknowledgeBreachRequest\x1a\x31.subagents.lifecycle.v1.AcknowledgeBreachResponse\x12i\n\x0cOverrideGate\x12+.subagents.lifecycle.v1.OverrideGateRequest\x1a,.subagents.lifecycle.v1.OverrideGateResponse\x12]\n\x08RollBack\x12\'.subagents.lifecycle.v1.RollBackRequest\x1a(.subagents.lifecycle.v1.RollBackResponse\x12]\n\x08\x41\x63tivate\x12\'.subagents.lifecycle.v1.ActivateRequest\x1a(.subagents.lifecycle.v1.ActivateResponse\x12Q\n\x04Kill\x12#.subagents.lifecycle.v1.KillRequest\x1a$.subagents.lifecycle.v1.KillResponse\x12\x66\n\x0bRetireFlags\x12*.subagents.lifecycle.v1.RetireFlagsRequest\x1a+.subagents.lifecycle.v1.RetireFlagsResponse\x12N\n\x03Get\x12\".subagents.lifecycle.v1.GetRequest\x1a#.subagents.lifecycle.v1.GetResponse\x12Q\n\x04List\x12#.subagents.lifecycle.v1.ListRequest\x1a$.subagents.lifecycle.v1.ListResponse\x12Z\n\x07\x45xplain\x12&.subagents.lifecycle.v1.ExplainRequest\x1a\'.subagents.lifecycle.v1.ExplainResponse\x12\x66\n\x0bPreviewRamp\x12*.subagents.lifecycle.v1.PreviewRampRequest\x1a+.subagents.lifecycle.v1.PreviewRampResponse\x12\x65\n\nWatchAudit\x12).subagents.lifecycle.v1.WatchAuditRequest\x1a*.subagents.lifecycle.v1.WatchAuditResponse0\x01\x12]\n\x08Replicas\x12\'.subagents.lifecycle.v1.ReplicasRequest\x1a(.subagents.lifecycle.v1.ReplicasResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&subagents/lifecycle/v1/lifecycle.proto\x12\x16subagents.lifecycle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%subagents/lifecycle/v1/activity.proto\x1a$subagents/lifecycle/v1/reading.proto\"\xac\x01\n\nStepHeader\x12\x15\n\rdefinition_id\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x1e\n\x11\x65xpected_revision\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x42\x14\n\x12_expected_revision\"\xe6\x02\n\nStepResult\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x15\n\rdefinition_id\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x35\n\x05state\x18\x04 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\x12\x19\n\x11ramp_basis_points\x18\x05 \x01(\x05\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\x12\x10\n\x08revision\x18\x07 \x01(\x03\x12\x0f\n\x07\x63hanged\x18\x08 \x01(\x08\x12\x10\n\x08repeated\x18\t \x01(\x08\x12\r\n\x05gates\x18\n \x03(\t\x12\r\n\x05\x65\x64its\x18\x0b \x03(\t\x12\x0f\n\x07version\x18\x0c \x01(\x03\x12\x0f\n\x07reached\x18\r \x03(\t\x12\x10\n\x08warnings\x18\x0e \x03(\t\x12:\n\x0c\x64\x65\x63ommission\x18\x0f \x01(\x0b\x32$.subagents.lifecycle.v1.Decommission\"\x85\x01\n\x11TransitionRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12<\n\x0ctarget_state\x18\x02 \x01(\x0e\x32&.subagents.lifecycle.v1.LifecycleState\"H\n\x12TransitionResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"_\n\x0eSetRampRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x19\n\x11ramp_basis_points\x18\x02 \x01(\x05\"E\n\x0fSetRampResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"\x95\x01\n\x10\x43onfigureRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x31\n\x04mode\x18\x02 \x01(\x0e\x32#.subagents.lifecycle.v1.RolloutMode\x12\x1a\n\x12\x63urve_basis_points\x18\x03 \x03(\x05\"G\n\x11\x43onfigureResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"X\n\x0fRampDownRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x11\n\tbreach_id\x18\x02 \x01(\t\"F\n\x10RampDownResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"a\n\x18\x41\x63knowledgeBreachRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x11\n\tbreach_id\x18\x02 \x01(\t\"O\n\x19\x41\x63knowledgeBreachResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"\xa2\x01\n\x13OverrideGateRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x0c\n\x04gate\x18\x02 \x01(\t\x12\x19\n\x11ramp_basis_points\x18\x03 \x01(\x05\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"J\n\x14OverrideGateResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"E\n\x0fRollBackRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"F\n\x10RollBackResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"E\n\x0f\x41\x63tivateRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"F\n\x10\x41\x63tivateResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"A\n\x0bKillRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"B\n\x0cKillResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"H\n\x12RetireFlagsRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"I\n\x13RetireFlagsResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"N\n\x18\x42\x65ginDecommissionRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"O\n\x19\x42\x65ginDecommissionResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"\xc7\x01\n\x1bTakeDecommissionStepRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x31\n\x04step\x18\x02 \x01(\x0e\x32#.subagents.lifecycle.v1.CleanupStep\x12.\n\x04\x63ode\x18\x03 \x01(\x0e\x32 .subagents.lifecycle.v1.CodeFate\x12\x11\n\tconfirmed\x18\x04 \x01(\t\"R\n\x1cTakeDecommissionStepResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"\xbd\x01\n\x19\x44\x65\x63ideDecommissionRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\x12\x35\n\x06matter\x18\x02 \x01(\x0e\x32%.subagents.lifecycle.v1.CleanupMatter\x12\x35\n\x06\x63hoice\x18\x03 \x01(\x0e\x32%.subagents.lifecycle.v1.CleanupChoice\"P\n\x1a\x44\x65\x63ideDecommissionResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult\"M\n\x17UndoDecommissionRequest\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepHeader\"N\n\x18UndoDecommissionResponse\x12\x32\n\x06result\x18\x01 \x01(\x0b\x32\".subagents.lifecycle.v1.StepResult2\x85\x12\n\x10LifecycleService\x12\x63\n\nTransition\x12).subagents.lifecycle.v1.TransitionRequest\x1a*.subagents.lifecycle.v1.TransitionResponse\x12Z\n\x07SetRamp\x12&.subagents.lifecycle.v1.SetRampRequest\x1a\'.subagents.lifecycle.v1.SetRampResponse\x12`\n\tConfigure\x12(.subagents.lifecycle.v1.ConfigureRequest\x1a).subagents.lifecycle.v1.ConfigureResponse\x12]\n\x08RampDown\x12\'.subagents.lifecycle.v1.RampDownRequest\x1a(.subagents.lifecycle.v1.RampDownResponse\x12x\n\x11\x41\x63knowledgeBreach\x12\x30.subagents.lifecycle.v1.AcknowledgeBreachRequest\x1a\x31.subagents.lifecycle.v1.AcknowledgeBreachResponse\x12i\n\x0cOverrideGate\x12+.subagents.lifecycle.v1.OverrideGateRequest\x1a,.subagents.lifecycle.v1.OverrideGateResponse\x12]\n\x08RollBack\x12\'.subagents.lifecycle.v1.RollBackRequest\x1a(.subagents.lifecycle.v1.RollBackResponse\x12]\n\x08\x41\x63tivate\x12\'.subagents.lifecycle.v1.ActivateRequest\x1a(.subagents.lifecycle.v1.ActivateResponse\x12Q\n\x04Kill\x12#.subagents.lifecycle.v1.KillRequest\x1a$.subagents.lifecycle.v1.KillResponse\x12\x66\n\x0bRetireFlags\x12*.subagents.lifecycle.v1.RetireFlagsRequest\x1a+.subagents.lifecycle.v1.RetireFlagsResponse\x12x\n\x11\x42\x65ginDecommission\x12\x30.subagents.lifecycle.v1.BeginDecommissionRequest\x1a\x31.subagents.lifecycle.v1.BeginDecommissionResponse\x12\x81\x01\n\x14TakeDecommissionStep\x12\x33.subagents.lifecycle.v1.TakeDecommissionStepRequest\x1a\x34.subagents.lifecycle.v1.TakeDecommissionStepResponse\x12{\n\x12\x44\x65\x63ideDecommission\x12\x31.subagents.lifecycle.v1.DecideDecommissionRequest\x1a\x32.subagents.lifecycle.v1.DecideDecommissionResponse\x12u\n\x10UndoDecommission\x12/.subagents.lifecycle.v1.UndoDecommissionRequest\x1a\x30.subagents.lifecycle.v1.UndoDecommissionResponse\x12N\n\x03Get\x12\".subagents.lifecycle.v1.GetRequest\x1a#.subagents.lifecycle.v1.GetResponse\x12Q\n\x04List\x12#.subagents.lifecycle.v1.ListRequest\x1a$.subagents.lifecycle.v1.ListResponse\x12Z\n\x07\x45xplain\x12&.subagents.lifecycle.v1.ExplainRequest\x1a\'.subagents.lifecycle.v1.ExplainResponse\x12\x66\n\x0bPreviewRamp\x12*.subagents.lifecycle.v1.PreviewRampRequest\x1a+.subagents.lifecycle.v1.PreviewRampResponse\x12\x65\n\nWatchAudit\x12).subagents.lifecycle.v1.WatchAuditRequest\x1a*.subagents.lifecycle.v1.WatchAuditResponse0\x01\x12x\n\x11ListActivePeriods\x12\x30.subagents.lifecycle.v1.ListActivePeriodsRequest\x1a\x31.subagents.lifecycle.v1.ListActivePeriodsResponse\x12]\n\x08Replicas\x12\'.subagents.lifecycle.v1.ReplicasRequest\x1a(.subagents.lifecycle.v1.ReplicasResponse\x12x\n\x11ListDecommissions\x12\x30.subagents.lifecycle.v1.ListDecommissionsRequest\x1a\x31.subagents.lifecycle.v1.ListDecommissionsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'subagents.lifecycle.v1.lifecycle_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STEPHEADER']._serialized_start=138
-  _globals['_STEPHEADER']._serialized_end=310
-  _globals['_STEPRESULT']._serialized_start=313
-  _globals['_STEPRESULT']._serialized_end=611
-  _globals['_TRANSITIONREQUEST']._serialized_start=614
-  _globals['_TRANSITIONREQUEST']._serialized_end=747
-  _globals['_TRANSITIONRESPONSE']._serialized_start=749
-  _globals['_TRANSITIONRESPONSE']._serialized_end=821
-  _globals['_SETRAMPREQUEST']._serialized_start=823
-  _globals['_SETRAMPREQUEST']._serialized_end=918
-  _globals['_SETRAMPRESPONSE']._serialized_start=920
-  _globals['_SETRAMPRESPONSE']._serialized_end=989
-  _globals['_RAMPDOWNREQUEST']._serialized_start=991
-  _globals['_RAMPDOWNREQUEST']._serialized_end=1079
-  _globals['_RAMPDOWNRESPONSE']._serialized_start=1081
-  _globals['_RAMPDOWNRESPONSE']._serialized_end=1151
-  _globals['_ACKNOWLEDGEBREACHREQUEST']._serialized_start=1153
-  _globals['_ACKNOWLEDGEBREACHREQUEST']._serialized_end=1250
-  _globals['_ACKNOWLEDGEBREACHRESPONSE']._serialized_start=1252
-  _globals['_ACKNOWLEDGEBREACHRESPONSE']._serialized_end=1331
-  _globals['_OVERRIDEGATEREQUEST']._serialized_start=1334
-  _globals['_OVERRIDEGATEREQUEST']._serialized_end=1496
-  _globals['_OVERRIDEGATERESPONSE']._serialized_start=1498
-  _globals['_OVERRIDEGATERESPONSE']._serialized_end=1572
-  _globals['_ROLLBACKREQUEST']._serialized_start=1574
-  _globals['_ROLLBACKREQUEST']._serialized_end=1643
-  _globals['_ROLLBACKRESPONSE']._serialized_start=1645
-  _globals['_ROLLBACKRESPONSE']._serialized_end=1715
-  _globals['_ACTIVATEREQUEST']._serialized_start=1717
-  _globals['_ACTIVATEREQUEST']._serialized_end=1786
-  _globals['_ACTIVATERESPONSE']._serialized_start=1788
-  _globals['_ACTIVATERESPONSE']._serialized_end=1858
-  _globals['_KILLREQUEST']._serialized_start=1860
-  _globals['_KILLREQUEST']._serialized_end=1925
-  _globals['_KILLRESPONSE']._serialized_start=1927
-  _globals['_KILLRESPONSE']._serialized_end=1993
-  _globals['_RETIREFLAGSREQUEST']._serialized_start=1995
-  _globals['_RETIREFLAGSREQUEST']._serialized_end=2067
-  _globals['_RETIREFLAGSRESPONSE']._serialized_start=2069
-  _globals['_RETIREFLAGSRESPONSE']._serialized_end=2142
-  _globals['_LIFECYCLESERVICE']._serialized_start=2145
-  _globals['_LIFECYCLESERVICE']._serialized_end=3614
+  _globals['_STEPHEADER']._serialized_start=177
+  _globals['_STEPHEADER']._serialized_end=349
+  _globals['_STEPRESULT']._serialized_start=352
+  _globals['_STEPRESULT']._serialized_end=710
+  _globals['_TRANSITIONREQUEST']._serialized_start=713
+  _globals['_TRANSITIONREQUEST']._serialized_end=846
+  _globals['_TRANSITIONRESPONSE']._serialized_start=848
+  _globals['_TRANSITIONRESPONSE']._serialized_end=920
+  _globals['_SETRAMPREQUEST']._serialized_start=922
+  _globals['_SETRAMPREQUEST']._serialized_end=1017
+  _globals['_SETRAMPRESPONSE']._serialized_start=1019
+  _globals['_SETRAMPRESPONSE']._serialized_end=1088
+  _globals['_CONFIGUREREQUEST']._serialized_start=1091
+  _globals['_CONFIGUREREQUEST']._serialized_end=1240
+  _globals['_CONFIGURERESPONSE']._serialized_start=1242
+  _globals['_CONFIGURERESPONSE']._serialized_end=1313
+  _globals['_RAMPDOWNREQUEST']._serialized_start=1315
+  _globals['_RAMPDOWNREQUEST']._serialized_end=1403
+  _globals['_RAMPDOWNRESPONSE']._serialized_start=1405
+  _globals['_RAMPDOWNRESPONSE']._serialized_end=1475
+  _globals['_ACKNOWLEDGEBREACHREQUEST']._serialized_start=1477
+  _globals['_ACKNOWLEDGEBREACHREQUEST']._serialized_end=1574
+  _globals['_ACKNOWLEDGEBREACHRESPONSE']._serialized_start=1576
+  _globals['_ACKNOWLEDGEBREACHRESPONSE']._serialized_end=1655
+  _globals['_OVERRIDEGATEREQUEST']._serialized_start=1658
+  _globals['_OVERRIDEGATEREQUEST']._serialized_end=1820
+  _globals['_OVERRIDEGATERESPONSE']._serialized_start=1822
+  _globals['_OVERRIDEGATERESPONSE']._serialized_end=1896
+  _globals['_ROLLBACKREQUEST']._serialized_start=1898
+  _globals['_ROLLBACKREQUEST']._serialized_end=1967
+  _globals['_ROLLBACKRESPONSE']._serialized_start=1969
+  _globals['_ROLLBACKRESPONSE']._serialized_end=2039
+  _globals['_ACTIVATEREQUEST']._serialized_start=2041
+  _globals['_ACTIVATEREQUEST']._serialized_end=2110
+  _globals['_ACTIVATERESPONSE']._serialized_start=2112
+  _globals['_ACTIVATERESPONSE']._serialized_end=2182
+  _globals['_KILLREQUEST']._serialized_start=2184
+  _globals['_KILLREQUEST']._serialized_end=2249
+  _globals['_KILLRESPONSE']._serialized_start=2251
+  _globals['_KILLRESPONSE']._serialized_end=2317
+  _globals['_RETIREFLAGSREQUEST']._serialized_start=2319
+  _globals['_RETIREFLAGSREQUEST']._serialized_end=2391
+  _globals['_RETIREFLAGSRESPONSE']._serialized_start=2393
+  _globals['_RETIREFLAGSRESPONSE']._serialized_end=2466
+  _globals['_BEGINDECOMMISSIONREQUEST']._serialized_start=2468
+  _globals['_BEGINDECOMMISSIONREQUEST']._serialized_end=2546
+  _globals['_BEGINDECOMMISSIONRESPONSE']._serialized_start=2548
+  _globals['_BEGINDECOMMISSIONRESPONSE']._serialized_end=2627
+  _globals['_TAKEDECOMMISSIONSTEPREQUEST']._serialized_start=2630
+  _globals['_TAKEDECOMMISSIONSTEPREQUEST']._serialized_end=2829
+  _globals['_TAKEDECOMMISSIONSTEPRESPONSE']._serialized_start=2831
+  _globals['_TAKEDECOMMISSIONSTEPRESPONSE']._serialized_end=2913
+  _globals['_DECIDEDECOMMISSIONREQUEST']._serialized_start=2916
+  _globals['_DECIDEDECOMMISSIONREQUEST']._serialized_end=3105
+  _globals['_DECIDEDECOMMISSIONRESPONSE']._serialized_start=3107
+  _globals['_DECIDEDECOMMISSIONRESPONSE']._serialized_end=3187
+  _globals['_UNDODECOMMISSIONREQUEST']._serialized_start=3189
+  _globals['_UNDODECOMMISSIONREQUEST']._serialized_end=3266
+  _globals['_UNDODECOMMISSIONRESPONSE']._serialized_start=3268
+  _globals['_UNDODECOMMISSIONRESPONSE']._serialized_end=3346
+  _globals['_LIFECYCLESERVICE']._serialized_start=3349
+  _globals['_LIFECYCLESERVICE']._serialized_end=5658
 # @@protoc_insertion_point(module_scope)

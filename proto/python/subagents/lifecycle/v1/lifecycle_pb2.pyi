@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from subagents.lifecycle.v1 import activity_pb2 as _activity_pb2
 from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -29,7 +30,7 @@ class StepHeader(_message.Message):
     def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., expected_revision: _Optional[int] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class StepResult(_message.Message):
-    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "reached", "warnings")
+    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "reached", "warnings", "decommission")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +45,7 @@ class StepResult(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
     slot: str
     definition_id: str
     digest: str
@@ -58,7 +60,8 @@ class StepResult(_message.Message):
     version: int
     reached: _containers.RepeatedScalarFieldContainer[str]
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., reached: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    decommission: _reading_pb2.Decommission
+    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., reached: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., decommission: _Optional[_Union[_reading_pb2.Decommission, _Mapping]] = ...) -> None: ...
 
 class TransitionRequest(_message.Message):
     __slots__ = ("header", "target_state")
@@ -83,6 +86,22 @@ class SetRampRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., ramp_basis_points: _Optional[int] = ...) -> None: ...
 
 class SetRampResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class ConfigureRequest(_message.Message):
+    __slots__ = ("header", "mode", "curve_basis_points")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    CURVE_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    mode: _reading_pb2.RolloutMode
+    curve_basis_points: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., mode: _Optional[_Union[_reading_pb2.RolloutMode, str]] = ..., curve_basis_points: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ConfigureResponse(_message.Message):
     __slots__ = ("result",)
     RESULT_FIELD_NUMBER: _ClassVar[int]
     result: StepResult
@@ -177,6 +196,64 @@ class RetireFlagsRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
 
 class RetireFlagsResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class BeginDecommissionRequest(_message.Message):
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
+
+class BeginDecommissionResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class TakeDecommissionStepRequest(_message.Message):
+    __slots__ = ("header", "step", "code", "confirmed")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    step: _reading_pb2.CleanupStep
+    code: _reading_pb2.CodeFate
+    confirmed: str
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., step: _Optional[_Union[_reading_pb2.CleanupStep, str]] = ..., code: _Optional[_Union[_reading_pb2.CodeFate, str]] = ..., confirmed: _Optional[str] = ...) -> None: ...
+
+class TakeDecommissionStepResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class DecideDecommissionRequest(_message.Message):
+    __slots__ = ("header", "matter", "choice")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MATTER_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    matter: _reading_pb2.CleanupMatter
+    choice: _reading_pb2.CleanupChoice
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., matter: _Optional[_Union[_reading_pb2.CleanupMatter, str]] = ..., choice: _Optional[_Union[_reading_pb2.CleanupChoice, str]] = ...) -> None: ...
+
+class DecideDecommissionResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class UndoDecommissionRequest(_message.Message):
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
+
+class UndoDecommissionResponse(_message.Message):
     __slots__ = ("result",)
     RESULT_FIELD_NUMBER: _ClassVar[int]
     result: StepResult

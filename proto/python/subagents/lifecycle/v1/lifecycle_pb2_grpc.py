@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from subagents.lifecycle.v1 import activity_pb2 as subagents_dot_lifecycle_dot_v1_dot_activity__pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2
 from subagents.lifecycle.v1 import reading_pb2 as subagents_dot_lifecycle_dot_v1_dot_reading__pb2
 
@@ -51,6 +52,11 @@ class LifecycleServiceStub:
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampResponse.FromString,
                 _registered_method=True)
+        self.Configure = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/Configure',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureResponse.FromString,
+                _registered_method=True)
         self.RampDown = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/RampDown',
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RampDownRequest.SerializeToString,
@@ -86,6 +92,26 @@ class LifecycleServiceStub:
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsResponse.FromString,
                 _registered_method=True)
+        self.BeginDecommission = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/BeginDecommission',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionResponse.FromString,
+                _registered_method=True)
+        self.TakeDecommissionStep = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/TakeDecommissionStep',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.TakeDecommissionStepRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.TakeDecommissionStepResponse.FromString,
+                _registered_method=True)
+        self.DecideDecommission = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/DecideDecommission',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.DecideDecommissionRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.DecideDecommissionResponse.FromString,
+                _registered_method=True)
+        self.UndoDecommission = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/UndoDecommission',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionResponse.FromString,
+                _registered_method=True)
         self.Get = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/Get',
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.SerializeToString,
@@ -111,10 +137,20 @@ class LifecycleServiceStub:
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.WatchAuditRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.WatchAuditResponse.FromString,
                 _registered_method=True)
+        self.ListActivePeriods = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/ListActivePeriods',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsResponse.FromString,
+                _registered_method=True)
         self.Replicas = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/Replicas',
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasResponse.FromString,
+                _registered_method=True)
+        self.ListDecommissions = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/ListDecommissions',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsResponse.FromString,
                 _registered_method=True)
 
 
@@ -145,6 +181,19 @@ class LifecycleServiceServicer:
         repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
         `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Configure(self, request, context):
+        """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
+
+        From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+        What is declared already changes nothing. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
+        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -230,6 +279,55 @@ class LifecycleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BeginDecommission(self, request, context):
+        """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
+
+        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+        is. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
+        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TakeDecommissionStep(self, request, context):
+        """Puts on record that the next of the five steps was done in the configuration repository.
+
+        What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
+        somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
+        holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecideDecommission(self, request, context):
+        """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
+
+        May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoDecommission(self, request, context):
+        """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
+
+        The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+        `request_id`.
+        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Get(self, request, context):
         """Returns one slot's rollout with all its definitions.
 
@@ -278,11 +376,30 @@ class LifecycleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListActivePeriods(self, request, context):
+        """Says when a definition was active for a cohort: for one user, or for a share of all.
+
+        From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
+        Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Replicas(self, request, context):
         """Returns the sidecars that serve lately, and the newest version that the binds of each show.
 
         A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
         Errors: `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDecommissions(self, request, context):
+        """Returns the decommissions that have not ended, by slot, with what is left to do and which have outlived their window.
+
+        Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -300,6 +417,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.SetRamp,
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampResponse.SerializeToString,
+            ),
+            'Configure': grpc.unary_unary_rpc_method_handler(
+                    servicer.Configure,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureResponse.SerializeToString,
             ),
             'RampDown': grpc.unary_unary_rpc_method_handler(
                     servicer.RampDown,
@@ -336,6 +458,26 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsResponse.SerializeToString,
             ),
+            'BeginDecommission': grpc.unary_unary_rpc_method_handler(
+                    servicer.BeginDecommission,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionResponse.SerializeToString,
+            ),
+            'TakeDecommissionStep': grpc.unary_unary_rpc_method_handler(
+                    servicer.TakeDecommissionStep,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.TakeDecommissionStepRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.TakeDecommissionStepResponse.SerializeToString,
+            ),
+            'DecideDecommission': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecideDecommission,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.DecideDecommissionRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.DecideDecommissionResponse.SerializeToString,
+            ),
+            'UndoDecommission': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoDecommission,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionResponse.SerializeToString,
+            ),
             'Get': grpc.unary_unary_rpc_method_handler(
                     servicer.Get,
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.FromString,
@@ -361,10 +503,20 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.WatchAuditRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.WatchAuditResponse.SerializeToString,
             ),
+            'ListActivePeriods': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListActivePeriods,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsResponse.SerializeToString,
+            ),
             'Replicas': grpc.unary_unary_rpc_method_handler(
                     servicer.Replicas,
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasResponse.SerializeToString,
+            ),
+            'ListDecommissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDecommissions,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -427,6 +579,33 @@ class LifecycleService:
             '/subagents.lifecycle.v1.LifecycleService/SetRamp',
             subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampRequest.SerializeToString,
             subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SetRampResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Configure(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/Configure',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.ConfigureResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -627,6 +806,114 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
+    def BeginDecommission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/BeginDecommission',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeDecommissionStep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/TakeDecommissionStep',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.TakeDecommissionStepRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.TakeDecommissionStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecideDecommission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/DecideDecommission',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.DecideDecommissionRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.DecideDecommissionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoDecommission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/UndoDecommission',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.UndoDecommissionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Get(request,
             target,
             options=(),
@@ -762,6 +1049,33 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
+    def ListActivePeriods(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/ListActivePeriods',
+            subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_activity__pb2.ListActivePeriodsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Replicas(request,
             target,
             options=(),
@@ -778,6 +1092,33 @@ class LifecycleService:
             '/subagents.lifecycle.v1.LifecycleService/Replicas',
             subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasRequest.SerializeToString,
             subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ReplicasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDecommissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/ListDecommissions',
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_reading__pb2.ListDecommissionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ How a definition reaches users: its state, its ramp, and every step that an oper
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from subagents.lifecycle.v1 import activity_pb2 as _activity_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as _lifecycle_pb2
 from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
 import abc as _abc_1
@@ -37,6 +38,15 @@ class LifecycleServiceStub:
     repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
     `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
+    Configure: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ConfigureRequest, _lifecycle_pb2.ConfigureResponse]
+    """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
+
+    From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+    What is declared already changes nothing. Safe to repeat with the same `request_id`.
+    Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
+    `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     RampDown: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RampDownRequest, _lifecycle_pb2.RampDownResponse]
     """Sets a ramp to 0 because a safety floor was breached, and nothing else; waits for no gate and no policy.
@@ -90,6 +100,39 @@ class LifecycleServiceStub:
     Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
     `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
+    BeginDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.BeginDecommissionRequest, _lifecycle_pb2.BeginDecommissionResponse]
+    """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
+
+    The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+    is. Safe to repeat, also with another `request_id`.
+    Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
+    `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+    """
+    TakeDecommissionStep: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.TakeDecommissionStepRequest, _lifecycle_pb2.TakeDecommissionStepResponse]
+    """Puts on record that the next of the five steps was done in the configuration repository.
+
+    What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
+    somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+    Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
+    holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+    `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
+    DecideDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.DecideDecommissionRequest, _lifecycle_pb2.DecideDecommissionResponse]
+    """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
+
+    May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
+    Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+    `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
+    UndoDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.UndoDecommissionRequest, _lifecycle_pb2.UndoDecommissionResponse]
+    """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
+
+    The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+    `request_id`.
+    Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
     Get: _aio.UnaryUnaryMultiCallable[_reading_pb2.GetRequest, _reading_pb2.GetResponse]
     """Returns one slot's rollout with all its definitions.
 
@@ -118,11 +161,22 @@ class LifecycleServiceStub:
     Changes nothing; safe to repeat: give the newest number seen as `after`, and nothing is lost and nothing comes twice.
     A drain does not wait for it. Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also in the middle).
     """
+    ListActivePeriods: _aio.UnaryUnaryMultiCallable[_activity_pb2.ListActivePeriodsRequest, _activity_pb2.ListActivePeriodsResponse]
+    """Says when a definition was active for a cohort: for one user, or for a share of all.
+
+    From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
+    Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
     Replicas: _aio.UnaryUnaryMultiCallable[_reading_pb2.ReplicasRequest, _reading_pb2.ReplicasResponse]
     """Returns the sidecars that serve lately, and the newest version that the binds of each show.
 
     A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
     Errors: `STORE_UNAVAILABLE`.
+    """
+    ListDecommissions: _aio.UnaryUnaryMultiCallable[_reading_pb2.ListDecommissionsRequest, _reading_pb2.ListDecommissionsResponse]
+    """Returns the decommissions that have not ended, by slot, with what is left to do and which have outlived their window.
+
+    Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
     """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -159,6 +213,21 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
         `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def Configure(
+        self,
+        request: _lifecycle_pb2.ConfigureRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.ConfigureRequest, _abc.Awaitable[_lifecycle_pb2.ConfigureResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.ConfigureResponse]:
+        """Declares the rollout config of a slot: its mode, and the steps that its ramp may take. No ramp moves by it.
+
+        From `EXPERIMENT` to `FULL` lets the control arm in; if somebody is served, the gate of the present ramp has to pass.
+        What is declared already changes nothing. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (the curve does not rise, or begins with everybody), `POLICY_DENIED`, `GATE_FAILED` and
+        `GATE_HELD` (the mode stays), `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -256,6 +325,63 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def BeginDecommission(
+        self,
+        request: _lifecycle_pb2.BeginDecommissionRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.BeginDecommissionRequest, _abc.Awaitable[_lifecycle_pb2.BeginDecommissionResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.BeginDecommissionResponse]:
+        """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
+
+        The state stays `rollback`; from now on the definition is neither revised nor killed. One that has begun goes on as it
+        is. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (another state, or open turns are bound to it), `POLICY_DENIED`, `GATE_FAILED` and
+        `GATE_HELD` (of gates that policies ask for), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: nobody can say which turns are open).
+        """
+
+    @_abc_1.abstractmethod
+    def TakeDecommissionStep(
+        self,
+        request: _lifecycle_pb2.TakeDecommissionStepRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.TakeDecommissionStepRequest, _abc.Awaitable[_lifecycle_pb2.TakeDecommissionStepResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.TakeDecommissionStepResponse]:
+        """Puts on record that the next of the five steps was done in the configuration repository.
+
+        What the sidecar can see in the configuration it has loaded it checks; for what it cannot see (modules, the eval suite)
+        somebody has to answer. A step that was taken changes nothing. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (not begun, out of order, open turns are bound to it, the configuration still needs or
+        holds it, nobody answers for it, step 5 before both decisions), `POLICY_DENIED`, `GATE_FAILED`, `GATE_HELD`,
+        `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def DecideDecommission(
+        self,
+        request: _lifecycle_pb2.DecideDecommissionRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.DecideDecommissionRequest, _abc.Awaitable[_lifecycle_pb2.DecideDecommissionResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.DecideDecommissionResponse]:
+        """Records what becomes of the eval suite, or of the tools that only this definition used; each is decided by itself.
+
+        May be decided anew until step 5 is taken. Safe to repeat, also with another `request_id`.
+        Errors: `TRANSITION_REFUSED` (not begun, or step 5 is taken), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
+        `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def UndoDecommission(
+        self,
+        request: _lifecycle_pb2.UndoDecommissionRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.UndoDecommissionRequest, _abc.Awaitable[_lifecycle_pb2.UndoDecommissionResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.UndoDecommissionResponse]:
+        """Takes a decommission back, as long as neither code nor prompt blocks are deleted; the state stays `rollback`.
+
+        The entry is brought back in the configuration repository, for replay; it serves nobody. Safe to repeat with the same
+        `request_id`.
+        Errors: `TRANSITION_REFUSED` (not begun, or too late), `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
     def Get(
         self,
         request: _reading_pb2.GetRequest,
@@ -314,6 +440,18 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListActivePeriods(
+        self,
+        request: _activity_pb2.ListActivePeriodsRequest,
+        context: _aio.ServicerContext[_activity_pb2.ListActivePeriodsRequest, _abc.Awaitable[_activity_pb2.ListActivePeriodsResponse]],
+    ) -> _abc.Awaitable[_activity_pb2.ListActivePeriodsResponse]:
+        """Says when a definition was active for a cohort: for one user, or for a share of all.
+
+        From the stored audit alone; whether flags were off for a while is not part of it. Changes nothing; safe to repeat.
+        Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
     def Replicas(
         self,
         request: _reading_pb2.ReplicasRequest,
@@ -323,6 +461,17 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
         A step is in effect everywhere once every living replica shows `StepResult.version`. Changes nothing; safe to repeat.
         Errors: `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDecommissions(
+        self,
+        request: _reading_pb2.ListDecommissionsRequest,
+        context: _aio.ServicerContext[_reading_pb2.ListDecommissionsRequest, _abc.Awaitable[_reading_pb2.ListDecommissionsResponse]],
+    ) -> _abc.Awaitable[_reading_pb2.ListDecommissionsResponse]:
+        """Returns the decommissions that have not ended, by slot, with what is left to do and which have outlived their window.
+
+        Changes nothing; safe to repeat. Errors: `STORE_UNAVAILABLE`.
         """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _aio.Server) -> None: ...

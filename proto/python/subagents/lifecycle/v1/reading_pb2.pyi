@@ -48,6 +48,33 @@ class Trigger(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRIGGER_GATE: _ClassVar[Trigger]
     TRIGGER_OPERATOR: _ClassVar[Trigger]
     TRIGGER_KILL_SWITCH: _ClassVar[Trigger]
+
+class CleanupStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLEANUP_STEP_UNSPECIFIED: _ClassVar[CleanupStep]
+    CLEANUP_STEP_ENTRY: _ClassVar[CleanupStep]
+    CLEANUP_STEP_REFERENCES: _ClassVar[CleanupStep]
+    CLEANUP_STEP_MODULES: _ClassVar[CleanupStep]
+    CLEANUP_STEP_BLOCKS: _ClassVar[CleanupStep]
+    CLEANUP_STEP_EVALS_AND_TOOLS: _ClassVar[CleanupStep]
+
+class CleanupMatter(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLEANUP_MATTER_UNSPECIFIED: _ClassVar[CleanupMatter]
+    CLEANUP_MATTER_EVALS: _ClassVar[CleanupMatter]
+    CLEANUP_MATTER_TOOLS: _ClassVar[CleanupMatter]
+
+class CleanupChoice(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLEANUP_CHOICE_UNSPECIFIED: _ClassVar[CleanupChoice]
+    CLEANUP_CHOICE_RETAIN: _ClassVar[CleanupChoice]
+    CLEANUP_CHOICE_REMOVE: _ClassVar[CleanupChoice]
+
+class CodeFate(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CODE_FATE_UNSPECIFIED: _ClassVar[CodeFate]
+    CODE_FATE_GONE: _ClassVar[CodeFate]
+    CODE_FATE_DEPRECATED: _ClassVar[CodeFate]
 LIFECYCLE_STATE_UNSPECIFIED: LifecycleState
 LIFECYCLE_STATE_DEV: LifecycleState
 LIFECYCLE_STATE_TEST: LifecycleState
@@ -70,6 +97,21 @@ TRIGGER_UNSPECIFIED: Trigger
 TRIGGER_GATE: Trigger
 TRIGGER_OPERATOR: Trigger
 TRIGGER_KILL_SWITCH: Trigger
+CLEANUP_STEP_UNSPECIFIED: CleanupStep
+CLEANUP_STEP_ENTRY: CleanupStep
+CLEANUP_STEP_REFERENCES: CleanupStep
+CLEANUP_STEP_MODULES: CleanupStep
+CLEANUP_STEP_BLOCKS: CleanupStep
+CLEANUP_STEP_EVALS_AND_TOOLS: CleanupStep
+CLEANUP_MATTER_UNSPECIFIED: CleanupMatter
+CLEANUP_MATTER_EVALS: CleanupMatter
+CLEANUP_MATTER_TOOLS: CleanupMatter
+CLEANUP_CHOICE_UNSPECIFIED: CleanupChoice
+CLEANUP_CHOICE_RETAIN: CleanupChoice
+CLEANUP_CHOICE_REMOVE: CleanupChoice
+CODE_FATE_UNSPECIFIED: CodeFate
+CODE_FATE_GONE: CodeFate
+CODE_FATE_DEPRECATED: CodeFate
 
 class FlagStatus(_message.Message):
     __slots__ = ("name", "value")
@@ -117,8 +159,60 @@ class Override(_message.Message):
     expires_at: _timestamp_pb2.Timestamp
     def __init__(self, gate: _Optional[str] = ..., from_basis_points: _Optional[int] = ..., to_basis_points: _Optional[int] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class CleanupStepTaken(_message.Message):
+    __slots__ = ("step", "at", "by", "reason", "confirmed", "agent_definition_version", "code")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    AGENT_DEFINITION_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    step: CleanupStep
+    at: _timestamp_pb2.Timestamp
+    by: str
+    reason: str
+    confirmed: str
+    agent_definition_version: str
+    code: CodeFate
+    def __init__(self, step: _Optional[_Union[CleanupStep, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., confirmed: _Optional[str] = ..., agent_definition_version: _Optional[str] = ..., code: _Optional[_Union[CodeFate, str]] = ...) -> None: ...
+
+class CleanupDecision(_message.Message):
+    __slots__ = ("choice", "at", "by", "reason")
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    choice: CleanupChoice
+    at: _timestamp_pb2.Timestamp
+    by: str
+    reason: str
+    def __init__(self, choice: _Optional[_Union[CleanupChoice, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Decommission(_message.Message):
+    __slots__ = ("began_at", "due_at", "by", "reason", "steps", "next_step", "evals", "tools", "finished_at")
+    BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_STEP_FIELD_NUMBER: _ClassVar[int]
+    EVALS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    began_at: _timestamp_pb2.Timestamp
+    due_at: _timestamp_pb2.Timestamp
+    by: str
+    reason: str
+    steps: _containers.RepeatedCompositeFieldContainer[CleanupStepTaken]
+    next_step: CleanupStep
+    evals: CleanupDecision
+    tools: CleanupDecision
+    finished_at: _timestamp_pb2.Timestamp
+    def __init__(self, began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[CleanupStepTaken, _Mapping]]] = ..., next_step: _Optional[_Union[CleanupStep, str]] = ..., evals: _Optional[_Union[CleanupDecision, _Mapping]] = ..., tools: _Optional[_Union[CleanupDecision, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class DefinitionStatus(_message.Message):
-    __slots__ = ("digest", "definition_id", "commit", "vertical", "state", "active", "ramp_basis_points", "activated_at", "flag_pair", "flags", "flag_backend", "killed", "breach", "target_digest", "target_recorded", "overrides", "gates_said", "gates_said_at", "pinned_turns", "in_configuration", "deprecated", "drifts", "decommission_began_at")
+    __slots__ = ("digest", "definition_id", "commit", "vertical", "state", "active", "ramp_basis_points", "activated_at", "flag_pair", "flags", "flag_backend", "killed", "breach", "target_digest", "target_recorded", "overrides", "gates_said", "gates_said_at", "pinned_turns", "in_configuration", "deprecated", "drifts", "decommission_began_at", "decommission", "decommission_overdue")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +236,8 @@ class DefinitionStatus(_message.Message):
     DEPRECATED_FIELD_NUMBER: _ClassVar[int]
     DRIFTS_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSION_OVERDUE_FIELD_NUMBER: _ClassVar[int]
     digest: str
     definition_id: str
     commit: str
@@ -165,7 +261,9 @@ class DefinitionStatus(_message.Message):
     deprecated: bool
     drifts: _containers.RepeatedScalarFieldContainer[str]
     decommission_began_at: _timestamp_pb2.Timestamp
-    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., commit: _Optional[str] = ..., vertical: _Optional[str] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., active: _Optional[bool] = ..., ramp_basis_points: _Optional[int] = ..., activated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., flag_pair: _Optional[_Union[FlagPair, str]] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., flag_backend: _Optional[str] = ..., killed: _Optional[_Union[Tombstone, _Mapping]] = ..., breach: _Optional[_Union[Breach, _Mapping]] = ..., target_digest: _Optional[str] = ..., target_recorded: _Optional[bool] = ..., overrides: _Optional[_Iterable[_Union[Override, _Mapping]]] = ..., gates_said: _Optional[str] = ..., gates_said_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pinned_turns: _Optional[int] = ..., in_configuration: _Optional[bool] = ..., deprecated: _Optional[bool] = ..., drifts: _Optional[_Iterable[str]] = ..., decommission_began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    decommission: Decommission
+    decommission_overdue: bool
+    def __init__(self, digest: _Optional[str] = ..., definition_id: _Optional[str] = ..., commit: _Optional[str] = ..., vertical: _Optional[str] = ..., state: _Optional[_Union[LifecycleState, str]] = ..., active: _Optional[bool] = ..., ramp_basis_points: _Optional[int] = ..., activated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., flag_pair: _Optional[_Union[FlagPair, str]] = ..., flags: _Optional[_Iterable[_Union[FlagStatus, _Mapping]]] = ..., flag_backend: _Optional[str] = ..., killed: _Optional[_Union[Tombstone, _Mapping]] = ..., breach: _Optional[_Union[Breach, _Mapping]] = ..., target_digest: _Optional[str] = ..., target_recorded: _Optional[bool] = ..., overrides: _Optional[_Iterable[_Union[Override, _Mapping]]] = ..., gates_said: _Optional[str] = ..., gates_said_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pinned_turns: _Optional[int] = ..., in_configuration: _Optional[bool] = ..., deprecated: _Optional[bool] = ..., drifts: _Optional[_Iterable[str]] = ..., decommission_began_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decommission: _Optional[_Union[Decommission, _Mapping]] = ..., decommission_overdue: _Optional[bool] = ...) -> None: ...
 
 class SlotStatus(_message.Message):
     __slots__ = ("slot", "revision", "active_digest", "mode", "curve_basis_points", "definitions")
@@ -284,7 +382,7 @@ class PreviewRampRequest(_message.Message):
     def __init__(self, slot: _Optional[str] = ..., digest: _Optional[str] = ..., ramp_basis_points: _Optional[int] = ...) -> None: ...
 
 class PreviewRampResponse(_message.Message):
-    __slots__ = ("from_basis_points", "to_basis_points", "known", "inside", "joining", "leaving", "gates")
+    __slots__ = ("from_basis_points", "to_basis_points", "known", "inside", "joining", "leaving", "gates", "definition_id", "digest")
     FROM_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
     TO_BASIS_POINTS_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
@@ -292,6 +390,8 @@ class PreviewRampResponse(_message.Message):
     JOINING_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     GATES_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     from_basis_points: int
     to_basis_points: int
     known: int
@@ -299,7 +399,9 @@ class PreviewRampResponse(_message.Message):
     joining: int
     leaving: int
     gates: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, from_basis_points: _Optional[int] = ..., to_basis_points: _Optional[int] = ..., known: _Optional[int] = ..., inside: _Optional[int] = ..., joining: _Optional[int] = ..., leaving: _Optional[int] = ..., gates: _Optional[_Iterable[str]] = ...) -> None: ...
+    definition_id: str
+    digest: str
+    def __init__(self, from_basis_points: _Optional[int] = ..., to_basis_points: _Optional[int] = ..., known: _Optional[int] = ..., inside: _Optional[int] = ..., joining: _Optional[int] = ..., leaving: _Optional[int] = ..., gates: _Optional[_Iterable[str]] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class AuditCohort(_message.Message):
     __slots__ = ("agent_definition_version", "active_flags", "ramp_step_percent")
@@ -329,6 +431,26 @@ class TransitionRow(_message.Message):
     effective_at: _timestamp_pb2.Timestamp
     def __init__(self, subagent_id: _Optional[str] = ..., source_state: _Optional[_Union[LifecycleState, str]] = ..., target_state: _Optional[_Union[LifecycleState, str]] = ..., trigger: _Optional[_Union[Trigger, str]] = ..., agent_definition_commit: _Optional[str] = ..., cohort: _Optional[_Union[AuditCohort, _Mapping]] = ..., effective_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class DecommissionRow(_message.Message):
+    __slots__ = ("subagent_id", "step", "source_state", "target_state", "trigger", "agent_definition_commit", "cohort", "detail")
+    SUBAGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_STATE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_STATE_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    AGENT_DEFINITION_COMMIT_FIELD_NUMBER: _ClassVar[int]
+    COHORT_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    subagent_id: str
+    step: str
+    source_state: LifecycleState
+    target_state: LifecycleState
+    trigger: Trigger
+    agent_definition_commit: str
+    cohort: AuditCohort
+    detail: str
+    def __init__(self, subagent_id: _Optional[str] = ..., step: _Optional[str] = ..., source_state: _Optional[_Union[LifecycleState, str]] = ..., target_state: _Optional[_Union[LifecycleState, str]] = ..., trigger: _Optional[_Union[Trigger, str]] = ..., agent_definition_commit: _Optional[str] = ..., cohort: _Optional[_Union[AuditCohort, _Mapping]] = ..., detail: _Optional[str] = ...) -> None: ...
+
 class RolloutRow(_message.Message):
     __slots__ = ("subagent_id", "what", "before_basis_points", "after_basis_points", "detail")
     SUBAGENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -344,7 +466,7 @@ class RolloutRow(_message.Message):
     def __init__(self, subagent_id: _Optional[str] = ..., what: _Optional[str] = ..., before_basis_points: _Optional[int] = ..., after_basis_points: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class AuditRow(_message.Message):
-    __slots__ = ("number", "slot", "digest", "at", "actor", "reason", "request_id", "transition", "rollout")
+    __slots__ = ("number", "slot", "digest", "at", "actor", "reason", "request_id", "transition", "rollout", "decommission")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +476,7 @@ class AuditRow(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TRANSITION_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
     number: int
     slot: str
     digest: str
@@ -363,7 +486,8 @@ class AuditRow(_message.Message):
     request_id: str
     transition: TransitionRow
     rollout: RolloutRow
-    def __init__(self, number: _Optional[int] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., transition: _Optional[_Union[TransitionRow, _Mapping]] = ..., rollout: _Optional[_Union[RolloutRow, _Mapping]] = ...) -> None: ...
+    decommission: DecommissionRow
+    def __init__(self, number: _Optional[int] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., transition: _Optional[_Union[TransitionRow, _Mapping]] = ..., rollout: _Optional[_Union[RolloutRow, _Mapping]] = ..., decommission: _Optional[_Union[DecommissionRow, _Mapping]] = ...) -> None: ...
 
 class WatchAuditRequest(_message.Message):
     __slots__ = ("after", "slot", "definition_id", "no_follow")
@@ -406,3 +530,41 @@ class Replica(_message.Message):
     seen_at: _timestamp_pb2.Timestamp
     alive: bool
     def __init__(self, instance: _Optional[str] = ..., version: _Optional[int] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., alive: _Optional[bool] = ...) -> None: ...
+
+class ListDecommissionsRequest(_message.Message):
+    __slots__ = ("include_finished",)
+    INCLUDE_FINISHED_FIELD_NUMBER: _ClassVar[int]
+    include_finished: bool
+    def __init__(self, include_finished: _Optional[bool] = ...) -> None: ...
+
+class ListDecommissionsResponse(_message.Message):
+    __slots__ = ("decommissions",)
+    DECOMMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    decommissions: _containers.RepeatedCompositeFieldContainer[DecommissionStatus]
+    def __init__(self, decommissions: _Optional[_Iterable[_Union[DecommissionStatus, _Mapping]]] = ...) -> None: ...
+
+class DecommissionStatus(_message.Message):
+    __slots__ = ("slot", "revision", "definition_id", "digest", "vertical", "decommission", "overdue", "left", "blocks", "tools", "pinned_turns")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    VERTICAL_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
+    OVERDUE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    PINNED_TURNS_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    revision: int
+    definition_id: str
+    digest: str
+    vertical: str
+    decommission: Decommission
+    overdue: bool
+    left: _containers.RepeatedScalarFieldContainer[str]
+    blocks: _containers.RepeatedScalarFieldContainer[str]
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    pinned_turns: int
+    def __init__(self, slot: _Optional[str] = ..., revision: _Optional[int] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., vertical: _Optional[str] = ..., decommission: _Optional[_Union[Decommission, _Mapping]] = ..., overdue: _Optional[bool] = ..., left: _Optional[_Iterable[str]] = ..., blocks: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., pinned_turns: _Optional[int] = ...) -> None: ...

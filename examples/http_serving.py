@@ -1,16 +1,15 @@
-"""Running the service, in a process of its own or inside another program's event loop."""
+"""Running an example service over HTTP, in a process of its own or inside another program's event loop."""
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import uvicorn
+from starlette.applications import Starlette
 from typing_extensions import override
-
-from examples.gates.server import ReferenceGates
 
 BACKLOG: Final = 128
 
@@ -39,24 +38,29 @@ def address_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def config_of(gates: ReferenceGates) -> uvicorn.Config:
+def config_of(app: Starlette, log_level: str = "warning") -> uvicorn.Config:
     """Return server settings: quiet, and prompt to end."""
     return uvicorn.Config(
-        gates.app(), lifespan="off", log_level="critical", access_log=False, timeout_graceful_shutdown=1, http="h11"
+        app, lifespan="off", log_level=log_level, access_log=False, timeout_graceful_shutdown=1, http="h11"
     )
 
 
 @asynccontextmanager
-async def serving(gates: ReferenceGates, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve in the running loop; yield the address."""
-    sock = listening(host, port)
-    address = address_of(sock)
-    server = _GuestServer(config_of(gates))
+async def serving(app: Starlette, mend: Callable[[], None], log_level: str = "warning") -> AsyncIterator[str]:
+    """Serve `app` at a free port in the running loop; yield its address.
+
+    Args:
+        app: the service.
+        mend: lets go of whatever it holds back on purpose, so that it can end.
+        log_level: of the server; `critical` where broken answers are given on purpose.
+    """
+    sock = listening("127.0.0.1", 0)
+    server = _GuestServer(config_of(app, log_level))
     task = asyncio.get_running_loop().create_task(server.serve(sockets=[sock]))
     try:
-        yield address
+        yield address_of(sock)
     finally:
-        gates.switches.clear()
+        mend()
         server.should_exit = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(task, timeout=5)

@@ -1,0 +1,63 @@
+"""A YAML file that is changed as text and, beside it, as data: in the end both have to say the same."""
+
+import copy
+from typing import Any, Final
+
+from sidecar.adapters.definitions_directory.cleanup.yaml_text import BY_HAND, YamlText
+from sidecar.core.rollout.cleanup import CheckoutRefused
+
+BOM: Final = "\ufeff"
+
+
+class CheckedYaml:
+    """One file.
+
+    Args:
+        text: as it stands in the checkout.
+        path: for messages.
+
+    Attributes:
+        data: what the file is to say; every scalar as text.
+    """
+
+    def __init__(self, text: str, path: str) -> None:
+        self._mark = BOM if text.startswith(BOM) else ""
+        self._file = YamlText(text.removeprefix(BOM), path)
+        self._path = path
+        self.data: Any = copy.deepcopy(self._file.data)
+
+    def remove(self, *steps: str | int) -> None:
+        """Remove an item or a pair."""
+        self._file.remove(*steps)
+        del self._parent(steps)[steps[-1]]
+
+    def replace(self, value: str, *steps: str | int) -> None:
+        """Replace a plain value."""
+        self._file.replace(steps, value)
+        self._parent(steps)[steps[-1]] = value
+
+    def add_after(self, key: str, value: str, *steps: str | int) -> None:
+        """Add a pair behind another."""
+        self._file.add_after(steps, key, value)
+        self._parent(steps)[key] = value
+
+    def comment(self, text: str, key: str, *entry: str | int) -> None:
+        """Put a comment above a pair of an entry."""
+        self._file.comment(entry, key, text)
+
+    def index(self, section: str, name: str) -> int | None:
+        """Return where a section has the entry of an id; None: nowhere."""
+        entries = self.data.get(section) or ()
+        return next((number for number, each in enumerate(entries) if each.get("id") == name), None)
+
+    def text(self) -> str:
+        """Return the new text. Raises `CheckoutRefused` if it does not say what it is to say."""
+        if self._file.data != self.data:
+            raise CheckoutRefused(f"{self._path}: an entry {BY_HAND}")
+        return self._mark + self._file.text
+
+    def _parent(self, steps: tuple[str | int, ...]) -> Any:
+        value = self.data
+        for step in steps[:-1]:
+            value = value[step]
+        return value

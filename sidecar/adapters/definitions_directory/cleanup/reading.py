@@ -1,0 +1,194 @@
+"""Finds what a checkout holds of one sub-agent: entry, references, modules, blocks, tools, evaluations."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from sidecar.adapters.definitions_directory.cleanup.evaluations import tagged, values_in
+from sidecar.adapters.definitions_directory.cleanup.yaml_text import PLAIN
+from sidecar.adapters.definitions_directory.comparing import compare
+from sidecar.adapters.definitions_directory.git_plumbing import Git
+from sidecar.core.definitions.card import AgentDefinition
+from sidecar.core.definitions.names import PLATFORM_OWNER, REQUIRED_BLOCKS
+from sidecar.core.definitions.reading import CONFIG_FILE, Registries
+from sidecar.core.definitions.references import BaseWish, ComparisonRefused
+from sidecar.core.rollout.cleanup import MANIFEST, MARK, CheckoutRefused, CleanupWish
+
+SECONDS: Final = 20.0
+HEAD_LINES: Final = 6
+"""Lines of a module in which its mark may stand."""
+MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_VALUES: Final = 1_000_000
+"""In a manifest, as often as its aliases repeat them."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout, and what is asked about it.
+
+    Attributes:
+        root: the folder that holds `agent_config.yaml`.
+        top: of the repository; the root itself where there is none.
+    """
+
+    root: Path
+    top: Path
+    registries: Registries
+    wish: CleanupWish
+
+    @property
+    def entry(self) -> AgentDefinition | None:
+        """The entry; None: it is gone."""
+        return self.registries.agents.get(self.wish.definition_id)
+
+    @property
+    def others(self) -> tuple[AgentDefinition, ...]:
+        """Every other entry."""
+        entries = self.registries.agents.entries
+        return tuple(each.value for name, each in entries.items() if name != self.wish.definition_id)
+
+    @property
+    def naming(self) -> tuple[AgentDefinition, ...]:
+        """Entries whose `sub_agents` name its slot, if nothing else fills that."""
+        slot = self.entry.slot if self.entry else self.wish.slot
+        filled = any(
+            each.slot == slot and not each.deprecated and each.id not in self.wish.rolled_back for each in self.others
+        )
+        return () if filled else tuple(each for each in self.others if slot in each.sub_agents)
+
+    @property
+    def own_blocks(self) -> dict[str, str]:
+        """Its prompt blocks that nobody else uses and the platform does not own: file by name."""
+        names = self.wish.blocks or (self.entry.prompt_blocks if self.entry else ())
+        used = {block for each in self.others for block in each.prompt_blocks}
+        blocks = ((name, self.registries.blocks.get(name)) for name in names if name not in used)
+        return {
+            name: block.path
+            for name, block in blocks
+            if block is not None and block.owner != PLATFORM_OWNER and name not in REQUIRED_BLOCKS
+        }
+
+    @property
+    def own_tools(self) -> tuple[str, ...]:
+        """Its tools that nobody else uses and the registry still has."""
+        names = self.wish.tools or (self.entry.tools if self.entry else ())
+        used = {tool for each in self.others for tool in each.tools}
+        return tuple(name for name in names if name not in used and name in self.registries.tools)
+
+    @cached_property
+    def modules(self) -> tuple[str, ...]:
+        """Its Python files, from the top; those that git tracks, where there is git."""
+        name = self.wish.definition_id.replace("-", "_")
+        found: list[str] = []
+        for base in dict.fromkeys((self.top / self.wish.modules, self.root / self.wish.modules)):
+            for place in (base / f"{name}.py", base / name):
+                found += self._files_at(place)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def manifest(self) -> str:
+        """The manifest of evaluations, from the top; empty: there is none."""
+        file = self.root / MANIFEST
+        return self.from_top(file) if file.is_file() else ""
+
+    @property
+    def evaluations(self) -> tuple[tuple[str | int, ...], ...]:
+        """Where the manifest holds something that is tagged for it."""
+        return tuple(tagged(self.manifest_data, self.wish.definition_id)) if self.manifest else ()
+
+    @cached_property
+    def manifest_data(self) -> Any:
+        """What the manifest says, every scalar as text."""
+        try:
+            said = yaml.load(self.text(self.manifest), Loader=PLAIN)  # noqa: S506  builds text, lists and dicts only
+            whole = sum(1 for _ in islice(values_in(said), MOST_VALUES)) < MOST_VALUES
+        except (yaml.YAMLError, RecursionError):
+            raise CheckoutRefused(f"{self.manifest}: is not YAML that can be read; mend it first") from None
+        if not whole:
+            raise CheckoutRefused(f"{self.manifest}: holds {MOST_VALUES} values or more; its aliases multiply them")
+        return said
+
+    def from_top(self, file: Path) -> str:
+        """Return a path as git writes it."""
+        return file.relative_to(self.top).as_posix()
+
+    def config_path(self, path: str) -> str:
+        """Return a path of the configuration from the top."""
+        return self.from_top(self.root / path)
+
+    def line_of(self, name: str) -> int | None:
+        """Return the line of an entry."""
+        place = self.registries.agents.entries[name].place
+        return place.document.line_of(place.steps)
+
+    def text(self, path: str) -> str:
+        """Return a file's text. Raises `CheckoutRefused` if it is none, or a link."""
+        file = self.top / path
+        try:
+            if os.path.realpath(file) != str(file):
+                raise CheckoutRefused(f"{path}: is, or is behind, a symbolic link; change it by hand")
+            content = file.read_bytes()
+            if len(content) > MOST_BYTES:
+                raise CheckoutRefused(f"{path}: is larger than {MOST_BYTES // 1024 // 1024} MiB")
+            return content.decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckoutRefused(f"{path}: cannot be read as text: {type(error).__name__}") from None
+
+    def is_marked(self, path: str) -> bool:
+        """Say whether a module is marked deprecated."""
+        return any(line.startswith(MARK) for line in self.text(path).splitlines()[:HEAD_LINES])
+
+    def state(self) -> str:
+        """Return which state this is: the commit, and whether files differ from it."""
+        if not (self.top / ".git").exists():
+            return "a folder outside git"
+        commit = self._git("rev-parse", "--short=12", "HEAD")
+        changed = self._git("status", "--porcelain")
+        return f"commit {commit}" + (" with changes that are not committed" if changed else "")
+
+    def _files_at(self, place: Path) -> Iterator[str]:
+        if not place.exists():
+            return
+        if (self.top / ".git").exists():
+            listed = self._git("--literal-pathspecs", "ls-files", "-z", "--", self.from_top(place))
+            yield from (name for name in listed.split("\0") if name and (self.top / name).exists())
+            return
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            yield self.from_top(file)
+
+    def _git(self, *arguments: str) -> str:
+        try:
+            return os.fsdecode(Git.within(self.top, SECONDS)(*arguments)).strip()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CheckoutRefused(f"git cannot say what is in {self.top}: {_said(error)}") from None
+
+
+def open_checkout(root: Path, wish: CleanupWish) -> Checkout:
+    """Read a checkout. Raises `CheckoutRefused` if its configuration cannot be read, or does not load."""
+    root = root.resolve()
+    if not (root / CONFIG_FILE).is_file():
+        raise CheckoutRefused(f"{root} holds no {CONFIG_FILE}; give the folder that does with --checkout")
+    try:
+        head = compare(root, BaseWish()).head
+    except ComparisonRefused as refused:
+        raise CheckoutRefused(str(refused)) from None
+    if head.problems:
+        more = f" (and {len(head.problems) - 1} more)" if len(head.problems) > 1 else ""
+        raise CheckoutRefused(
+            f"the configuration does not load as it is: {head.problems[0].render()}{more}; `sidecar validate` says all"
+        )
+    top = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
+    return Checkout(root, top, head.registries, wish)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        return " ".join(os.fsdecode(error.stderr or b"").split()) or f"exit code {error.returncode}"
+    return type(error).__name__

@@ -1,0 +1,229 @@
+"""Changes a YAML file line by line, so that comments, order and spelling of everything else stay as they are.
+
+The parser only says where things stand; nothing is dumped. What cannot be changed without touching something else is
+refused: a person does that by hand.
+"""
+
+import re
+from typing import Any, Final
+
+import yaml
+
+from sidecar.core.rollout.cleanup import CheckoutRefused
+
+COMMENT: Final = re.compile(r"\s*#")
+OVERRIDE: Final = re.compile(r"\s*#\s*minor-change:")
+SAFE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+PLAIN: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+BY_HAND: Final = "stands so that it cannot be changed without its surroundings; change it by hand"
+
+
+class YamlText:
+    """One file's text, which each change replaces.
+
+    Args:
+        text: without byte order mark.
+        path: for messages.
+    """
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text = text
+        self._path = path
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+
+    @property
+    def data(self) -> Any:
+        """What the file says, every scalar as text. Raises `CheckoutRefused` if it is not YAML."""
+        try:
+            return yaml.load(self.text, Loader=PLAIN)  # noqa: S506  builds text, lists and dicts only
+        except yaml.YAMLError as error:
+            raise self._refusal(f"is not YAML: {str(error).splitlines()[0]}") from None
+
+    def line_of(self, *steps: str | int) -> int:
+        """Return the line of a value, counted from 1."""
+        return int(self._at(steps).start_mark.line) + 1
+
+    def replace(self, steps: tuple[str | int, ...], value: str) -> None:
+        """Replace a plain value by another."""
+        node = self._at(steps)
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._refusal(BY_HAND, node)
+        self._cut(node.start_mark.index, node.end_mark.index, value)
+
+    def add_after(self, steps: tuple[str | int, ...], key: str, value: str) -> None:
+        """Add a pair to the mapping at the end of `steps`' parent, behind the pair of `steps`."""
+        mapping, node = self._at(steps[:-1]), self._at(steps)
+        if mapping.flow_style:
+            self._cut(node.end_mark.index, node.end_mark.index, f", {key}: {value}")
+            return
+        at = self._line_end(node.end_mark.index)
+        indent = " " * mapping.start_mark.column
+        self._cut(at, at, f"{self._newline}{indent}{key}: {value}")
+
+    def comment(self, entry: tuple[str | int, ...], key: str, text: str) -> None:
+        """Put a comment on a line of its own above a pair of an entry of a list, or above the entry itself."""
+        mapping = self._at(entry)
+        found = next((one for one, _ in mapping.value if one.value == key), None)
+        inside = found is not None and not mapping.flow_style and found.start_mark.line != mapping.start_mark.line
+        mark = found.start_mark if inside and found is not None else mapping.start_mark
+        line, column = mark.line, mark.column
+        if not inside:
+            column = self._at(entry[:-1]).start_mark.column
+            line = self._dash_line(line, column)
+        at = self._line_start(line)
+        self._cut(at, at, f"{' ' * column}# {text}{self._newline}")
+
+    def remove(self, *steps: str | int) -> None:
+        """Remove an item of a list, or a pair of a mapping; a collection that is empty then stays, as `[]` or `{}`."""
+        parent, at = self._at(steps[:-1]), steps[-1]
+        index = at if isinstance(at, int) else self._index(parent, at)
+        if len(parent.value) == 1:
+            self._empty(steps[:-1], parent, _called(parent, index))
+        elif parent.flow_style:
+            self._remove_flow(parent, index)
+        else:
+            self._remove_block(parent, index, _called(parent, index))
+
+    def _empty(self, steps: tuple[str | int, ...], node: Any, name: str) -> None:
+        sign = "[]" if isinstance(node, yaml.SequenceNode) else "{}"
+        if node.flow_style:
+            self._cut(node.start_mark.index, node.end_mark.index, sign)
+            return
+        if not steps or isinstance(steps[-1], int):
+            raise self._refusal(BY_HAND, node)
+        mapping = self._at(steps[:-1])
+        key = next(one for one, _ in mapping.value if one.value == steps[-1])
+        colon = re.compile(r"\s*:").match(self.text, key.end_mark.index)
+        if colon is None:
+            raise self._refusal(BY_HAND, node)
+        self._cut_lines(*self._extent(node, 0, name))
+        self._cut(colon.end(), colon.end(), f" {sign}")
+
+    def _remove_flow(self, parent: Any, index: int) -> None:
+        spans = [_span(child) for child in parent.value]
+        begin, end = spans[index]
+        if index + 1 < len(spans):
+            self._cut(begin, spans[index + 1][0], "")
+        elif "#" in self.text[spans[index - 1][1] : begin]:
+            self._cut(begin, end, "")
+        else:
+            self._cut(spans[index - 1][1], end, "")
+
+    def _remove_block(self, parent: Any, index: int, name: str) -> None:
+        """Remove lines: the child's own, and on one side the blank ones."""
+        lines = self.text.splitlines()
+        first, last = self._extent(parent, index, name)
+        if index + 1 < len(parent.value):
+            while last + 1 < len(lines) and not lines[last + 1].strip():
+                last += 1
+        else:
+            while first and not lines[first - 1].strip():
+                first -= 1
+        self._cut_lines(first, last)
+
+    def _extent(self, parent: Any, index: int, name: str) -> tuple[int, int]:
+        """Return first and last line of a child of a block collection, with comments inside it or that name it."""
+        lines, column = self.text.splitlines(), parent.start_mark.column
+        first, last = self._first_line(parent, index), self._last_line(parent.value[index])
+        while last + 1 < len(lines) and _is_comment_beyond(lines[last + 1], column):
+            last += 1
+        named = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+        while first and _is_comment_at(lines[first - 1], column) and self._its_own(lines[first - 1], named):
+            first -= 1
+        return first, last
+
+    def _its_own(self, line: str, named: re.Pattern[str]) -> bool:
+        return bool(OVERRIDE.match(line) or named.search(line))
+
+    def _first_line(self, parent: Any, index: int) -> int:
+        """Return the first line of a child of a block collection; it has to begin the line."""
+        child, column = parent.value[index], parent.start_mark.column
+        if isinstance(parent, yaml.SequenceNode):
+            return self._dash_line(child.start_mark.line, column)
+        line = int(child[0].start_mark.line)
+        if self.text[self._line_start(line) : child[0].start_mark.index].strip():
+            raise self._refusal(BY_HAND, child[0])
+        return line
+
+    def _dash_line(self, line: int, column: int) -> int:
+        lines = self.text.splitlines()
+        while line >= 0:
+            if lines[line][:column].strip():
+                break
+            if lines[line][column : column + 1] == "-":
+                return line
+            line -= 1
+        raise CheckoutRefused(f"{self._path}: an entry of a list {BY_HAND}")
+
+    def _last_line(self, child: Any) -> int:
+        """Return the last line of content of a child."""
+        end = max(_ends(child))
+        lines = self.text.splitlines()
+        last = len((self.text[:end] + "|").splitlines()) - 1
+        if end and self.text[end - 1] in "\r\n":  # a block of text ends where the next line begins
+            last -= 1
+        last = min(last, len(lines) - 1)
+        while last and not lines[last].strip():
+            last -= 1
+        return last
+
+    def _at(self, steps: tuple[str | int, ...]) -> Any:
+        try:
+            node: Any = yaml.compose(self.text, Loader=SAFE)
+        except yaml.YAMLError as error:
+            raise self._refusal(f"is not YAML: {str(error).splitlines()[0]}") from None
+        for step in steps:
+            node = node.value[step] if isinstance(step, int) else node.value[self._index(node, step)][1]
+        return node
+
+    def _index(self, mapping: Any, key: str) -> int:
+        return next(number for number, (one, _) in enumerate(mapping.value) if one.value == key)
+
+    def _line_start(self, line: int) -> int:
+        return sum(len(one) for one in self.text.splitlines(keepends=True)[:line])
+
+    def _line_end(self, index: int) -> int:
+        found = re.compile(r"\r?\n|\Z").search(self.text, index)
+        return len(self.text) if found is None else found.start()
+
+    def _cut_lines(self, first: int, last: int) -> None:
+        self._cut(self._line_start(first), self._line_start(last + 1), "")
+
+    def _cut(self, begin: int, end: int, put: str) -> None:
+        self.text = self.text[:begin] + put + self.text[end:]
+
+    def _refusal(self, what: str, node: Any = None) -> CheckoutRefused:
+        line = "" if node is None else f":{node.start_mark.line + 1}"
+        return CheckoutRefused(f"{self._path}{line}: {what}")
+
+
+def _called(parent: Any, index: int) -> str:
+    """Return what a child is called: its key, its id, or itself; what never stands in a file if it has no name."""
+    node = parent.value[index]
+    if isinstance(node, tuple):
+        return str(node[0].value)
+    if isinstance(node, yaml.MappingNode):
+        return next((value.value for key, value in node.value if key.value == "id"), "\0")
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else "\0"
+
+
+def _span(child: Any) -> tuple[int, int]:
+    first, last = child if isinstance(child, tuple) else (child, child)
+    return first.start_mark.index, last.end_mark.index
+
+
+def _ends(child: Any) -> list[int]:
+    """Return where the plain values and flow collections inside end: the end of a block collection lies too far."""
+    if isinstance(child, tuple):
+        return [child[0].end_mark.index + 1, *_ends(child[1])]
+    if isinstance(child, yaml.ScalarNode) or child.flow_style:
+        return [child.end_mark.index]
+    return [end for one in child.value for end in _ends(one)]
+
+
+def _is_comment_at(line: str, column: int) -> bool:
+    return bool(COMMENT.match(line)) and len(line) - len(line.lstrip()) == column
+
+
+def _is_comment_beyond(line: str, column: int) -> bool:
+    return bool(COMMENT.match(line)) and len(line) - len(line.lstrip()) > column

@@ -1,0 +1,115 @@
+"""Keeps the keys of an issuer: fetched in the background, kept for a while when it is away, then given up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from sidecar.adapters.oidc_issuer.keys import IssuerKeys, KeysUnusable, keys_of
+from sidecar.operations.ports import Clock
+
+MOST_BYTES: Final = 256 * 1024
+FETCH_SECONDS: Final = 5.0
+AGAIN_SECONDS: Final = 10.0
+"""Least time between two fetches: what a token claims cannot make the issuer be asked more often."""
+
+Fetch = Callable[[], Awaitable[bytes]]
+Report = Callable[[str, str], None]
+"""Told (kind, detail) of what the operator of the sidecar should know; must not raise or wait."""
+
+
+class KeySource:
+    """The present keys, and the loop that keeps them so.
+
+    Args:
+        fetch: brings the JWKS; may raise whatever it likes.
+        algorithms: that keys may be for.
+        clock: says how old the keys are.
+        refresh: between two fetches.
+        kept_for: keys that were fetched longer ago count no more: then nobody gets in by them.
+        report: told when a fetch fails.
+    """
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        algorithms: frozenset[str],
+        clock: Clock,
+        times: tuple[timedelta, timedelta],
+        report: Report,
+    ) -> None:
+        """Begin with none."""
+        self._fetch = fetch
+        self._algorithms = algorithms
+        self._clock = clock
+        self._refresh, self._kept_for = (each.total_seconds() for each in times)
+        self._report = report
+        self._keys: IssuerKeys | None = None
+        self._fetched_at = 0.0
+        self._wanted = asyncio.Event()
+
+    def current(self) -> IssuerKeys | None:
+        """Return the keys; None: there are none, or they are too old. Memory only."""
+        if self._keys is not None and self._clock.monotonic() - self._fetched_at >= self._kept_for:
+            return None
+        return self._keys
+
+    def miss(self) -> None:
+        """Take note that a token names a key that is not there: perhaps they are others by now."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Fetch for ever; owned by the supervisor."""
+        while True:
+            await self.look()
+            await asyncio.sleep(AGAIN_SECONDS)
+            try:
+                async with asyncio.timeout(max(0.0, self._refresh - AGAIN_SECONDS)):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+
+    async def look(self) -> None:
+        """Fetch once; what cannot be used changes nothing."""
+        self._wanted.clear()
+        begun = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(FETCH_SECONDS):
+                keys = keys_of(await self._fetch(), self._algorithms)
+        except (KeysUnusable, OSError, TimeoutError, httpx.HTTPError) as error:
+            self._report("issuer_keys_unusable", f"{type(error).__name__}: {error}"[:200])
+            return
+        self._keys, self._fetched_at = keys, begun
+
+
+def fetching(where: Path | str) -> Fetch:
+    """Return what brings a JWKS from a file, or by HTTP without redirects and without a proxy of the environment."""
+    if isinstance(where, Path):
+        return lambda: asyncio.to_thread(_read, where)
+    return lambda: _get(where)
+
+
+def _read(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        text = opened.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise KeysUnusable(f"it is over {MOST_BYTES} bytes")
+    return text
+
+
+async def _get(url: str) -> bytes:
+    async with (
+        httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=FETCH_SECONDS) as client,
+        client.stream("GET", url, headers={"accept": "application/json", "accept-encoding": "identity"}) as answer,
+    ):
+        if answer.status_code != httpx.codes.OK:
+            raise KeysUnusable(f"the answer has status {answer.status_code}")
+        text = b""
+        async for part in answer.aiter_raw():
+            text += part
+            if len(text) > MOST_BYTES:
+                raise KeysUnusable(f"it is over {MOST_BYTES} bytes")
+        return text

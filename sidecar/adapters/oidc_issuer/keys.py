@@ -1,0 +1,71 @@
+"""The public keys of an issuer, as its JWKS names them. A key fits one algorithm, which no token can change."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+MOST_KEYS: Final = 64
+SHORTEST_RSA: Final = 2048
+"""Bits."""
+ALGORITHM_OF: Final[Mapping[tuple[str, str], str]] = {
+    ("RSA", ""): "RS256",
+    ("EC", "P-256"): "ES256",
+    ("OKP", "Ed25519"): "EdDSA",
+}
+"""By type and curve. A symmetric key is not on the list: whoever could check with it could sign with it."""
+
+
+class KeysUnusable(Exception):
+    """What was fetched is no JWKS, or has no key that could be used; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKeys:
+    """Keys by `kid`, each with the only algorithm it is used for."""
+
+    by_id: Mapping[str, tuple[str, Any]]
+
+
+def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
+    """Return the keys of a JWKS that fit one of `algorithms`; others are left out, as an issuer may have them too.
+
+    Raises:
+        KeysUnusable: it is no JWKS, two keys share a `kid`, or none can be used.
+    """
+    try:
+        listed = json.loads(text)["keys"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise KeysUnusable("it is no JWKS: an object with a list `keys`") from None
+    if not isinstance(listed, list) or len(listed) > MOST_KEYS:
+        raise KeysUnusable(f"its `keys` are no list of at most {MOST_KEYS}")
+    found: dict[str, tuple[str, Any]] = {}
+    for each in listed:
+        named = _usable(each, algorithms)
+        if named is None:
+            continue
+        if named[0] in found:
+            raise KeysUnusable(f"two keys have the kid {named[0][:40]!r}")
+        found[named[0]] = named[1:]
+    if not found:
+        raise KeysUnusable(f"it has no key with a kid for signatures by {', '.join(sorted(algorithms))}")
+    return IssuerKeys(found)
+
+
+def _usable(jwk: Any, algorithms: frozenset[str]) -> tuple[str, str, Any] | None:
+    """Return (kid, algorithm, public key), or None."""
+    if not isinstance(jwk, dict) or not isinstance(jwk.get("kid"), str) or "d" in jwk:
+        return None
+    algorithm = ALGORITHM_OF.get((str(jwk.get("kty")), str(jwk.get("crv", ""))))
+    if algorithm not in algorithms or jwk.get("alg", algorithm) != algorithm or jwk.get("use", "sig") != "sig":
+        return None
+    try:
+        key = jwt.PyJWK(jwk, algorithm=algorithm).key
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return None
+    if isinstance(key, RSAPublicKey) and key.key_size < SHORTEST_RSA:
+        return None
+    return jwk["kid"], str(algorithm), key

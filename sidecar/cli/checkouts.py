@@ -1,0 +1,20 @@
+"""What commands ask of a checkout of the configuration repository; nothing of it ever writes into the checkout."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar.core.rollout.cleanup import CleanupPatch, CleanupWish, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Checkouts:
+    """The two questions; each raises `CheckoutRefused`.
+
+    Attributes:
+        patch: writes the change that some steps need; the path is that of the folder with `agent_config.yaml`.
+        look: says what some steps still have to see to.
+    """
+
+    patch: Callable[[Path, CleanupWish], CleanupPatch]
+    look: Callable[[Path, CleanupWish], Seen]

@@ -1,0 +1,230 @@
+"""`sidecar subagent decommission patch|overdue`: what a checkout of the configuration repository still holds."""
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import ParseDict, ParseError
+
+from sidecar.cli.checkouts import Checkouts
+from sidecar.cli.drawing import Part, clean
+from sidecar.cli.seeing import as_object
+from sidecar.cli.subagent_client import CannotOperate, OperatorClient, OperatorExit
+from sidecar.cli.subagent_decommission_tables import choice_word, day, next_for
+from sidecar.cli.subagent_reading import Operating, operated
+from sidecar.cli.turn_timeline import utc
+from sidecar.core.rollout.cleanup import CheckoutRefused, CleanupWish, Seen
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
+from subagents.lifecycle.v1 import reading_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Which checkout is looked at, and how.
+
+    Attributes:
+        root: the folder that holds `agent_config.yaml`; None: none is.
+        record: a file with what `status --json` printed, instead of asking a sidecar; None: one is asked.
+    """
+
+    checkouts: Checkouts
+    root: Path | None
+    modules: str
+    record: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PatchWish:
+    """What is to be written.
+
+    Attributes:
+        through: the last step; 0: the next one, and the second with the first.
+        to: a file; None: print.
+    """
+
+    name: str
+    through: int = 0
+    code: CodeFate = CodeFate.GONE
+    remove_entry: bool = False
+    to: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A decommission as it stands, and which other definitions of its slot are rolled back."""
+
+    status: pb.DecommissionStatus
+    rolled_back: tuple[str, ...]
+
+
+def patch(operating: Operating, wish: PatchWish, at: At) -> int:
+    """Write the change of the next steps as a patch; the checkout is only read. Returns the exit code."""
+    return _with_record(operating, wish.name, at, lambda where, known: _patched(where, known, wish, at))
+
+
+def overdue(operating: Operating, at: At) -> int:
+    """Say what has outlived its window, and in a checkout, what is left of it; exit code 1 if there is any."""
+
+    def work(where: Operating, known: tuple[Known, ...]) -> OperatorExit:
+        late = [each for each in known if each.status.overdue]
+        found = [_left_in(each, at) for each in late]
+        if where.as_json:
+            rows = [_row(each, seen) for each, seen in zip(late, found, strict=True)]
+            where.write_json({"overdue": rows, "exit_code": int(bool(late))})
+        else:
+            for each, seen in zip(late, found, strict=True):
+                where.screen.show([[Part(line, style)] for line, style in _late_lines(each, seen)])
+            if not late:
+                where.screen.show([[Part("no decommission is overdue", "green")]])
+        return OperatorExit.REFUSED if late else OperatorExit.DONE
+
+    return _with_all(operating, at, work)
+
+
+def _with_all(operating: Operating, at: At, work: Callable[[Operating, tuple[Known, ...]], OperatorExit]) -> int:
+    try:
+        if at.record is not None:
+            return work(operating, (_read(at.record),))
+        return operated(operating, lambda client: work(operating, _all_of(client)))
+    except CheckoutRefused as problem:
+        operating.errors.write(f"{problem}\n")
+        return OperatorExit.NOT_ASKED
+
+
+def _with_record(operating: Operating, name: str, at: At, work: Callable[[Operating, Known], OperatorExit]) -> int:
+    try:
+        if at.record is None:
+            return operated(operating, lambda client: work(operating, asked_for(client, name)))
+        known = _read(at.record)
+        if known.status.definition_id != name:
+            raise CheckoutRefused(f"{at.record} is about {clean(known.status.definition_id)}, not {clean(name)}")
+        return work(operating, known)
+    except CheckoutRefused as problem:
+        operating.errors.write(f"{problem}\n")
+        return OperatorExit.NOT_ASKED
+
+
+def _patched(where: Operating, known: Known, wish: PatchWish, at: At) -> OperatorExit:
+    record = known.status.decommission
+    steps = _steps_to(record, wish.through)
+    if not steps:
+        where.errors.write(f"there is no step left to write a patch for; next: {next_for(record, clean(wish.name))}\n")
+        return OperatorExit.DONE
+    asked = replace(asking(known, at, steps, wish.code), remove_entry=wish.remove_entry)
+    made = at.checkouts.patch(at.root or Path(), asked)
+    where.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
+    if not made.diff:
+        where.errors.write("nothing is to be changed: the checkout has it already\n")
+    elif wish.to is not None:
+        wish.to.write_text(made.diff, encoding="utf-8", newline="", errors="surrogateescape")
+        where.errors.write(
+            f"written to {wish.to}; next: `{_applying(wish.to, at.root)}` on a branch, and have it reviewed\n"
+        )
+    else:
+        where.out.write(made.diff)
+    return OperatorExit.DONE
+
+
+def _applying(patch: Path, root: Path | None) -> str:
+    """Return the command that applies a patch at the top of the checkout, from where the command was typed."""
+    if root is None:
+        return shlex.join(["git", "apply", str(patch)])
+    return shlex.join(["git", "-C", str(root), "apply", os.path.relpath(patch.resolve(), root.resolve())])
+
+
+def _steps_to(record: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
+    """Return the steps of a patch: the next one to `through`; the first is never written without the second."""
+    if record.HasField("finished_at"):
+        return ()
+    if not record.next_step:
+        return (CleanupStep.MODULES,)
+    last = max(through, record.next_step, 2)
+    return tuple(each for each in CleanupStep if record.next_step <= each.number <= last)
+
+
+def asking(known: Known, at: At, steps: tuple[CleanupStep, ...], code: CodeFate) -> CleanupWish:
+    """Return what a checkout is asked about."""
+    status, record = known.status, known.status.decommission
+    return CleanupWish(
+        definition_id=status.definition_id,
+        slot=status.slot,
+        steps=steps,
+        blocks=tuple(status.blocks),
+        tools=tuple(status.tools),
+        rolled_back=frozenset(known.rolled_back),
+        code=code,
+        evals=_choice(record, "evals"),
+        tools_fate=_choice(record, "tools"),
+        began=day(utc(record.began_at)),
+        due=day(utc(record.due_at)),
+        modules=at.modules,
+    )
+
+
+def _choice(record: pb.Decommission, matter: str) -> Choice | None:
+    return Choice(choice_word(record, matter)) if record.HasField(matter) else None
+
+
+def _left_in(known: Known, at: At) -> Seen | None:
+    if at.root is None:
+        return None
+    return at.checkouts.look(at.root, asking(known, at, tuple(CleanupStep), CodeFate.GONE))
+
+
+def _late_lines(known: Known, seen: Seen | None) -> list[tuple[str, str]]:
+    status = known.status
+    lines = [(f"{clean(status.definition_id)}: overdue since {day(utc(status.decommission.due_at))}", "red")]
+    lines += [(f"  {clean(said)}", "yellow") for said in status.left]
+    if seen is not None:
+        lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in seen.left]
+        if not seen.left:
+            lines.append((f"  nothing of it is left in the checkout ({seen.state})", "green"))
+    return lines
+
+
+def _row(known: Known, seen: Seen | None) -> dict[str, Any]:
+    left = [] if seen is None else [{"step": each.step, "where": each.where, "what": each.what} for each in seen.left]
+    return as_object(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
+
+
+def asked_for(client: OperatorClient, name: str) -> Known:
+    """Return one decommission, ended or not. Raises `CannotOperate`."""
+    for known in _all_of(client, finished=True):
+        if known.status.definition_id == name:
+            return known
+    raise CannotOperate(
+        f"no decommission of {clean(name)} has begun (UNKNOWN_SUBAGENT)\nnext: `sidecar subagent decommission begin "
+        f"{clean(name)}` once it is in rollback",
+        OperatorExit.REFUSED,
+        "UNKNOWN_SUBAGENT",
+    )
+
+
+def _all_of(client: OperatorClient, *, finished: bool = False) -> tuple[Known, ...]:
+    answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=finished))
+    slots = {slot.slot: slot for slot in client.ask("List", pb.ListRequest()).slots}
+    return tuple(Known(each, _rolled_back(slots.get(each.slot))) for each in reversed(answer.decommissions))
+
+
+def _rolled_back(slot: pb.SlotStatus | None) -> tuple[str, ...]:
+    """Return the ids of a slot of which every definition is in rollback."""
+    definitions = slot.definitions if slot else ()
+    alive = {each.definition_id for each in definitions if each.state != pb.LIFECYCLE_STATE_ROLLBACK}
+    return tuple(dict.fromkeys(each.definition_id for each in definitions if each.definition_id not in alive))
+
+
+def _read(file: Path) -> Known:
+    """Return what `status --json` printed. Raises `CheckoutRefused`."""
+    try:
+        said = json.loads(file.read_text("utf-8"))
+        rolled_back = tuple(map(str, said.pop("rolled_back", ())))
+        status = ParseDict(said, pb.DecommissionStatus(), ignore_unknown_fields=True)
+    except (OSError, ValueError, AttributeError, TypeError, ParseError, RecursionError):
+        raise CheckoutRefused(f"{file} is not what `sidecar subagent decommission status NAME --json` prints") from None
+    if not status.definition_id or not status.HasField("decommission"):
+        raise CheckoutRefused(f"{file} says nothing of a decommission")
+    return Known(status, rolled_back)

@@ -1,0 +1,178 @@
+"""Takes a definition away for good, as pure functions from the rollout before to the one after.
+
+Begin, five steps in order, two decisions, and back again as long as no code was deleted. Each is safe to repeat by
+whoever comes next. What a step needs in the configuration is `leftovers.py`; who is still bound to the definition was
+asked before. Source: PF1-FR-6, PF1-D-41 to PF1-D-44, TN-87 to TN-91.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.decommission_facts import (
+    Choice,
+    CleanupStep,
+    CodeFate,
+    Decided,
+    Decommission,
+    Matter,
+    StepTaken,
+)
+from sidecar.core.rollout.events import AuditCohort, DecommissionMark, Happening
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.states import LifecycleState, Trigger
+from sidecar.core.rollout.stepping import By, Change, event_about, facts_of, next_revision, refuse_unless
+
+ON_THEIR_WORD: Final = frozenset({CleanupStep.MODULES, CleanupStep.EVALS_AND_TOOLS})
+"""Steps of which the sidecar cannot see everything: an operator stands by it."""
+INSTEAD: Final = {
+    LifecycleState.DEV: "it never served anybody; take its entry out of the configuration",
+    LifecycleState.TEST: "roll it back first",
+    LifecycleState.PROMOTE: "roll it back first, or kill it",
+}
+
+
+class Taking(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a step.
+
+    Attributes:
+        code: of step 3, else None.
+        confirmed: the operator's word; needed for the steps of `ON_THEIR_WORD`.
+    """
+
+    step: CleanupStep
+    code: CodeFate | None = None
+    confirmed: str = ""
+
+
+def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: By) -> Change:
+    """Begin: the clock of the window starts. One that has begun goes on as it is.
+
+    Raises:
+        TransitionRefused: not in `rollback`, or another digest of the same id may still serve: the entry is its, too.
+    """
+    facts = facts_of(rollout, digest)
+    if facts.decommission is not None:
+        return Change(rollout)
+    name = facts.definition_id
+    if facts.state is not LifecycleState.ROLLBACK:
+        raise TransitionRefused(
+            f"{name} is in {facts.state}; only what is in rollback is decommissioned: {INSTEAD[facts.state]}"
+        )
+    alive = (LifecycleState.TEST, LifecycleState.PROMOTE)
+    others = [each.digest for each in rollout.of_id(name) if each.digest != digest and each.state in alive]
+    refuse_unless(not others, f"{name} has another digest that is not rolled back: {', '.join(others)}")
+    record = Decommission(began_at=by.at, due_at=by.at + window, by=by.actor, reason=by.reason)
+    said = f"due {record.due_at:%Y-%m-%d}"
+    return _recorded(rollout, facts, record, (Happening.DECOMMISSION_BEGUN, "begin", said), by)
+
+
+def take(rollout: SlotRollout, digest: Digest, taking: Taking, by: By) -> Change:
+    """Take one step; one that was taken changes nothing. What it needs in the configuration has been looked at.
+
+    Raises:
+        TransitionRefused: not begun; out of order; nobody stands by what the sidecar cannot see; step 3 without saying
+            what became of the code, or code that was deleted is said to be deprecated; step 5 before both decisions.
+    """
+    facts, record = _begun(rollout, digest)
+    before = record.taken(taking.step)
+    if before is not None and before.code is taking.code:
+        return Change(rollout)
+    _refuse_step(facts, record, taking)
+    step = StepTaken(
+        step=taking.step,
+        at=by.at,
+        by=by.actor,
+        reason=by.reason,
+        confirmed=taking.confirmed,
+        definition_version=by.definition_version,
+        code=taking.code,
+    )
+    others = (each for each in record.steps if each.step is not taking.step)
+    steps = tuple(sorted((*others, step), key=lambda each: each.step.number))
+    said = "; ".join(filter(None, (taking.step.label, taking.code, taking.confirmed and f"word: {taking.confirmed}")))
+    after = msgspec.structs.replace(record, steps=steps)
+    return _recorded(rollout, facts, after, (Happening.DECOMMISSION_STEP, taking.step.value, said), by)
+
+
+def decide(rollout: SlotRollout, digest: Digest, what: tuple[Matter, Choice], by: By) -> Change:
+    """Record what becomes of the eval suite, or of the tools; the same again changes nothing. Source: PF1-D-42.
+
+    Raises:
+        TransitionRefused: not begun, or step 5 has carried another decision out already.
+    """
+    facts, record = _begun(rollout, digest)
+    matter, choice = what
+    before = record.decided(matter)
+    if before is not None and before.choice is choice:
+        return Change(rollout)
+    done = record.taken(CleanupStep.EVALS_AND_TOOLS)
+    refuse_unless(done is None, f"step 5 has been taken: the decision on {matter} is carried out")
+    decided = Decided(choice=choice, at=by.at, by=by.actor, reason=by.reason)
+    after = msgspec.structs.replace(record, **{matter.value: decided})
+    said = f"{matter}: {choice}" + ("" if before is None else f", was {before.choice}")
+    return _recorded(rollout, facts, after, (Happening.DECOMMISSION_DECIDED, "decide", said), by)
+
+
+def undo(rollout: SlotRollout, digest: Digest, by: By) -> Change:
+    """Take a decommission back; the definition stays in `rollback`. Source: PF1-D-44, TN-91.
+
+    Raises:
+        TransitionRefused: not begun, or code or prompt blocks are deleted already.
+    """
+    facts, record = _begun(rollout, digest)
+    name = facts.definition_id
+    refuse_unless(not record.code_gone, f"the code of {name} is deleted (step 3): its decommission cannot be undone")
+    kept = record.taken(CleanupStep.BLOCKS) is None
+    refuse_unless(kept, f"the prompt blocks of {name} are deleted (step 4): its decommission cannot be undone")
+    said = f"{len(record.steps)} of {len(CleanupStep)} steps were taken"
+    return _recorded(rollout, facts, None, (Happening.DECOMMISSION_UNDONE, "undo", said), by)
+
+
+def _begun(rollout: SlotRollout, digest: Digest) -> tuple[DefinitionFacts, Decommission]:
+    facts = facts_of(rollout, digest)
+    if facts.decommission is None:
+        raise TransitionRefused(f"the decommission of {facts.definition_id} has not begun")
+    return facts, facts.decommission
+
+
+def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: Taking) -> None:
+    step, name, following = taking.step, facts.definition_id, record.next_step
+    if record.taken(step) is None and following is not step:
+        expected = "all are taken" if following is None else f"step {following.label} is next"
+        raise TransitionRefused(f"step {step.label} of {name} is out of order: {expected}")
+    refuse_unless(not (step is CleanupStep.MODULES and taking.code is None), "step 3 says whether the code is deleted")
+    refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 says what became of the code")
+    deleted = record.code_gone and taking.code is CodeFate.DEPRECATED
+    refuse_unless(not deleted, f"the code of {name} is deleted already; it cannot be deprecated any more")
+    vouched = step not in ON_THEIR_WORD or bool(taking.confirmed.strip())
+    refuse_unless(
+        vouched, f"the sidecar cannot see what step {step.label} is about: confirm in words what was checked, and where"
+    )
+    if step is CleanupStep.EVALS_AND_TOOLS:
+        waiting = " and ".join(record.undecided)
+        refuse_unless(not waiting, f"nobody has decided yet what becomes of the {waiting} of {name}: retain or remove")
+
+
+def _recorded(
+    rollout: SlotRollout,
+    facts: DefinitionFacts,
+    record: Decommission | None,
+    what: tuple[Happening, str, str],
+    by: By,
+) -> Change:
+    """Return the change with its one audit event, which carries the fields of PF1-FR-10. Source: PF1-D-43, TN-87."""
+    began_at = None if record is None else record.began_at
+    after = msgspec.structs.replace(facts, decommission=record, decommission_began_at=began_at)
+    happening, step, detail = what
+    mark = DecommissionMark(
+        step=step,
+        trigger=Trigger.OPERATOR,
+        agent_definition_commit=facts.commit,
+        cohort=AuditCohort(by.definition_version, by.active_flags, facts.ramp / 100),
+    )
+    event = event_about(rollout, after, happening, by, (facts.ramp, facts.ramp), detail)
+    return Change(next_revision(rollout.with_facts(after)), (), (msgspec.structs.replace(event, decommission=mark),))

@@ -1,0 +1,142 @@
+"""What is on record of taking a definition away for good. Source: PF1-FR-6, PF1-D-41, PF1-D-42, REQUIREMENTS 6.16.
+
+It is no state: the definition stays in `rollback` (PF1-FR-6f). A definition in `rollback` of which nothing is on record
+here is only paused, and no clock runs for it (PF1-D-76).
+"""
+
+from datetime import datetime
+from enum import StrEnum, unique
+
+import msgspec
+
+
+@unique
+class CleanupStep(StrEnum):
+    """The five steps, in their order. Source: PF1-D-41, TN-90."""
+
+    ENTRY = "entry"
+    """Its entry in `agent_config.yaml` is marked deprecated, or removed (TN-89)."""
+    REFERENCES = "references"
+    """Nobody names it in `sub_agents`."""
+    MODULES = "modules"
+    """Its Python modules are deleted, or marked deprecated for a while."""
+    BLOCKS = "blocks"
+    """The prompt blocks that only it used are deleted, and with them the entry that named them."""
+    EVALS_AND_TOOLS = "evals_and_tools"
+    """What an operator decided of its eval suite and its tools is done."""
+
+    @property
+    def number(self) -> int:
+        """Its place, 1 to 5."""
+        return tuple(CleanupStep).index(self) + 1
+
+    @property
+    def label(self) -> str:
+        """Number and name, for people."""
+        return f"{self.number} ({self.value.replace('_', ' ')})"
+
+
+@unique
+class Matter(StrEnum):
+    """What an operator decides about, each by itself. Source: PF1-D-42."""
+
+    EVALS = "evals"
+    TOOLS = "tools"
+
+
+@unique
+class Choice(StrEnum):
+    """Source: PF1-FR-6c, PF1-FR-6e."""
+
+    RETAIN = "retain"
+    REMOVE = "remove"
+
+
+@unique
+class CodeFate(StrEnum):
+    """What became of the Python modules in step 3. Source: PF1-FR-6b."""
+
+    GONE = "gone"
+    """None is left; there may never have been one."""
+    DEPRECATED = "deprecated"
+    """Marked, for a while: the step has to be taken again before the decommission can end (PF1-AC-7b)."""
+
+
+class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """One step that was taken.
+
+    Attributes:
+        confirmed: an operator's word for what the sidecar cannot see; empty where it saw for itself.
+        definition_version: of the configuration in which the sidecar saw it.
+        code: of step 3; None for the others.
+    """
+
+    step: CleanupStep
+    at: datetime
+    by: str
+    reason: str
+    confirmed: str = ""
+    definition_version: str = ""
+    code: CodeFate | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody decided, and why."""
+
+    choice: Choice
+    at: datetime
+    by: str
+    reason: str
+
+
+class Decommission(msgspec.Struct, frozen=True, kw_only=True):
+    """One decommission, from its begin to its end.
+
+    Attributes:
+        due_at: end of the window, counted from the begin (TN-93).
+        steps: in order; each at most once.
+        evals, tools: None: nobody has decided yet.
+    """
+
+    began_at: datetime
+    due_at: datetime
+    by: str
+    reason: str
+    steps: tuple[StepTaken, ...] = ()
+    evals: Decided | None = None
+    tools: Decided | None = None
+
+    def taken(self, step: CleanupStep) -> StepTaken | None:
+        """Return what is on record of a step; None: it was not taken."""
+        return next((each for each in self.steps if each.step is step), None)
+
+    def decided(self, matter: Matter) -> Decided | None:
+        """Return what was decided of a matter."""
+        return self.evals if matter is Matter.EVALS else self.tools
+
+    @property
+    def next_step(self) -> CleanupStep | None:
+        """The first step that was not taken; None: all were."""
+        return next((step for step in CleanupStep if self.taken(step) is None), None)
+
+    @property
+    def undecided(self) -> tuple[Matter, ...]:
+        """What nobody has decided yet."""
+        return tuple(matter for matter in Matter if self.decided(matter) is None)
+
+    @property
+    def code_gone(self) -> bool:
+        """Say whether step 3 left no code: from there on nothing is undone."""
+        taken = self.taken(CleanupStep.MODULES)
+        return taken is not None and taken.code is CodeFate.GONE
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """When the last of it was done; None: it has not ended. Code that is only deprecated is not done with."""
+        if self.next_step is not None or not self.code_gone:
+            return None
+        return max(each.at for each in self.steps)
+
+    def overdue(self, now: datetime) -> bool:
+        """Say whether the window has passed without an end. Source: PF1-NFR-5a, PF1-AC-7b, PF1-D-67."""
+        return self.finished_at is None and now >= self.due_at

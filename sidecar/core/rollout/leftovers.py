@@ -1,0 +1,134 @@
+"""What a configuration still holds of a definition that is being decommissioned, as far as a sidecar can see it.
+
+Python modules and the eval suite are in no catalogue: `sidecar subagent decommission` looks for them in the work tree
+of the configuration repository, and an operator answers for them. Source: PF1-FR-6, PF1-FR-11a, PF1-AC-7b.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.names import PLATFORM_OWNER, REQUIRED_BLOCKS
+from sidecar.core.identifiers import BlockId, ToolId
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """What is looked at.
+
+    Attributes:
+        facts: of the definition.
+        card: as it was kept: it says which blocks and tools were its own.
+        catalogue: the configuration as last loaded.
+    """
+
+    rollout: SlotRollout
+    facts: DefinitionFacts
+    card: Card
+    catalogue: Catalogue
+
+
+def in_the_way(scene: Scene, step: CleanupStep) -> tuple[str, ...]:
+    """Return what keeps a step from being taken, a sentence each; what earlier steps saw to has to be so still.
+
+    References count from the first step on: an entry is taken away only once nobody names it (PF1-FR-11a, TN-90).
+    """
+    checks: list[Callable[[Scene], Iterator[str]]] = [_entry_served, references]
+    if step.number >= CleanupStep.BLOCKS.number:
+        checks = [_entry_there, references, _blocks]
+    if step is CleanupStep.EVALS_AND_TOOLS:
+        checks.append(_tools_to_remove)
+    return tuple(said for check in checks for said in check(scene))
+
+
+def left_over(scene: Scene) -> tuple[str, ...]:
+    """Return everything that has to be gone, or decided, before a decommission has ended, a sentence each."""
+    seen = [said for check in (_entry_there, references, _blocks, _tools_to_remove) for said in check(scene)]
+    return (*seen, *undone(scene.facts))
+
+
+def undone(facts: DefinitionFacts) -> Iterator[str]:
+    """Yield what the record itself says is still to be done."""
+    record = facts.decommission
+    if record is None:
+        return
+    modules = record.taken(CleanupStep.MODULES)
+    if modules is None:
+        yield "nobody has confirmed yet that its Python modules are gone (step 3)"
+    elif modules.code is CodeFate.DEPRECATED:
+        yield "its Python modules are only deprecated: delete them, and take step 3 again"
+    for matter in record.undecided:
+        yield f"nobody has decided yet what becomes of its {matter}: retain or remove"
+    for step in CleanupStep:
+        if step is not CleanupStep.MODULES and record.taken(step) is None:
+            yield f"step {step.label} is not taken"
+
+
+def references(scene: Scene) -> Iterator[str]:
+    """Yield who still names its slot in `sub_agents`, unless another definition fills that."""
+    slot = scene.rollout.slot
+    if any(_fills(scene, scene.catalogue.cards[name]) for name in scene.catalogue.slots.get(slot, ())):
+        return
+    for name, card in scene.catalogue.cards.items():
+        if slot in card.definition.sub_agents:
+            yield f"{name} still names {slot} in `sub_agents`, and nothing else fills it"
+
+
+def own_blocks(card: Card, catalogue: Catalogue) -> tuple[BlockId, ...]:
+    """Return the prompt blocks that only this definition uses. The platform's are everybody's. Source: PF1-FR-6d."""
+    used = _used(card, catalogue, lambda each: [block.id for block in each.blocks])
+    return tuple(
+        block.id
+        for block in card.blocks
+        if block.id not in used and block.id not in REQUIRED_BLOCKS and block.owner != PLATFORM_OWNER
+    )
+
+
+def own_tools(card: Card, catalogue: Catalogue) -> tuple[ToolId, ...]:
+    """Return the tools that only this definition uses. Source: PF1-FR-6e."""
+    used = _used(card, catalogue, lambda each: [tool.id for tool in each.tools])
+    return tuple(tool.id for tool in card.tools if tool.id not in used)
+
+
+def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]]) -> frozenset[str]:
+    """Return what every other entry uses, whatever its state: each has to load."""
+    others = (each for name, each in catalogue.cards.items() if name != card.definition.id)
+    return frozenset(name for each in others for name in names_of(each))
+
+
+def _fills(scene: Scene, card: Card) -> bool:
+    """Say whether a definition may fill the slot instead; the same rule as check b of `validate-refs`."""
+    facts = scene.rollout.definitions.get(card.digest)
+    rolled_back = facts is not None and facts.state is LifecycleState.ROLLBACK
+    own = card.definition.id == scene.facts.definition_id
+    return not own and not card.definition.deprecated and not rolled_back
+
+
+def _entry_served(scene: Scene) -> Iterator[str]:
+    card = scene.catalogue.cards.get(scene.facts.definition_id)
+    if card is not None and not card.definition.deprecated:
+        yield f"the entry of {scene.facts.definition_id} is there, and not marked `status: deprecated`"
+
+
+def _entry_there(scene: Scene) -> Iterator[str]:
+    if scene.facts.definition_id in scene.catalogue.cards:
+        yield f"the entry of {scene.facts.definition_id} is still in agent_config.yaml"
+
+
+def _blocks(scene: Scene) -> Iterator[str]:
+    for name in own_blocks(scene.card, scene.catalogue):
+        if name in scene.catalogue.blocks:
+            yield f"the prompt block {name} is still there, and nobody else uses it"
+
+
+def _tools_to_remove(scene: Scene) -> Iterator[str]:
+    record = scene.facts.decommission
+    decided = None if record is None else record.decided(Matter.TOOLS)
+    if decided is None or decided.choice is not Choice.REMOVE:
+        return
+    for name in own_tools(scene.card, scene.catalogue):
+        if name in scene.catalogue.tools:
+            yield f"the tool {name} is still there, and nobody else uses it"

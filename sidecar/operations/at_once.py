@@ -1,0 +1,48 @@
+"""Waiting with a limit for what is mostly there at once: a timer only for who really waits.
+
+A timer costs more than most lookups in memory, and memory is where a bind finds what it asks for.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
+
+
+async def within(seconds: float, work: Awaitable[Found]) -> Found:
+    """Return what `work` returns, in at most `seconds`.
+
+    Raises:
+        TimeoutError: it took longer. Whatever `work` raises.
+    """
+    steps = work.__await__()
+    try:
+        waits_for = next(steps)
+    except StopIteration as end:
+        found: Found = end.value
+        return found
+    async with asyncio.timeout(seconds):
+        rest: Found = await _Rest(steps, waits_for)
+        return rest
+
+
+class _Rest:
+    """Work that has begun to wait; whatever comes is handed on to it."""
+
+    def __init__(self, steps: Generator[Any, Any, Any], waits_for: Any) -> None:
+        self._steps = steps
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._steps
+        while True:
+            try:
+                try:
+                    sent = yield self._waits_for
+                except BaseException as error:  # noqa: BLE001  a cancellation, too, is for the work to see
+                    self._waits_for = steps.throw(error)
+                else:
+                    self._waits_for = steps.send(sent)
+            except StopIteration as end:
+                return end.value

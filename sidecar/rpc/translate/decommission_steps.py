@@ -1,0 +1,39 @@
+"""Requests about decommissions to plain values."""
+
+from typing import Final
+
+from sidecar.core.rollout.decommission_facts import CleanupStep, CodeFate
+from sidecar.operations.rollout import requests
+from sidecar.rpc.translate import enums, steps
+from sidecar.rpc.translate.fields import Fields
+from subagents.lifecycle.v1 import lifecycle_pb2 as pb
+from subagents.lifecycle.v1 import reading_pb2
+
+LONGEST_CONFIRMATION: Final = 1000
+
+
+def take_step(message: pb.TakeDecommissionStepRequest) -> requests.TakeDecommissionStep:
+    """Return the step. Raises `InvalidRequest`."""
+    fields = Fields("TakeDecommissionStepRequest")
+    step = fields.member("step", message.step, enums.CLEANUP_STEPS, enums.names_of(reading_pb2.CleanupStep))
+    code: CodeFate | None = fields.member("code", message.code, enums.CODE_FATES, enums.names_of(reading_pb2.CodeFate))
+    if step is CleanupStep.MODULES and code is None:
+        fields.refuse("code", "is missing; step 3 says whether the modules are gone or only deprecated")
+    if step is not CleanupStep.MODULES and code is not None:
+        fields.refuse("code", "goes with step 3 only")
+    confirmed = fields.one_line("confirmed", message.confirmed, LONGEST_CONFIRMATION)
+    asked = steps.header(
+        fields, message.header, requests.TakeDecommissionStep, step=step, code=code, confirmed=confirmed.strip()
+    )
+    fields.check()
+    return asked
+
+
+def decide(message: pb.DecideDecommissionRequest) -> requests.DecideDecommission:
+    """Return the decision. Raises `InvalidRequest`."""
+    fields = Fields("DecideDecommissionRequest")
+    matter = fields.member("matter", message.matter, enums.CLEANUP_MATTERS, enums.names_of(reading_pb2.CleanupMatter))
+    choice = fields.member("choice", message.choice, enums.CLEANUP_CHOICES, enums.names_of(reading_pb2.CleanupChoice))
+    asked = steps.header(fields, message.header, requests.DecideDecommission, matter=matter, choice=choice)
+    fields.check()
+    return asked

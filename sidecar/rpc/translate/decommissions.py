@@ -1,0 +1,81 @@
+"""How decommissions stand, to messages."""
+
+from sidecar.core.rollout.decommission_facts import Decided, Decommission, StepTaken
+from sidecar.core.rollout.events import DecommissionMark, RolloutEvent
+from sidecar.operations.rollout.decommissions import DecommissionReading
+from sidecar.rpc.translate import enums
+from sidecar.rpc.translate.times import fill_timestamp
+from subagents.lifecycle.v1 import reading_pb2
+
+
+def reading_message(reading: DecommissionReading) -> reading_pb2.DecommissionStatus:
+    """Return one decommission as it stands."""
+    facts = reading.facts
+    return reading_pb2.DecommissionStatus(
+        slot=reading.slot,
+        revision=reading.revision,
+        definition_id=facts.definition_id,
+        digest=facts.digest,
+        vertical=facts.vertical,
+        decommission=record_message(reading.record),
+        overdue=reading.overdue,
+        left=reading.left,
+        blocks=reading.blocks,
+        tools=reading.tools,
+        pinned_turns=reading.pinned,
+    )
+
+
+def record_message(record: Decommission) -> reading_pb2.Decommission:
+    """Return what is on record of a decommission."""
+    following = record.next_step
+    message = reading_pb2.Decommission(
+        by=record.by,
+        reason=record.reason,
+        steps=[_step(each) for each in record.steps],
+        next_step=reading_pb2.CLEANUP_STEP_UNSPECIFIED if following is None else enums.CLEANUP_STEP[following],
+        evals=_decision(record.evals),
+        tools=_decision(record.tools),
+    )
+    fill_timestamp(message.began_at, record.began_at)
+    fill_timestamp(message.due_at, record.due_at)
+    if record.finished_at is not None:
+        fill_timestamp(message.finished_at, record.finished_at)
+    return message
+
+
+def fill_row(message: reading_pb2.DecommissionRow, event: RolloutEvent, mark: DecommissionMark) -> None:
+    """Fill in an audit row."""
+    message.subagent_id = event.subagent_id
+    message.step = mark.step
+    message.source_state = enums.LIFECYCLE_STATE[mark.source_state]
+    message.target_state = enums.LIFECYCLE_STATE[mark.target_state]
+    message.trigger = enums.TRIGGER[mark.trigger]
+    message.agent_definition_commit = mark.agent_definition_commit
+    message.cohort.agent_definition_version = mark.cohort.agent_definition_version
+    message.cohort.active_flags.extend(mark.cohort.active_flags)
+    message.cohort.ramp_step_percent = mark.cohort.ramp_step_percent
+    message.detail = event.detail
+
+
+def _step(taken: StepTaken) -> reading_pb2.CleanupStepTaken:
+    message = reading_pb2.CleanupStepTaken(
+        step=enums.CLEANUP_STEP[taken.step],
+        by=taken.by,
+        reason=taken.reason,
+        confirmed=taken.confirmed,
+        agent_definition_version=taken.definition_version,
+        code=reading_pb2.CODE_FATE_UNSPECIFIED if taken.code is None else enums.CODE_FATE[taken.code],
+    )
+    fill_timestamp(message.at, taken.at)
+    return message
+
+
+def _decision(decided: Decided | None) -> reading_pb2.CleanupDecision | None:
+    if decided is None:
+        return None
+    message = reading_pb2.CleanupDecision(
+        choice=enums.CLEANUP_CHOICE[decided.choice], by=decided.by, reason=decided.reason
+    )
+    fill_timestamp(message.at, decided.at)
+    return message

@@ -1,0 +1,168 @@
+"""A decommission goes on wherever it was left: any replica takes the next step, and each step is on record once."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sidecar.adapters.record_memory import MemoryStore
+from sidecar.core.definitions.card import Catalogue
+from sidecar.core.definitions.card_json import card_to_json
+from sidecar.core.errors import RevisionConflict
+from sidecar.core.identifiers import Commit, DefinitionId, Slot, Vertical
+from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.rollout.decommissioning import Decommissioning
+from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
+from sidecar.operations.rollout.pinned import PinnedTurns
+from sidecar.operations.rollout.policies import Policies
+from sidecar.operations.rollout.ports import AuditQuery, KeptDefinition, RolloutStore, RolloutWrite
+from sidecar.operations.rollout.proving import Proofs
+from sidecar.operations.rollout.requests import (
+    BeginDecommission,
+    DecideDecommission,
+    OfDecommission,
+    StepAnswer,
+    TakeDecommissionStep,
+)
+from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.switching import FlagSwitching
+from tests.adapters.rollouts.bench import RolloutBench
+from tests.adapters.rollouts.building import moment
+from tests.support.builders import a_card, a_catalogue
+from tests.support.rollouts_told import ToldRecorder
+from tests.support.second_place import SettableClock
+
+CARD = a_card("shop")
+SLOT = Slot("shop")
+
+
+class Gone:
+    """A configuration that holds nothing of `shop` any more, in a process that never loaded it."""
+
+    def current(self) -> Catalogue:
+        """Return it."""
+        return a_catalogue(sub_agents=[])
+
+    def card_by_digest(self, digest: Any) -> None:
+        """Nothing was ever loaded here: the store has to know."""
+        return
+
+
+@dataclass
+class Replica:
+    """One process, as far as steps go."""
+
+    store: RolloutStore
+    name: str
+
+    async def ask(self, kind: type[OfDecommission], request_id: str, **fields: Any) -> StepAnswer:
+        """Ask for something, with the revision that is on record."""
+        rollout = await self.store.rollout(SLOT)
+        given: dict[str, Any] = {"expected_revision": rollout.revision if rollout else 0} | fields
+        asked = kind(definition_id=DefinitionId("shop"), request_id=request_id, reason="because", **given)
+        return await self._take(asked, f"{self.name}@example")
+
+    @property
+    def _take(self) -> TakeStep:
+        clock, recorder, flags = SettableClock(moment()), ToldRecorder(), cast("Any", None)
+        pinned = PinnedTurns(lambda: (), MemoryStore())
+        return TakeStep(
+            StepParts(
+                store=self.store,
+                proofs=Proofs(Gone(), self.store, flags),
+                gates=Gatekeeper(GateRules(), lambda vertical, gate: None, clock, recorder),
+                policies=Policies(lambda vertical: (), self.store, clock, recorder),
+                flags=FlagSwitching(flags, flags),
+                clock=clock,
+                surrounding=lambda: Surrounding("5", ()),
+                decommissioning=Decommissioning(Gone(), self.store, pinned),
+            )
+        )
+
+
+async def rolled_back(store: RolloutStore) -> None:
+    """Put `shop` on record, rolled back, and keep its definition."""
+    facts = DefinitionFacts(
+        digest=CARD.digest,
+        definition_id=CARD.definition.id,
+        commit=Commit("c0ffee"),
+        vertical=Vertical("shop"),
+        state=LifecycleState.ROLLBACK,
+    )
+    rollout = SlotRollout(slot=SLOT, revision=1, definitions={CARD.digest: facts}, salt="shop")
+    await store.write(RolloutWrite(slot=SLOT, expected_revision=0, rollout=rollout))
+    kept = KeptDefinition(CARD.digest, CARD.definition.id, SLOT, CARD.commit, card_to_json(CARD), moment())
+    await store.keep_definition(kept)
+
+
+async def record_in(store: RolloutStore) -> Decommission:
+    """Return what is on record."""
+    rollout = await store.rollout(SLOT)
+    assert rollout is not None
+    record = rollout.definitions[CARD.digest].decommission
+    assert record is not None
+    return record
+
+
+def fields_of(step: CleanupStep) -> dict[str, Any]:
+    """Return what belongs to a step."""
+    code = CodeFate.GONE if step is CleanupStep.MODULES else None
+    return {"step": step, "code": code, "confirmed": "looked"}
+
+
+class DecommissionRules:
+    """Cases of decommissions over several processes."""
+
+    async def test_each_step_may_be_taken_by_another_replica_and_again_by_the_first(self, bench: RolloutBench) -> None:
+        """Two processes by turns, each step twice, eval cleanup the last: on record once, and ended."""
+        async with bench:
+            one, two = Replica(await bench.open("one"), "ada"), Replica(await bench.open("two"), "bo")
+            await rolled_back(one.store)
+            await one.ask(BeginDecommission, "r-0")
+            await two.ask(DecideDecommission, "r-evals", matter=Matter.EVALS, choice=Choice.REMOVE)
+            await one.ask(DecideDecommission, "r-tools", matter=Matter.TOOLS, choice=Choice.RETAIN)
+            answers = []
+            for step, (first, second) in zip(CleanupStep, [(one, two), (two, one)] * 3, strict=False):
+                answers.append(await first.ask(TakeDecommissionStep, f"r-{step}", **fields_of(step)))
+                answers.append(await second.ask(TakeDecommissionStep, f"r-{step}-again", **fields_of(step)))
+            record = await record_in(two.store)
+            rows = await one.store.audit(AuditQuery(slot=SLOT))
+
+        assert [answer.changed for answer in answers] == [True, False] * 5
+        assert [each.by for each in record.steps] == [f"{name}@example" for name in ("ada", "bo", "ada", "bo", "ada")]
+        assert record.finished_at is not None
+        steps = [row.body.decommission.step for row in rows if getattr(row.body, "decommission", None)]
+        assert steps == ["begin", "decide", "decide", *(step.value for step in CleanupStep)]
+
+    async def test_of_many_who_take_a_step_at_once_one_does(self, bench: RolloutBench) -> None:
+        """Ten over two processes with one revision: one is on record, the others read again and find it taken."""
+        async with bench:
+            replicas = [Replica(await bench.open(name), name) for name in ("one", "two")]
+            await rolled_back(replicas[0].store)
+            await replicas[0].ask(BeginDecommission, "r-0")
+            asked = (
+                replicas[number % 2].ask(
+                    TakeDecommissionStep, f"r-at-once-{number}", expected_revision=2, **fields_of(CleanupStep.ENTRY)
+                )
+                for number in range(10)
+            )
+            came = await asyncio.gather(*asked, return_exceptions=True)
+            again = await replicas[1].ask(TakeDecommissionStep, "r-again", **fields_of(CleanupStep.ENTRY))
+            rows = await replicas[0].store.audit(AuditQuery(slot=SLOT))
+
+        won = [each for each in came if isinstance(each, StepAnswer) and each.changed]
+        assert (len(won), again.changed) == (1, False)
+        assert {type(each) for each in came if isinstance(each, BaseException)} == {RevisionConflict}
+        assert sum(getattr(row.body, "decommission", None) is not None for row in rows) == 2
+
+    async def test_a_request_is_answered_as_before_by_any_replica(self, bench: RolloutBench) -> None:
+        """Its answer was lost: the same id elsewhere, and nothing is taken twice."""
+        async with bench:
+            one, two = Replica(await bench.open("one"), "ada"), Replica(await bench.open("two"), "ada")
+            await rolled_back(one.store)
+            first = await one.ask(BeginDecommission, "r-0", expected_revision=1)
+            repeated = await two.ask(BeginDecommission, "r-0", expected_revision=1)
+
+        assert (first.changed, repeated.changed, repeated.repeated) == (True, True, True)
+        assert repeated.decommission == first.decommission

@@ -1,0 +1,1 @@
+"""Rollouts of several replicas on one store, and beside them a model of the rules that knows nothing of the sidecar."""

@@ -1,0 +1,355 @@
+"""The rules of a rollout as REQUIREMENTS section 5.G and DESIGN section 8 put them: a plain state machine.
+
+It is what the sidecar is compared with, and therefore imports nothing of it: not its functions, not its types, not its
+words for things. Time is a number of seconds, a definition's content an opaque text.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from tests.support.simulation.rollout import wishes
+from tests.support.simulation.rollout.wishes import Wish
+
+EVERYBODY: Final = 10_000
+"""Basis points."""
+BEFORE_MERGE, BEFORE_RAMP, BEFORE_FULL = "pre_merge", "pre_ramp", "pre_full"
+BY_GATE, BY_OPERATOR, BY_KILL_SWITCH = "gate", "operator_initiated", "kill_switch"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """One `fail` of one gate at one step does not count, until a time."""
+
+    gate: str
+    since: int
+    to: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One definition of a slot.
+
+    Attributes:
+        shape: of model, tools and blocks: another one is another definition.
+        flag: of its kill switch; None: none gates it.
+        served: it was active at some time.
+        flags: none, named, created, on or retired.
+        breach: of the last automatic ramp-down, as long as no raise has followed; `noted`: acknowledged.
+        behind: the recorded target; None: explicitly nobody.
+    """
+
+    name: str
+    content: str
+    shape: str
+    flag: str | None = None
+    state: str = "dev"
+    ramp: int = 0
+    served: bool = False
+    flags: str = "none"
+    killed: bool = False
+    breach: str = ""
+    noted: bool = False
+    behind: str | None = None
+    waivers: frozenset[Waiver] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One slot.
+
+    Attributes:
+        active: content of who serves; None: nobody.
+        curve: declared steps; empty: none is declared.
+        experiment: there is a control arm.
+    """
+
+    name: str
+    revision: int = 0
+    active: str | None = None
+    definitions: tuple[Definition, ...] = ()
+    curve: tuple[int, ...] = ()
+    experiment: bool = True
+
+    def of(self, content: str | None) -> Definition | None:
+        """Return the definition with a content."""
+        return next((each for each in self.definitions if each.content == content), None)
+
+    def meant(self, wish: Wish) -> Definition | None:
+        """Return what a wish is about: of several with its name the one that serves, else the newest."""
+        named = [each for each in self.definitions if each.name == wish.name]
+        fitting = [each for each in named if wish.content in ("", each.content)]
+        if wish.kind == wishes.RAMP_DOWN:
+            # a stop is of the definition, whatever its content is by now; nobody was ever served by one in `dev`
+            fitting = fitting or [each for each in named if each.state != "dev"]
+        serving = [each for each in fitting if each.content == self.active]
+        return next(iter(serving or fitting[::-1]), None)
+
+    def of_none_of(self, contents: frozenset[str]) -> bool:
+        """Say whether it has none of these contents any more."""
+        return all(each.content not in contents for each in self.definitions)
+
+    def put(self, changed: Definition) -> "Slot":
+        """Return it with one definition changed."""
+        each = tuple(changed if known.content == changed.content else known for known in self.definitions)
+        return replace(self, definitions=each)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the rules say of a wish.
+
+    Attributes:
+        after: the slot as it has to be then; None: refused.
+        gates: that have to pass before.
+        moves: content, state before, state after, trigger, ramp at the moment: one audit event each.
+        happened: word, content, ramp before, ramp after (0 and 0 if it is about no ramp): one row each.
+    """
+
+    after: Slot | None
+    why: str = ""
+    gates: tuple[str, ...] = ()
+    moves: tuple[tuple[str, str, str, str, int], ...] = ()
+    happened: tuple[tuple[str, str, int, int], ...] = ()
+
+
+def refused(why: str) -> Said:
+    """Return that a wish is not granted."""
+    return Said(None, why)
+
+
+def decide(slot: Slot, wish: Wish, now: float) -> Said:
+    """Return what the rules make of a wish.
+
+    Args:
+        slot: as it stands.
+        wish: whatever its revision, which is not looked at here.
+        now: wall-clock seconds.
+    """
+    meant = slot.meant(wish)
+    if meant is None:
+        return refused("unknown")
+    said = RULES[wish.kind](slot, meant, wish, now)
+    if said.after is not None and said.after is not slot:
+        said = replace(said, after=replace(said.after, revision=slot.revision + 1))
+    return said
+
+
+def to_test(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
+    """`dev` to `test`: no gate (PF1-D-5)."""
+    return _moved(slot, it, "test", BY_OPERATOR) if it.state == "dev" else refused(it.state)
+
+
+def promote(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
+    """`test` to `promote`: `pre_merge`, a flag that gates it, 0 % (PF1-FR-3a, TN-74, TN-75)."""
+    if it.state != "test":
+        return refused(it.state)
+    if it.flag is None:
+        return refused("no flag")
+    fresh = replace(it, ramp=0, flags="created", waivers=_spent(it, 0))
+    said = _moved(slot, fresh, "promote", BY_GATE)
+    return replace(said, gates=(BEFORE_MERGE,), happened=(("flags_created", it.content, 0, 0),))
+
+
+def gates_to(it: Definition, to: int) -> tuple[str, ...]:
+    """Return the gates of a step to a ramp: none to lower; after a breach `pre_ramp` whatever the step (TN-73)."""
+    if to <= it.ramp:
+        return ()
+    own = BEFORE_FULL if to == EVERYBODY else BEFORE_RAMP
+    return (BEFORE_RAMP, own) if it.breach and own != BEFORE_RAMP else (own,)
+
+
+def set_ramp(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
+    """Another share, inside `promote` (PF1-FR-2d, PF1-FR-3c, PF1-D-26, PF1-D-31, PF1-D-40)."""
+    to = wish.to
+    if it.state != "promote" or not 0 <= to <= EVERYBODY:
+        return refused("not in promote, or no share")
+    if to == it.ramp:
+        return Said(slot)
+    first = not it.served
+    if slot.active != it.content and not first:
+        return refused("inactive")
+    raised = to > it.ramp
+    open_breach, not_declared = it.breach and not it.noted, slot.curve and to not in slot.curve
+    if raised and ((first and to == EVERYBODY) or open_breach or not_declared):
+        return refused("first to everybody, open breach, or not on the curve")
+    happened = [("ramp_set", it.content, it.ramp, to)]
+    after = replace(
+        it,
+        ramp=to,
+        breach="" if raised else it.breach,
+        noted=False if raised else it.noted,
+        waivers=_spent(it, to) if raised else it.waivers,
+    )
+    active = slot.active
+    if first:
+        after = replace(after, served=True, behind=slot.active)
+        active = it.content
+        if it.flag is not None:
+            after = replace(after, flags="on")
+            happened += [("flags_on", it.content, 0, 0)]
+        happened += [("activated", it.content, 0, 0)]
+    elif raised and it.flags == "named":  # a revision has named the first flag of what serves already
+        after = replace(after, flags="on")
+        happened += [("flags_on", it.content, 0, 0)]
+    return Said(replace(slot.put(after), active=active), gates=gates_to(it, to), happened=tuple(happened))
+
+
+def ramp_down(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
+    """A safety breach: 0 % and nothing else, no gate (PF1-D-31, TN-76)."""
+    if it.state != "promote":
+        return refused(it.state)
+    if it.breach == wish.breach and it.ramp == 0:
+        return Said(slot)
+    down = replace(it, ramp=0, breach=wish.breach, noted=False)
+    return Said(slot.put(down), happened=(("ramped_down", it.content, it.ramp, 0),))
+
+
+def acknowledge(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
+    """Somebody has taken note of the breach."""
+    if not it.breach or it.breach != wish.breach:
+        return refused("no such breach")
+    if it.noted:
+        return Said(slot)
+    return Said(slot.put(replace(it, noted=True)), happened=(("breach_acknowledged", it.content, 0, 0),))
+
+
+def override(slot: Slot, it: Definition, wish: Wish, now: float) -> Said:
+    """One `fail` of one step does not count until then (PF1-FR-4c)."""
+    needed = {"test": (BEFORE_MERGE,), "promote": gates_to(it, wish.to)}.get(it.state, ())
+    if wish.gate not in needed or wish.until <= now:
+        return refused("not a gate of that step, or over already")
+    kept = frozenset(each for each in it.waivers if now < each.until)
+    waived = replace(it, waivers=kept | {Waiver(wish.gate, it.ramp, wish.to, wish.until)})
+    return Said(slot.put(waived), happened=(("gate_overridden", it.content, 0, 0),))
+
+
+def roll_back(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
+    """Out of `test` or `promote`; the recorded target is back, if it can be (PF1-D-22..24, TN-54, TN-63, TN-65)."""
+    if it.state not in ("test", "promote"):
+        return refused(it.state)
+    said = _moved(slot, it, "rollback", BY_OPERATOR)
+    if slot.active != it.content or said.after is None:
+        return said
+    target = slot.of(it.behind)
+    if target is not None and (target.state != "promote" or target.killed):
+        return refused("its target is not in promote")
+    happened = (("activated", target.content, 0, 0),) if target else ()
+    return replace(said, after=replace(said.after, active=target.content if target else None), happened=happened)
+
+
+def activate(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
+    """Back into an empty slot, at its own last ramp (DESIGN section 8, edge rules)."""
+    if slot.active is not None or it.state != "promote" or it.killed or not it.served:
+        return refused("not empty, or it cannot serve")
+    return Said(replace(slot, active=it.content), happened=(("activated", it.content, 0, 0),))
+
+
+def kill(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
+    """Off every surface, and nobody in its place (PF1-FR-9, TN-54, TN-55, TN-60)."""
+    if it.state == "rollback":
+        return Said(slot)
+    if it.state == "dev" or (it.state == "test" and it.flags not in ("created", "on", "retired")):
+        return refused(it.state)
+    said = _moved(slot, replace(it, killed=True), "rollback", BY_KILL_SWITCH)
+    if said.after is not None and slot.active == it.content:
+        said = replace(said, after=replace(said.after, active=None))
+    return replace(said, happened=(("killed", it.content, 0, 0),))
+
+
+def retire_flags(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
+    """They have served, once everybody is served (PF1-D-35, TN-59)."""
+    if it.flags == "retired":
+        return Said(slot)
+    if slot.active != it.content or it.ramp != EVERYBODY:
+        return refused("not everybody is served")
+    return Said(slot.put(replace(it, flags="retired")), happened=(("flags_retired", it.content, 0, 0),))
+
+
+Rule = Callable[[Slot, Definition, Wish, float], Said]
+RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        wishes.TO_TEST: to_test,
+        wishes.PROMOTE: promote,
+        wishes.SET_RAMP: set_ramp,
+        wishes.RAMP_DOWN: ramp_down,
+        wishes.ACKNOWLEDGE: acknowledge,
+        wishes.OVERRIDE: override,
+        wishes.ROLL_BACK: roll_back,
+        wishes.ACTIVATE: activate,
+        wishes.KILL: kill,
+        wishes.RETIRE_FLAGS: retire_flags,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One definition as the configuration has it; `alone`: nothing else there fills the slot."""
+
+    name: str
+    content: str
+    shape: str
+    flag: str | None
+    alone: bool
+
+
+def see(slot: Slot, card: Card) -> Said:
+    """Return what a configuration makes of a slot: a minor revision inherits, anything else is new (TN-66, TN-70)."""
+    if slot.of(card.content) is not None:
+        return Said(slot)
+    same = [each for each in slot.definitions if (each.name, each.shape) == (card.name, card.shape)]
+    if same:
+        return Said(_revised(slot, same[-1], card), happened=(("definition_revised", card.content, 0, 0),))
+    fresh = Definition(card.name, card.content, card.shape, card.flag, flags="none" if card.flag is None else "named")
+    active = slot.active
+    if card.flag is None and card.alone and not slot.definitions:
+        fresh = replace(fresh, state="promote", ramp=EVERYBODY, served=True)
+        active = fresh.content
+    after = replace(slot, definitions=(*slot.definitions, fresh), active=active, revision=slot.revision + 1)
+    return Said(after, happened=(("definition_seen", card.content, 0, 0),))
+
+
+def _revised(slot: Slot, known: Definition, card: Card) -> Slot:
+    """Return the slot with another content in the place of `known`, in whatever state that is."""
+    flags = known.flags
+    if flags != "retired":  # a first flag that a revision names was switched on by nobody yet
+        flags = "none" if card.flag is None else "named" if known.flag is None else flags
+    new = replace(known, content=card.content, flag=card.flag, flags=flags)
+    others = tuple(
+        replace(each, behind=card.content) if each.behind == known.content else each
+        for each in slot.definitions
+        if each.content != known.content
+    )
+    active = card.content if slot.active == known.content else slot.active
+    return replace(slot, definitions=(*others, new), active=active, revision=slot.revision + 1)
+
+
+def _moved(slot: Slot, it: Definition, state: str, trigger: str) -> Said:
+    before = slot.of(it.content)
+    source = before.state if before else ""
+    return Said(slot.put(replace(it, state=state)), moves=((it.content, source, state, trigger, it.ramp),))
+
+
+def _spent(it: Definition, to: int) -> frozenset[Waiver]:
+    """Return what is left of the waivers once the step that they were for is taken: each passes one `fail`."""
+    return frozenset(each for each in it.waivers if (each.since, each.to) != (it.ramp, to))
+
+
+def wrong_in(slot: Slot) -> Iterator[str]:
+    """Yield what no rule can have made of a slot, whatever happened."""
+    states = {each.state for each in slot.definitions}
+    if not states <= {"dev", "test", "promote", "rollback"}:
+        yield f"{slot.name} has states {sorted(states)}"
+    active = slot.of(slot.active)
+    if slot.active is not None and (active is None or active.state != "promote" or active.killed):
+        yield f"{slot.name} is served by {active or slot.active}"
+    for each in slot.definitions:
+        if each.killed and each.state != "rollback":
+            yield f"{each.name} was killed and is in {each.state}"
+        if each.ramp and not each.served:
+            yield f"{each.name} has a ramp and was never active"
+        if not 0 <= each.ramp <= EVERYBODY:
+            yield f"{each.name} has a ramp of {each.ramp}"

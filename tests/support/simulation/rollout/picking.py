@@ -1,0 +1,131 @@
+"""What somebody asks for when they look at a rollout: mostly what makes sense there, sometimes anything at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from tests.support.simulation.rollout import model, wishes
+from tests.support.simulation.rollout.model import EVERYBODY, Definition, Slot
+
+RAMPS: Final = (100, 500, 2500, 5000, 9000, EVERYBODY)
+GATES: Final = (model.BEFORE_MERGE, model.BEFORE_RAMP, model.BEFORE_FULL, "legal")
+KINDS: Final = tuple(model.RULES)
+OPERATOR, BREAKER, WILD, BUILDER = "operator", "breaker", "wild", "builder"
+
+Choice = tuple[int, str, Mapping[str, Any]]
+"""Weight, kind, and what else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What is wanted of a definition."""
+
+    kind: str
+    name: str
+    content: str
+    said: Mapping[str, Any]
+
+
+def pick(chance: Random, slots: tuple[Slot, ...], role: str, wall: float) -> Picked | None:
+    """Return what somebody in a role wants; None: there is nothing to want anything of."""
+    known = [(slot, each) for slot in slots for each in slot.definitions]
+    if not known:
+        return None
+    slot, it = chance.choice(known)
+    if role == WILD:
+        kind, said = _anything(chance, it, wall)
+    elif role == BUILDER:
+        kind, said = _forward(chance, slot, it)
+    else:
+        kind, said = _sensible(chance, slot, it, wall) if role == OPERATOR else _alarmed(chance, it)
+    content = it.content if chance.random() < 0.3 else ""
+    name = "nobody" if role == WILD and chance.random() < 0.1 else it.name
+    return Picked(kind, name, content, said)
+
+
+def _alarmed(chance: Random, it: Definition) -> tuple[str, Mapping[str, Any]]:
+    if chance.random() < 0.6:
+        return wishes.RAMP_DOWN, {"breach": chance.choice(("floor-1", "floor-2"))}
+    return wishes.KILL, {}
+
+
+def _forward(chance: Random, slot: Slot, it: Definition) -> tuple[str, Mapping[str, Any]]:
+    """Bring a definition on; now and then another one that was active before."""
+    if it.state in ("dev", "test"):
+        return (wishes.TO_TEST if it.state == "dev" else wishes.PROMOTE), {}
+    if it.ramp == EVERYBODY:
+        return wishes.RETIRE_FLAGS, {}
+    higher = [ramp for ramp in (slot.curve or RAMPS) if ramp > it.ramp]
+    return wishes.SET_RAMP, {"to": chance.choice(higher)}
+
+
+def _anything(chance: Random, it: Definition, wall: float) -> tuple[str, Mapping[str, Any]]:
+    said = {
+        "to": chance.choice((-1, 0, 1, *RAMPS, EVERYBODY, EVERYBODY + 1)),
+        "breach": chance.choice((it.breach or "floor-1", "floor-9")),
+        "gate": chance.choice(GATES),
+        "until": round(wall + chance.choice((-5.0, 2.0, 600.0)), 3),
+    }
+    kind = chance.choice(KINDS)
+    return kind, {name: said[name] for name in FIELDS.get(kind, ())}
+
+
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    wishes.SET_RAMP: ("to",),
+    wishes.RAMP_DOWN: ("breach",),
+    wishes.ACKNOWLEDGE: ("breach",),
+    wishes.OVERRIDE: ("gate", "to", "until"),
+}
+"""What is said of a wish, by its kind."""
+
+
+def _sensible(chance: Random, slot: Slot, it: Definition, wall: float) -> tuple[str, Mapping[str, Any]]:
+    choices = _choices(chance, slot, it, wall)
+    weights = [weight for weight, _, _ in choices]
+    _, kind, said = chance.choices(choices, weights)[0]
+    return kind, said
+
+
+def _choices(chance: Random, slot: Slot, it: Definition, wall: float) -> list[Choice]:
+    if it.state == "dev":
+        return [(9, wishes.TO_TEST, {}), (1, wishes.PROMOTE, {})]
+    if it.state == "test":
+        pre_merge = {"gate": model.BEFORE_MERGE, "to": it.ramp, "until": round(wall + chance.choice((1.0, 600.0)), 3)}
+        return [
+            (8, wishes.PROMOTE, {}),
+            (2, wishes.OVERRIDE, pre_merge),
+            (1, wishes.ROLL_BACK, {}),
+            (1, wishes.KILL, {}),
+        ]
+    if it.state == "promote":
+        return _in_promote(chance, slot, it, wall)
+    return [(1, kind, {}) for kind in (wishes.TO_TEST, wishes.PROMOTE, wishes.ROLL_BACK, wishes.ACTIVATE, wishes.KILL)]
+
+
+def _in_promote(chance: Random, slot: Slot, it: Definition, wall: float) -> list[Choice]:
+    higher = [ramp for ramp in (slot.curve or RAMPS) if ramp > it.ramp] or [EVERYBODY]
+    lower = [ramp for ramp in (0, *RAMPS) if ramp < it.ramp] or [0]
+    if not it.served:
+        higher = [ramp for ramp in higher if ramp < EVERYBODY] or higher
+    to = chance.choice(higher[:3])
+    gates = model.gates_to(it, to) or (model.BEFORE_RAMP,)
+    waive = {"gate": chance.choice(gates), "to": to, "until": round(wall + chance.choice((1.0, 600.0)), 3)}
+    choices: list[Choice] = [
+        (7, wishes.SET_RAMP, {"to": to}),
+        (1, wishes.SET_RAMP, {"to": EVERYBODY}),
+        (2, wishes.OVERRIDE, waive),
+        (1, wishes.ROLL_BACK, {}),
+        (1, wishes.KILL, {}),
+    ]
+    if it.ramp:
+        choices += [(2, wishes.SET_RAMP, {"to": chance.choice(lower)}), (1, wishes.RAMP_DOWN, {"breach": "floor-1"})]
+    if it.breach:
+        choices += [(8, wishes.ACKNOWLEDGE, {"breach": it.breach})]
+    if it.ramp == EVERYBODY:
+        choices += [(4, wishes.RETIRE_FLAGS, {})]
+    if slot.active == it.content:
+        choices += [(2, wishes.ROLL_BACK, {}), (2, wishes.KILL, {})]
+    elif it.served:
+        choices += [(8 if slot.active is None else 1, wishes.ACTIVATE, {})]
+    return choices

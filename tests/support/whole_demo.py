@@ -1,0 +1,38 @@
+"""One demo, played to its end, for all tests that only look at what it showed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from tests.support.running_demo import running_demo
+
+CANARY: Final = "canary-of-somebody-else-4711"
+
+
+@dataclass(frozen=True, slots=True)
+class WholeDemo:
+    """What a whole demo showed and left.
+
+    Attributes:
+        code: its exit code.
+        text: what it printed.
+        logs: what its processes wrote, by file name.
+        left: processes that were still there.
+    """
+
+    code: int
+    text: str
+    logs: Mapping[str, str]
+    left: Mapping[int, str]
+
+
+@pytest.fixture(scope="session")
+def whole_demo(tmp_path_factory: pytest.TempPathFactory) -> WholeDemo:
+    """Play it once."""
+    folder = tmp_path_factory.mktemp("demo")
+    with running_demo({"DEMO_CANARY": CANARY}, "--folder", str(folder)) as demo:
+        code = demo.read_to_the_end()
+        logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}
+        return WholeDemo(code, demo.text, logs, demo.started())

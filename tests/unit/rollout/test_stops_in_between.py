@@ -1,0 +1,159 @@
+"""Kills in whose middle something happens: a revision, another recorder, a store that is only half there."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
+from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused
+from sidecar.core.identifiers import DefinitionId, Digest
+from sidecar.core.rollout.facts import FlagPair
+from sidecar.core.rollout.seeing import seen
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.stepping import By
+from sidecar.operations.rollout.kills import KillDefinition
+from sidecar.operations.rollout.ports import RolloutWrite, StoredAnswer
+from sidecar.operations.rollout.record_stops import RecordStops
+from sidecar.operations.rollout.requests import RampDown
+from tests.support.builders import a_card
+from tests.support.stopping import SHOP, HandClock, ReplicaForTests, Rollouts, a_kill
+
+REVISED = a_card("shop", description="Knows about shop, in other words.")
+
+
+class HalfAway(MemoryRollouts):
+    """Rollouts can be read, and answers cannot."""
+
+    async def answer(self, request_id: str) -> StoredAnswer | None:
+        """Be away."""
+        raise StoreUnavailable("half of the store is away")
+
+
+class Contended(MemoryRollouts):
+    """Somebody else is first, once."""
+
+    times = 1
+
+    async def write(self, change: RolloutWrite) -> None:
+        """Be in conflict, or write."""
+        if self.times:
+            self.times -= 1
+            raise RevisionConflict("somebody else was first")
+        await super().write(change)
+
+
+class SlowToAnswer(MemoryRollouts):
+    """Keeps a write, and says so when it is told to."""
+
+    def __init__(self, clock: HandClock, contents: RolloutsInMemory) -> None:
+        """Hold answers back."""
+        super().__init__(clock, contents)
+        self.kept, self.say = asyncio.Event(), asyncio.Event()
+
+    async def write(self, change: RolloutWrite) -> None:
+        """Write, and wait."""
+        await super().write(change)
+        self.kept.set()
+        await self.say.wait()
+
+
+def killing(replica: ReplicaForTests, store: MemoryRollouts) -> KillDefinition:
+    """Return the operation of a replica over another store."""
+    return KillDefinition(replace(replica.stops.parts, store=store))
+
+
+def proposed() -> Rollouts:
+    """Return a rollout that no kill can stop: its flags were never created."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, state=LifecycleState.TEST, ramp=0, activated_at=None, flags=FlagPair.NAMED)
+    return rollouts
+
+
+def revise(rollouts: Rollouts) -> None:
+    """Let the configuration bring a minor revision, seen by another replica."""
+    before = rollouts.contents.rollouts[SHOP.definition.slot]
+    by = By(actor="configuration", reason="", request_id="seen-1", at=rollouts.clock.now())
+    rollouts.write(seen(before, SHOP.definition.slot, REVISED, by, alone=True).rollout)
+
+
+async def test_a_kill_that_holds_nothing_is_not_answered_as_if_it_did() -> None:
+    """Nobody could say whether it is on record; whoever asked has to ask again."""
+    rollouts = proposed()
+    replica = await rollouts.replica()
+
+    with pytest.raises(StoreUnavailable, match="half"):
+        await killing(replica, HalfAway(rollouts.clock, rollouts.contents))(a_kill(SHOP), "alice")
+
+    assert (replica.tombstones.all(), tuple(replica.tombstones.pending())) == (frozenset(), ())
+
+
+async def test_a_kill_names_no_revision_and_is_never_in_conflict() -> None:
+    """Its refusal is kept at the second try, when nobody else was first."""
+    rollouts = proposed()
+    replica = await rollouts.replica()
+
+    with pytest.raises(TransitionRefused, match="never created"):
+        await killing(replica, Contended(rollouts.clock, rollouts.contents))(a_kill(SHOP), "alice")
+
+    assert rollouts.happened() == ["refused"]
+
+
+async def test_a_kill_is_counted_once_though_the_loop_puts_it_on_record_meanwhile() -> None:
+    """The store has it, and is slow to say so; the loop finds it there."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP)
+    replica = await rollouts.replica()
+    store = SlowToAnswer(rollouts.clock, rollouts.contents)
+    kill = killing(replica, store)
+
+    asked = asyncio.ensure_future(kill(a_kill(SHOP), "alice"))
+    await store.kept.wait()
+    await RecordStops(replica.tombstones, kill, replica.stops.ramp_down, replica.stops.parts.recorder).look()
+    store.say.set()
+    answer = await asked
+
+    assert "record" in answer.reached
+    assert replica.recorder.of("kill_switch_fired") == [("shop",)]
+
+
+@pytest.mark.parametrize("kind", ["kill", "ramp_down"])
+async def test_what_was_stopped_here_is_stopped_in_whatever_content_it_comes_back(kind: str) -> None:
+    """The store was away from here, and a minor revision was seen elsewhere: it is served no more than the first."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, shape=SHOP.shape)
+    replica = await rollouts.replica()
+    replica.away(store=True)
+    if kind == "kill":
+        await replica.stops.kill(a_kill(SHOP), "alice")
+    else:
+        name = DefinitionId("shop")
+        asked = RampDown(definition_id=name, request_id="down-1", reason="unsafe", breach_id="floor-1")
+        await replica.stops.ramp_down(asked, "breaker")
+    revise(rollouts)
+    replica.away(store=False)
+    await replica.views.look()
+
+    view = replica.views.current()
+    facts = view.slots[SHOP.definition.slot].definitions[Digest(REVISED.digest)]
+    assert (REVISED.digest in view.killed) is (kind == "kill")
+    assert facts.ramp == (10_000 if kind == "kill" else 0)
+
+
+async def test_a_ramp_down_of_what_was_revised_before_it_came_on_record_is_not_lost() -> None:
+    """It named the content of then; on record it is of the definition as it is now."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, shape=SHOP.shape)
+    replica = await rollouts.replica()
+    replica.away(store=True)
+    asked = RampDown(
+        definition_id=DefinitionId("shop"), request_id="d-1", reason="unsafe", breach_id="f-1", digest=SHOP.digest
+    )
+    await replica.stops.ramp_down(asked, "breaker")
+    revise(rollouts)
+    replica.away(store=False)
+    await replica.look()
+
+    facts = rollouts.contents.rollouts[SHOP.definition.slot].definitions[Digest(REVISED.digest)]
+    assert (facts.ramp, facts.breach is not None) == (0, True)
+    assert replica.tombstones.ramped_down() == frozenset()
