@@ -209,7 +209,7 @@ def _add_calls(facts: Facts, dispatch: DispatchFacts, decided: dict[str, float])
 
 def opened_unconfirmed(facts: Facts, call: CallFacts) -> bool:
     """Say whether the store did not confirm the opening of the call's dispatch, or of its child, and kept it."""
-    return any(
+    return not call.dispatch.confirmed or any(
         append.refused is not None or append.answered_at is None
         for append in facts.seen.store.appends
         for record in append.records
