@@ -102,11 +102,16 @@ class ReplicaForTests:
 
 @dataclass
 class Rollouts:
-    """One store, its backend, and what a test needs to begin with."""
+    """One store, its backend, and what a test needs to begin with.
+
+    Attributes:
+        loaded: cards that every replica has loaded.
+    """
 
     contents: RolloutsInMemory = field(default_factory=RolloutsInMemory)
     clock: HandClock = field(default_factory=HandClock)
     backend: MemoryFlags = field(default_factory=MemoryFlags)
+    loaded: dict[Digest, Card] = field(default_factory=dict)
 
     async def replica(
         self, name: str = "a", tombstones: Tombstones | None = None, writer: SwitchedFlags | None = None
@@ -137,6 +142,7 @@ class Rollouts:
             recorder=cast("Any", recorder),
             surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
             writer_of=lambda vertical: switched,
+            card=self.loaded.get,
         )
         shortened = (store, NothingToProve(), None, None, _NoSwitching(), self.clock, parts.surrounding, None)
         take = TakeStep(cast("Any", StepParts)(*shortened))

@@ -5,10 +5,9 @@ import signal
 import pytest
 
 from sidecar.observability import names
-from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 from subagents_client import ToolCall, TurnRequest
 from subagents_client.runner import Run, RunnerHost
-from tests.support.operated_process import OperatedProcess, free_port, head, operated_process
+from tests.support.operated_process import OperatedProcess, free_port, operated_process
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place
@@ -36,7 +35,7 @@ async def test_an_event_reaches_the_collector_once_although_that_was_away_and_th
     with place() as folder:
         async with operated_process(folder, to_collector(port)) as bench:
             assert await bench.offers("turn-1") == ["ask_shop", "ask_support"]
-            await bench.killed("shop")
+            await bench.killed("shop", request_id="r-kill")
             assert await bench.offers("turn-2") == ["ask_support"]
             logged = await bench.sidecar.event(TRANSITION)
             bench.sidecar.signal(signal.SIGKILL)
@@ -97,7 +96,7 @@ async def test_an_event_is_joined_with_the_traces_and_the_decisions_of_the_turns
         with place() as folder:
             async with host.serving(f"unix:{folder}/shop.sock"), operated_process(folder, settings) as bench:
                 await a_turn(bench, 1, asks=True)
-                await bench.killed("shop", "pipeline-4711")
+                await bench.killed("shop", request_id="pipeline-4711")
                 await a_turn(bench, 2, asks=False)
                 event = await collector.log(TRANSITION)
                 span = await collector.span("invoke_agent shop")
@@ -127,9 +126,7 @@ async def test_a_rollback_is_measured_from_the_request_to_the_bind_that_shows_it
     """In the numbers of the process: one of less than a minute, and so none beyond the budget of five."""
     with place() as folder:
         async with operated_process(folder) as bench:
-            status = await bench.operate("Get", reading_pb2.GetRequest(slot="shop"))
-            step = head("shop", "r-back", expected_revision=status.status.revision)
-            await bench.operate("RollBack", lifecycle_pb2.RollBackRequest(header=step))
+            await bench.step("RollBack", "shop")
             assert await bench.offers("turn-1") == ["ask_support"]
             moved = await bench.sidecar.event(TRANSITION)
             page = (await bench.sidecar.page("/metrics")).text

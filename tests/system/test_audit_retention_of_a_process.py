@@ -19,7 +19,8 @@ from sidecar.composition.parts import Replaced
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.rollout.audit_marker import AuditMarker
 from subagents.lifecycle.v1 import activity_pb2
-from tests.support.operated_process import Operated, operated_here
+from tests.support.operated_process import operated_here
+from tests.support.operating import Operator
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place
 
@@ -60,7 +61,7 @@ async def test_rows_go_after_ninety_days_under_a_signed_marker_and_the_record_st
         async with operated_here(folder, KEPT_90_DAYS, private, _days(91)) as bench:
             await until(lambda: _is_gone(bench, max(written)))
             asked = activity_pb2.ListActivePeriodsRequest(definition_id="support", principal="user-1")
-            still = await bench.operate("ListActivePeriods", asked)
+            still = await bench.ask("ListActivePeriods", asked)
             offered = await bench.offers("turn-3")
         (marker,) = await _markers(folder)
         code, said = await _ran("-m", "sidecar", "verify-log", "--config", str(folder / "sidecar.toml"))
@@ -95,7 +96,7 @@ async def _all_handed_on(folder: Path) -> bool:
     return waiting == "0"
 
 
-async def _is_gone(bench: Operated, number: int) -> bool:
+async def _is_gone(bench: Operator, number: int) -> bool:
     return all(row.number > number for row in await bench.audit())
 
 

@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sidecar.composition.running import running_sidecar
 from sidecar.settings import SettingsProblem, read_settings
-from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
-from tests.support.operated_process import head, operated_here
+from subagents.lifecycle.v1 import reading_pb2
+from tests.support.operated_process import operated_here
 from tests.support.requests import failure_of
 from tests.support.sidecar_process import place, settings_file
 
@@ -28,31 +28,24 @@ async def test_a_kill_holds_over_restarts(folder: Path) -> None:
     private = Ed25519PrivateKey.generate()
     async with operated_here(folder, private=private) as bench:
         before = await bench.offers("turn-1")
-        killed = await bench.operate("Kill", lifecycle_pb2.KillRequest(header=head("shop", "r-1")))
+        killed = await bench.killed("shop", request_id="r-kill")
         after = await bench.offers("turn-2")
-        repeated = await bench.operate("Kill", lifecycle_pb2.KillRequest(header=head("shop", "r-1")))
+        repeated = await bench.killed("shop", request_id="r-kill")
     async with operated_here(folder, private=private) as bench:
         again = await bench.offers("turn-3")
-        status = (await bench.operate("Get", reading_pb2.GetRequest(slot="shop"))).status
+        stopped = await bench.definition("shop")
 
     assert before == ["ask_shop", "ask_support"]
     assert after == again == ["ask_support"]
-    assert killed.result.revision == repeated.result.revision
-    assert [each.state for each in status.definitions] == [reading_pb2.LIFECYCLE_STATE_ROLLBACK]
+    assert killed.revision == repeated.revision
+    assert stopped.state == reading_pb2.LIFECYCLE_STATE_ROLLBACK
 
 
 async def test_a_promotion_without_a_gate_client_holds(folder: Path) -> None:
     """Nobody is there to say yes: the entry goes to `test`, which needs no gate, and no further."""
     async with operated_here(folder) as bench:
-        to_test = lifecycle_pb2.TransitionRequest(
-            header=head("rewards", "r-1", expected_revision=1), target_state=reading_pb2.LIFECYCLE_STATE_TEST
-        )
-        tested = await bench.operate("Transition", to_test)
-        promote = lifecycle_pb2.TransitionRequest(
-            header=head("rewards", "r-2", expected_revision=tested.result.revision),
-            target_state=reading_pb2.LIFECYCLE_STATE_PROMOTE,
-        )
-        held = await failure_of(bench.operate("Transition", promote))
+        await bench.tested()
+        held = await failure_of(bench.step("Transition", target_state=reading_pb2.LIFECYCLE_STATE_PROMOTE))
 
         assert held.reason == "GATE_HELD"
         assert "ask_rewards" not in await bench.offers("turn-1")

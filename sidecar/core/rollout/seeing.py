@@ -15,7 +15,7 @@ from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.stepping import By, Change
-from sidecar.core.rollout.view import RolloutView
+from sidecar.core.rollout.view import RolloutView, revised_by
 
 
 def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: bool) -> Change:
@@ -31,9 +31,9 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: 
     before = rollout or SlotRollout(slot=slot, salt=slot)
     if card.digest in before.definitions:
         return Change(before)
-    known = [each for each in before.of_id(card.definition.id) if each.shape == card.shape]
-    if known:
-        return _revised(before, known[-1], card, by)
+    known = revised_by(before, card.definition.id, card.shape)
+    if known is not None:
+        return _revised(before, known, card, by)
     facts = _fresh(card, by.at, ungated=card.definition.enabled_via_flag is None and alone and not before.definitions)
     after = before.with_facts(facts)
     if facts.state is LifecycleState.PROMOTE:

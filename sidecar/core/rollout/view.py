@@ -62,6 +62,12 @@ def in_their_place(slots: Mapping[Slot, SlotRollout], stopped: Iterable[Stopped]
     return frozenset(found)
 
 
+def revised_by(rollout: SlotRollout, definition_id: DefinitionId, shape: str) -> DefinitionFacts | None:
+    """Return the definition of which a content with this id and shape is a minor revision; None: it is a new one."""
+    known = [each for each in rollout.of_id(definition_id) if each.shape == shape]
+    return known[-1] if known else None
+
+
 def as_revised(rollout: SlotRollout, definition_id: DefinitionId) -> DefinitionFacts | None:
     """Return what a stopped definition is by now, if the content that was stopped is not there any more.
 

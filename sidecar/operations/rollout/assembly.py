@@ -148,6 +148,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         recorder=ports.recorder,
         surrounding=surrounding,
         writer_of=ports.writer_of,
+        card=ports.definitions.card_by_digest,
     )
     return RolloutOperations(
         take_step=StepsShown(take, views),

@@ -24,6 +24,7 @@ from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.core.rollout.stepping import By, event_about
 from sidecar.core.rollout.view import as_revised
 from sidecar.operations.recording import in_time
+from sidecar.operations.rollout.finding import Found, found_here, found_in, unseen, with_digest
 from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind, StoredAnswer
 from sidecar.operations.rollout.requests import Kill, StepAnswer
 from sidecar.operations.rollout.steps import DONE, answered_before
@@ -31,15 +32,11 @@ from sidecar.operations.rollout.stopping import (
     FLAG,
     RECORD,
     REPLICA,
-    Found,
     StopParts,
-    found_in,
     hold,
     is_full,
     let_go,
     stop_of,
-    unseen,
-    with_digest,
 )
 
 LONGEST_SWITCH: Final = 2.0
@@ -161,7 +158,8 @@ class KillDefinition:
         slots = {each.slot: each for each in await self._parts.store.rollouts()}
         said = {"definition_id": stop.definition_id, "slot": stop.slot, "digest": stop.digest}
         exact = msgspec.structs.replace(asked, **said, expected_revision=None)
-        found = found_in(slots, exact)
+        named = msgspec.structs.replace(exact, digest=asked.digest or stop.digest)
+        found = found_in(slots, exact) or found_in(slots, named)
         revised = as_revised(slots[stop.slot], stop.definition_id) if stop.slot in slots else None
         if found is None and revised is not None:
             return slots[stop.slot], revised
@@ -233,7 +231,7 @@ class KillDefinition:
         await self._parts.store.write(write)
 
     def _here(self, asked: Kill) -> Found | None:
-        return found_in(self._parts.views.current().slots, asked)
+        return found_here(self._parts.views.current().slots, asked, self._parts.card)
 
     def _by(self, asked: Kill, actor: str) -> By:
         surrounding = self._parts.surrounding()

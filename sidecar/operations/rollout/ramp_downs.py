@@ -12,15 +12,14 @@ from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.recording import in_time
+from sidecar.operations.rollout.finding import Found, found_here
 from sidecar.operations.rollout.ports import LocalStop, StopKind
 from sidecar.operations.rollout.requests import Asked, RampDown, StepAnswer
 from sidecar.operations.rollout.showing import shown
 from sidecar.operations.rollout.stopping import (
     RECORD,
     REPLICA,
-    Found,
     StopParts,
-    found_in,
     hold,
     is_full,
     let_go,
@@ -61,7 +60,7 @@ class RampDownAtOnce:
             RevisionConflict: only if the request names a revision.
             StoreUnavailable: the store is away, and nothing here knows which definition is meant.
         """
-        found = found_in(self._parts.views.current().slots, asked)
+        found = found_here(self._parts.views.current().slots, asked, self._parts.card)
         if asked.dry_run or found is None or found[1].state is not LifecycleState.PROMOTE:
             return await shown(self._parts.views, await self._take(asked, actor))
         stop = stop_of(asked, StopKind.RAMP_DOWN, found, (actor, self._parts.clock))

@@ -1,15 +1,16 @@
 """What a kill and a ramp-down have in common: they hold here before anybody is asked. Source: DESIGN section 12."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
-from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.definitions.card import Card
+from sidecar.core.identifiers import Digest, Vertical
 from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.finding import Found
 from sidecar.operations.rollout.ports import (
     FlagWriter,
     LocalStop,
@@ -41,6 +42,7 @@ class StopParts:
     Attributes:
         surrounding: what the audit says of the moment.
         writer_of: who writes the flags of a vertical.
+        card: a card that was ever loaded here.
     """
 
     store: RolloutStore
@@ -50,22 +52,7 @@ class StopParts:
     recorder: RolloutRecorder
     surrounding: Callable[[], Surrounding]
     writer_of: Callable[[Vertical], FlagWriter]
-
-
-Found = tuple[SlotRollout, DefinitionFacts]
-
-
-def found_in(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
-    """Return the definition that is meant: of several with its id the one that serves, else the newest."""
-    for slot in sorted(slots):
-        rollout = slots[slot]
-        if asked.slot not in {"", slot}:
-            continue
-        fitting = [each for each in rollout.of_id(asked.definition_id) if asked.digest in {"", each.digest}]
-        if fitting:
-            serving = [each for each in fitting if each.digest == rollout.active]
-            return rollout, (serving or fitting)[-1]
-    return None
+    card: Callable[[Digest], Card | None]
 
 
 def stop_of(asked: Asked, kind: StopKind, found: Found, by: tuple[str, Clock]) -> LocalStop:
@@ -87,19 +74,6 @@ def asked_of(stop: LocalStop) -> Kill | RampDown:
     """Return what was asked when a stop was taken. Raises `msgspec.MsgspecError` if that cannot be read any more."""
     kind: type[Kill] | type[RampDown] = Kill if stop.kind is StopKind.KILL else RampDown
     return msgspec.json.decode(stop.request_json, type=kind)
-
-
-def with_digest(slots: Mapping[Slot, SlotRollout], digest: Digest) -> Found | None:
-    """Return the definition with a content, whatever it is called; None: there is none such."""
-    return next(((each, each.definitions[digest]) for each in slots.values() if digest in each.definitions), None)
-
-
-def unseen(digest: str, definition_id: DefinitionId, slot: Slot) -> Found:
-    """Return a definition of which nothing is known but its name, so that it can be stopped even so."""
-    facts = DefinitionFacts(
-        digest=Digest(digest), definition_id=definition_id, commit=Commit(""), vertical=Vertical("")
-    )
-    return SlotRollout(slot=slot), facts
 
 
 def is_full(parts: StopParts) -> bool:

@@ -1,45 +1,20 @@
-"""A sidecar as a process of its own with rollouts, a gate service beside it, and an operator who takes steps at it."""
+"""A sidecar as a process of its own with a gate service beside it, and an operator who takes steps at it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import grpc
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from typing import Final
 
 from examples.gates.server import ReferenceGates
 from examples.http_serving import serving as http_service
-from sidecar.adapters.checkpoints import Ed25519Signer
-from sidecar.core.operators.role_tokens import RoleClaims, seal
-from sidecar.core.operators.roles import Role
-from sidecar.rpc.authorisation import BOOT_SECRET_KEY
-from sidecar.rpc.operators import ROLE_TOKEN_KEY
-from subagents.dispatch.v1 import dispatch_pb2_grpc, surface_pb2
-from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2
-from tests.support.requests import a_bind
+from subagents.lifecycle.v1 import reading_pb2
+from tests.support.operating import FLAG, SETTINGS, SUBAGENT, Operator, prepared
 from tests.support.sidecar_process import SidecarProcess, started
 
-DEPLOYMENT: Final = "tests"
-SUBAGENT: Final = "rewards"
-FLAG: Final = "ai_assistant_subagent_rewards"
-INSIDE: Final = "user-14"
-"""In bucket 48 of the salt `rewards`."""
-ALONE: Final = (("grpc.use_local_subchannel_pool", 1),)
-"""A new channel must not wait out what another one met at the socket of a process that was killed."""
-SETTINGS: Final = """
-[rollout]
-kills_file = "{folder}/kills.jsonl"
+__all__ = ["FLAG", "SUBAGENT", "GatedOperator", "an_operator"]
 
-[operators]
-socket = "{folder}/o/s.sock"
-deployment = "tests"
-keys = ["{folder}/operator.pub"]
-
+GATED: Final = """
 [plugins]
 enabled = ["sidecar-gates-http"]
 
@@ -62,83 +37,17 @@ lease = "1s"
 """
 
 
-@dataclass(slots=True)
-class Operator:
-    """Whoever operates the sidecar of a folder, whichever process that is at the moment."""
+@dataclass(slots=True, kw_only=True)
+class GatedOperator(Operator):
+    """An operator whose sidecars, one after the other, ask a gate service that runs in this loop."""
 
-    folder: Path
     gates: ReferenceGates
-    signer: Ed25519Signer
     settings: str
-    _numbers: Any = field(default_factory=lambda: count(1))
-
-    async def take(self, method: str, header: lifecycle_pb2.StepHeader, **fields: Any) -> lifecycle_pb2.StepResult:
-        """Take a step with a header that was made before, so that it can be repeated."""
-        request = getattr(lifecycle_pb2, f"{method}Request")(header=header, **fields)
-        result: lifecycle_pb2.StepResult = (await self.ask(method, request)).result
-        return result
-
-    async def step(self, method: str, definition_id: str = SUBAGENT, **fields: Any) -> lifecycle_pb2.StepResult:
-        """Take a step on what was read just before."""
-        return await self.take(method, await self.header(definition_id), **fields)
-
-    async def header(self, definition_id: str = SUBAGENT) -> lifecycle_pb2.StepHeader:
-        """Return what a step carries, with the present revision."""
-        revision = (await self.status(definition_id)).revision
-        return self.unread(definition_id, expected_revision=revision)
-
-    def unread(self, definition_id: str = SUBAGENT, **fields: Any) -> lifecycle_pb2.StepHeader:
-        """Return what a step carries, without reading anything."""
-        given = {"definition_id": definition_id, "request_id": f"r-{next(self._numbers)}", "reason": "a test says so"}
-        return lifecycle_pb2.StepHeader(**(given | fields))
-
-    async def status(self, name: str = SUBAGENT) -> reading_pb2.SlotStatus:
-        """Return a slot."""
-        status: reading_pb2.SlotStatus = (await self.ask("Get", reading_pb2.GetRequest(slot=name))).status
-        return status
-
-    async def definition(self, name: str = SUBAGENT) -> reading_pb2.DefinitionStatus:
-        """Return the one definition of a slot."""
-        (one,) = (await self.status(name)).definitions
-        return one
-
-    async def audit(self) -> list[reading_pb2.AuditRow]:
-        """Return every audit row."""
-        async with self._channel() as channel:
-            stub = lifecycle_pb2_grpc.LifecycleServiceStub(channel)
-            stream = stub.WatchAudit(
-                reading_pb2.WatchAuditRequest(no_follow=True), timeout=10, metadata=self._credentials()
-            )
-            return [row async for message in stream for row in message.rows]
-
-    async def ask(self, method: str, request: Any) -> Any:
-        """Call LifecycleService."""
-        async with self._channel() as channel:
-            stub = lifecycle_pb2_grpc.LifecycleServiceStub(channel)
-            return await getattr(stub, method)(request, timeout=20, metadata=self._credentials())
-
-    async def offers(self, turn_id: str, principal: str = INSIDE) -> list[str]:
-        """Bind a turn; returns the sub-agents that it may call."""
-        return [tool.name for tool in await self._tools(turn_id, principal)]
-
-    async def digest_served(self, turn_id: str) -> str:
-        """Bind a turn; returns which definition serves the sub-agent, empty if none does."""
-        tools = await self._tools(turn_id, INSIDE)
-        return next((tool.digest for tool in tools if tool.name == f"ask_{SUBAGENT}"), "")
-
-    async def _tools(self, turn_id: str, principal: str) -> Sequence[surface_pb2.SubAgentTool]:
-        secret = (self.folder / "dispatch" / "boot-secret").read_text().strip()
-        target = f"unix:{self.folder}/dispatch/sidecar.sock"
-        async with grpc.aio.insecure_channel(target, options=ALONE) as channel:
-            stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
-            request = a_bind(turn_id=turn_id, principal=principal)
-            bound = await stub.BindTurn(request, timeout=10, metadata=((BOOT_SECRET_KEY, secret),))
-        return bound.surface.sub_agent_tools
 
     async def promoted(self, ramp: int = 0) -> None:
         """Bring the sub-agent into `promote`, and to a ramp."""
-        for target in (reading_pb2.LIFECYCLE_STATE_TEST, reading_pb2.LIFECYCLE_STATE_PROMOTE):
-            await self.step("Transition", target_state=target)
+        await self.tested()
+        await self.step("Transition", target_state=reading_pb2.LIFECYCLE_STATE_PROMOTE)
         if ramp:
             await self.step("SetRamp", ramp_basis_points=ramp)
 
@@ -149,44 +58,18 @@ class Operator:
             await sidecar.event("sidecar.readiness")
             yield sidecar
 
-    def _channel(self) -> grpc.aio.Channel:
-        return grpc.aio.insecure_channel(f"unix:{self.folder}/o/s.sock", options=ALONE)
-
-    def _credentials(self) -> tuple[tuple[str, str], ...]:
-        now = int(datetime.now(UTC).timestamp())
-        claims = RoleClaims(
-            aud=DEPLOYMENT,
-            sub="ada@example",
-            role=Role.OPERATOR,
-            nbf=now,
-            exp=now + 600,
-            jti="t-1",
-            kid=self.signer.key_id,
-        )
-        return ((ROLE_TOKEN_KEY, seal(claims, self.signer.sign)),)
-
 
 @asynccontextmanager
-async def an_operator(folder: Path, more: str = "", dsn: str = "", flags: str = "embedded") -> AsyncIterator[Operator]:
-    """Set a folder up for sidecars with rollouts, one after the other; the gate service runs in this loop."""
-    private = Ed25519PrivateKey.generate()
-    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    (folder / "operator.pub").write_bytes(public)
-    _flag_it(folder)
+async def an_operator(
+    folder: Path, more: str = "", dsn: str = "", flags: str = "embedded"
+) -> AsyncIterator[GatedOperator]:
+    """Set a folder up for sidecars, one after the other."""
+    signer = prepared(folder)
     if dsn:
         (folder / "dsn").write_text(dsn)
         (folder / "dsn").chmod(0o600)
         more += POSTGRESQL.format(folder=folder)
     gates = ReferenceGates()
     async with http_service(gates.app(), gates.switches.clear, log_level="critical") as address:
-        settings = SETTINGS.format(folder=folder, gates=address, flags=flags) + more
-        yield Operator(folder, gates, Ed25519Signer(private), settings)
-
-
-def _flag_it(folder: Path) -> None:
-    """Let the entry name its flag, as a new sub-agent does."""
-    config = folder / "config" / "agent_config.yaml"
-    text = config.read_text(encoding="utf-8")
-    named = text.replace(f"  - id: {SUBAGENT}\n", f"  - id: {SUBAGENT}\n    enabled_via_flag: {FLAG}\n")
-    assert named != text
-    config.write_text(named, encoding="utf-8")
+        settings = (SETTINGS + GATED).format(folder=folder, gates=address, flags=flags) + more
+        yield GatedOperator(folder=folder, signer=signer, gates=gates, settings=settings)

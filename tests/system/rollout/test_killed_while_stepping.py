@@ -12,7 +12,7 @@ from examples.gates.switches import Behaviour, Switch
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 from tests.support.postgres import PostgresServer
 from tests.support.sidecar_process import SidecarProcess, place
-from tests.system.rollout.operating import FLAG, SUBAGENT, Operator, an_operator
+from tests.system.rollout.operating import FLAG, SUBAGENT, GatedOperator, an_operator
 
 pytestmark = [pytest.mark.system, pytest.mark.seconds(120)]
 
@@ -69,7 +69,7 @@ async def test_a_step_that_waited_for_its_gate_has_moved_nothing_and_can_be_repe
     assert [row.rollout.what for row in rows] == ["ramp_set"]
 
 
-async def _interrupted(operator: Operator, method: str, **fields: int) -> lifecycle_pb2.StepHeader:
+async def _interrupted(operator: GatedOperator, method: str, **fields: int) -> lifecycle_pb2.StepHeader:
     """Take a step, and kill the sidecar while its gate thinks; return the header."""
     operator.gates.switches.waiting.clear()
     async with operator.serving() as sidecar:
@@ -108,7 +108,9 @@ async def test_steps_that_were_in_flight_are_taken_whole_or_not_at_all(folder: P
             assert set(flags.values()) == {reading_pb2.FLAG_VALUE_ON}
 
 
-async def _killed_while_ramping(operator: Operator, moment: float) -> tuple[list[int], lifecycle_pb2.StepHeader, int]:
+async def _killed_while_ramping(
+    operator: GatedOperator, moment: float
+) -> tuple[list[int], lifecycle_pb2.StepHeader, int]:
     """Take two steps of the ramp, and kill a moment after the second was sent; return the ramps, and that step."""
     async with operator.serving() as sidecar:
         ramps = [(await operator.definition()).ramp_basis_points]

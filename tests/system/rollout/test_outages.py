@@ -15,7 +15,7 @@ from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 from tests.support.postgres import PostgresServer
 from tests.support.requests import Failure, failure_of
 from tests.support.sidecar_process import place
-from tests.system.rollout.operating import FLAG, SUBAGENT, Operator, an_operator
+from tests.system.rollout.operating import FLAG, SUBAGENT, GatedOperator, an_operator
 
 pytestmark = [pytest.mark.system, pytest.mark.seconds(120)]
 
@@ -86,7 +86,7 @@ def _standing(status: reading_pb2.SlotStatus) -> tuple[object, ...]:
     return status.revision, status.active_digest, status.mode, one.state, one.ramp_basis_points, one.flag_pair
 
 
-async def _refused(operator: Operator, verb: str, header: lifecycle_pb2.StepHeader) -> Failure:
+async def _refused(operator: GatedOperator, verb: str, header: lifecycle_pb2.StepHeader) -> Failure:
     fields = dict(VERBS[verb])
     if verb == "OverrideGate":
         expires = Timestamp()

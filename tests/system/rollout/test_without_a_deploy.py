@@ -9,7 +9,7 @@ from subagents.lifecycle.v1 import reading_pb2
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import SidecarProcess, place
-from tests.system.rollout.operating import SUBAGENT, Operator, an_operator
+from tests.system.rollout.operating import SUBAGENT, GatedOperator, an_operator
 
 pytestmark = pytest.mark.system
 
@@ -43,7 +43,7 @@ def added(folder: Path) -> None:
     config.write_text(f"{before}  - id: {REPLACEMENT}\n    slot: {SUBAGENT}\n{named}\n\n  - id: {SUBAGENT}\n{rest}")
 
 
-async def to_everybody(operator: Operator, name: str) -> None:
+async def to_everybody(operator: GatedOperator, name: str) -> None:
     """Take a definition from `dev` to 100 %."""
     for target in (TEST, PROMOTE):
         await operator.step("Transition", name, target_state=target)

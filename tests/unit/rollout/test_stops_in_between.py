@@ -157,3 +157,35 @@ async def test_a_ramp_down_of_what_was_revised_before_it_came_on_record_is_not_l
     facts = rollouts.contents.rollouts[SHOP.definition.slot].definitions[Digest(REVISED.digest)]
     assert (facts.ramp, facts.breach is not None) == (0, True)
     assert replica.tombstones.ramped_down() == frozenset()
+
+
+@pytest.mark.parametrize("kills", [True, False])
+async def test_a_stop_of_a_revision_that_is_loaded_and_not_shown_stops_what_it_revises(kills: bool) -> None:
+    """The store is away, so that binds still show the content before: served on, the stop would not have stopped it."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, shape=SHOP.shape)
+    replica = await rollouts.replica()
+    rollouts.loaded[REVISED.digest] = REVISED
+    replica.away(store=True)
+    if kills:
+        answer = await replica.stops.kill(a_kill(SHOP, digest=REVISED.digest), "alice")
+    else:
+        asked = RampDown(
+            definition_id=SHOP.definition.id, request_id="r-1", reason="", digest=REVISED.digest, breach_id="b-1"
+        )
+        answer = await replica.stops.ramp_down(asked, "breaker")
+    view = replica.views.current()
+    assert (answer.digest, answer.reached[0], "record" in answer.reached) == (SHOP.digest, "replica", False)
+    assert SHOP.digest in view.killed or view.slots[SHOP.definition.slot].definitions[SHOP.digest].ramp == 0
+
+
+async def test_a_stop_of_another_content_with_the_id_stops_nothing_else() -> None:
+    """A major change of the same id is loaded, and not on record here: what serves is not what was meant."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, shape=SHOP.shape)
+    replica = await rollouts.replica()
+    other = a_card("shop", model="another-model")
+    rollouts.loaded[other.digest] = other
+    replica.away(store=True)
+    await replica.stops.kill(a_kill(SHOP, digest=other.digest), "alice")
+    assert replica.views.current().killed == {other.digest}
