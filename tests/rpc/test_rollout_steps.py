@@ -162,7 +162,7 @@ async def test_flags_are_created_off_and_come_on_with_the_first_share_once_its_g
         offered = await bench.offers(INSIDE)
         too_early = await bench.refused("RetireFlags")
         await bench.step("SetRamp", ramp_basis_points=10_000)
-        await bench.step("RetireFlags")
+        done = await bench.step("RetireFlags")
         bench.flags.on.clear()
         retired = (await bench.status()).definitions[0].flag_pair, await bench.offers(OUTSIDE)
 
@@ -170,6 +170,27 @@ async def test_flags_are_created_off_and_come_on_with_the_first_share_once_its_g
     assert offered == ["ask_shop"]
     assert too_early.reason == "TRANSITION_REFUSED"
     assert retired == (pb.FLAG_PAIR_RETIRED, ["ask_shop"])
+    assert list(done.edits) == [
+        "remove `enabled_via_flag: ai_assistant_subagent_shop` from the entry of shop: it does nothing any more"
+    ]
+
+
+@requirement("PF1-D-35")
+@pytest.mark.parametrize("away", [False, True], ids=["paused", "backend away"])
+async def test_flags_that_keep_somebody_away_are_not_let_go(away: bool) -> None:
+    """Served to nobody while the cohort flag is off or nobody can say: without its flags everybody would have it."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(500)
+        await bench.step("SetRamp", ramp_basis_points=10_000)
+        bench.flags.on["ai_assistant_subagent_shop_cohort"], bench.flags.away = away, away
+        before = await bench.offers(INSIDE)
+        refused = await bench.refused("RetireFlags")
+        after = await bench.offers(INSIDE)
+        pair = (await bench.status()).definitions[0].flag_pair
+
+    assert refused.reason == "TRANSITION_REFUSED"
+    assert "would be served to everybody" in refused.message
+    assert (before, after, pair) == ([], [], pb.FLAG_PAIR_ON)
 
 
 @requirement("PF1-AC-3a", "PF1-AC-3b", "PF1-D-12", "PF1-FR-3d")

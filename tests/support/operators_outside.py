@@ -30,10 +30,11 @@ class SteppedClock:
 
 
 class FlagsForTests:
-    """One backend, read and written."""
+    """One backend, read and written; it was always asked just now."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: SteppedClock) -> None:
         """Begin with all off."""
+        self._clock = clock
         self.on: dict[str, bool] = {}
         self.away = False
         self.read_only = False
@@ -42,8 +43,9 @@ class FlagsForTests:
     def current(self) -> FlagSnapshot:
         """Return the flags now."""
         names = frozenset(name for name, on in self.on.items() if on)
-        contacts = {} if self.away else {"memory": BackendContact(FlagReport(names, "1"), 0.0)}
-        return flag_snapshot_of(FlagRoutes("memory"), contacts, now=0.0, max_staleness=10.0)
+        now = self._clock.monotonic()
+        contacts = {} if self.away else {"memory": BackendContact(FlagReport(names, "1"), now)}
+        return flag_snapshot_of(FlagRoutes("memory"), contacts, now=now, max_staleness=10.0)
 
     def ages(self) -> Mapping[str, timedelta | None]:
         """Return how old they are."""

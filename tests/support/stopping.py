@@ -1,9 +1,10 @@
 """Replicas that can stop sub-agents, over one store, with a flag backend that can be away."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+
+import msgspec
 
 from sidecar.adapters.flags_memory import FlagFault, MemoryFlags
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
@@ -21,6 +22,7 @@ from sidecar.operations.rollout.snapshot import RolloutViews
 from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
 from sidecar.operations.rollout.stopping import StopParts
 from sidecar.operations.rollout.stops import Stops, stops
+from sidecar.operations.rollout.switching import FlagSwitching
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder
 
@@ -144,7 +146,8 @@ class Rollouts:
             writer_of=lambda vertical: switched,
             card=self.loaded.get,
         )
-        shortened = (store, NothingToProve(), None, None, _NoSwitching(), self.clock, parts.surrounding, None)
+        flags = FlagSwitching(parts.writer_of, snapshots.current, lambda: views.current().slots)
+        shortened = (store, NothingToProve(), None, None, flags, self.clock, parts.surrounding, None)
         take = TakeStep(cast("Any", StepParts)(*shortened))
         made = stops(parts, take, snapshots.current)
         observed.append(made)
@@ -177,6 +180,12 @@ class Rollouts:
                 if name is not None and serving.flags is FlagPair.ON:
                     self.backend.set(name, on=True)
 
+    def revise(self, card: Card, **fields: Any) -> None:
+        """Change the facts of a card on record."""
+        rollout = self.contents.rollouts[card.definition.slot]
+        facts = msgspec.structs.replace(rollout.definitions[card.digest], **fields)
+        self.write(msgspec.structs.replace(rollout.with_facts(facts), revision=rollout.revision + 1))
+
     def write(self, rollout: SlotRollout) -> None:
         """Put a rollout on record as it is."""
         self.contents.write(RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision - 1, rollout=rollout))
@@ -184,14 +193,6 @@ class Rollouts:
     def facts(self, card: Card) -> DefinitionFacts:
         """Return what is on record of a card."""
         return self.contents.rollouts[card.definition.slot].definitions[card.digest]
-
-
-class _NoSwitching:
-    """A ramp-down switches no flag."""
-
-    async def prepare(self, change: object, facts: object, actor: str) -> Sequence[str]:
-        """Switch nothing."""
-        return ()
 
 
 def facts_of_card(card: Card, at: datetime, **fields: Any) -> DefinitionFacts:

@@ -10,6 +10,7 @@ from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, SlotRollout
 from sidecar.core.rollout.serving import ReadsFlags
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.view import sharing_flag
 
 BEFORE_PROMOTE = frozenset({LifecycleState.DEV, LifecycleState.TEST})
 
@@ -27,17 +28,20 @@ def drifts_of(
         deprecated: its entry says so.
     """
     active = rollout.active == facts.digest
-    if active and not configured:
-        yield "it is active, and the configuration does not have it any more; it is served from what is kept"
-    if active and deprecated:
-        yield "it is active, and its entry says that it is deprecated: nobody is served by it"
+    place = "active" if active else "the recorded target" if rollout.target == facts.digest else ""
+    if place and not configured:
+        yield f"it is {place}, and the configuration does not have it any more; it is served from what is kept"
+    if place and deprecated:
+        yield f"it is {place}, and its entry says that it is deprecated: nobody is served by it"
     if active and rollout.mode is RolloutMode.FULL and facts.ramp < WHOLE:
         yield f"the rollout mode is full, and the ramp is {facts.ramp / 100:g} %"
     if facts.gated:
-        yield from _flag_drifts(facts, flags)
+        yield from _flag_drifts(facts, flags, shared=bool(sharing_flag({rollout.slot: rollout}, facts)))
+    elif facts.flag is not None and configured:
+        yield f"its flags were let go, and its entry still names {facts.flag}: switching that does nothing"
 
 
-def _flag_drifts(facts: DefinitionFacts, flags: ReadsFlags) -> Iterator[str]:
+def _flag_drifts(facts: DefinitionFacts, flags: ReadsFlags, *, shared: bool) -> Iterator[str]:
     names = (str(facts.flag), str(facts.cohort_flag))
     kill, cohort = values = [flags.value(name, facts.vertical) for name in names]
     on = [name for name, value in zip(names, values, strict=True) if value is FlagValue.ON]
@@ -46,7 +50,7 @@ def _flag_drifts(facts: DefinitionFacts, flags: ReadsFlags) -> Iterator[str]:
         yield f"it was switched on, and its flag {facts.flag} is off: nobody is served by it"
     if switched_on and cohort is FlagValue.OFF:
         yield f"it was switched on, and its flag {facts.cohort_flag} is off: nobody is served by it"
-    if facts.flags is not FlagPair.ON and on:
+    if facts.flags is not FlagPair.ON and on and not shared:
         todo = "; it serves nobody until it is promoted and ramped" if facts.state in BEFORE_PROMOTE else ""
         yield f"its flag {on[0]} is on, and the rollout has not switched it on; it is in {facts.state}{todo}"
     if facts.state is LifecycleState.ROLLBACK and facts.flags is FlagPair.ON and on:

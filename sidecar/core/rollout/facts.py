@@ -77,6 +77,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         flag: kill flag as the definition names it; the cohort flag is that with `_cohort`.
         confirmed_on: kill flag that a backend confirmed to be on, by name; empty: none yet. That it is off later is an
             edge even if nobody was there to see it fall.
+        confirmed_by: name of that backend; empty: not known. What another backend says later is no edge by the record.
         target: whom a rollback from this one brings back, recorded when it became active; None with `target_recorded`:
             explicitly nobody (PF1-FR-7a, TN-63).
         decommission_began_at: None: not begun.
@@ -94,6 +95,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     flag: str | None = None
     flags: FlagPair = FlagPair.NONE
     confirmed_on: str = ""
+    confirmed_by: str = ""
     killed: Tombstone | None = None
     breach: Breach | None = None
     target: Digest | None = None
@@ -111,6 +113,19 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     def gated(self) -> bool:
         """Say whether its flags decide anything. Source: PF1-D-75, TN-59."""
         return self.flag is not None and self.flags is not FlagPair.RETIRED
+
+    @property
+    def killable(self) -> bool:
+        """Say whether the fall of its kill flag kills it. Source: TN-56, TN-57.
+
+        Flags of the sidecar's own making count, and in `promote` those that a revision has named, whoever made them.
+        """
+        if self.flag is None or self.decommission_began_at is not None:
+            return False
+        made = self.flags in {FlagPair.CREATED, FlagPair.ON}
+        if self.state is LifecycleState.PROMOTE:
+            return made or self.flags is FlagPair.NAMED
+        return made and self.state is LifecycleState.TEST
 
 
 class SlotRollout(msgspec.Struct, frozen=True, kw_only=True):

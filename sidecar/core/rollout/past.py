@@ -15,6 +15,7 @@ from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, S
 from sidecar.core.rollout.states import LifecycleState
 
 PAIRS = {
+    Happening.FLAGS_NAMED: FlagPair.NAMED,
     Happening.FLAGS_CREATED: FlagPair.CREATED,
     Happening.FLAGS_ON: FlagPair.ON,
     Happening.FLAGS_RETIRED: FlagPair.RETIRED,
@@ -81,8 +82,8 @@ def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> S
         case Happening.KILLED:
             dead = then.with_facts(change(facts, killed=Tombstone(row.at, row.actor, row.reason)))
             after = change(dead, active=None if then.active == row.digest else then.active)
-        case Happening.FLAGS_CREATED | Happening.FLAGS_ON | Happening.FLAGS_RETIRED:
-            after = then.with_facts(change(facts, flags=PAIRS[row.what]))
+        case what if what in PAIRS:
+            after = then.with_facts(change(facts, flags=PAIRS[what]))
         case _:  # refused, held, acknowledged, overridden: nobody is served otherwise by that
             pass
     return after

@@ -91,13 +91,20 @@ def _fresh(card: Card, at: datetime, *, ungated: bool) -> DefinitionFacts:
 
 
 def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -> Change:
-    """Let a minor revision take the place of what it revises; one that is being decommissioned is not revised."""
+    """Let a minor revision take the place of what it revises; one that is being decommissioned is not revised.
+
+    It inherits everything but the overrides: each was granted for a content. In another vertical, whose backend may be
+    another one, nobody has switched its flags on yet.
+    """
     if known.decommission_began_at is not None:
         return Change(rollout)
-    flag = card.definition.enabled_via_flag
+    flag, vertical = card.definition.enabled_via_flag, card.definition.vertical
+    flags = _flags_of(known, flag, moved=vertical != known.vertical)
     revised = msgspec.structs.replace(
-        known, digest=card.digest, commit=card.commit, flag=flag, flags=_flags_of(known, flag)
+        known, digest=card.digest, commit=card.commit, vertical=vertical, flag=flag, flags=flags, overrides=()
     )
+    if flags is FlagPair.NAMED:
+        revised = msgspec.structs.replace(revised, confirmed_on="", confirmed_by="")
     others = {
         digest: msgspec.structs.replace(each, target=card.digest) if each.target == known.digest else each
         for digest, each in rollout.definitions.items()
@@ -105,16 +112,23 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -
     }
     active = card.digest if rollout.active == known.digest else rollout.active
     after = msgspec.structs.replace(rollout, definitions={**others, card.digest: revised}, active=active)
-    return Change(_grown(after), (), (_event(rollout.slot, revised, Happening.REVISED, by, known.digest),))
+    events = [_event(rollout.slot, revised, Happening.REVISED, by, known.digest)]
+    if flags is FlagPair.NAMED and known.flags is not flags:
+        events.append(_event(rollout.slot, revised, Happening.FLAGS_NAMED, by, str(flag)))
+    return Change(_grown(after), (), tuple(events))
 
 
-def _flags_of(known: DefinitionFacts, flag: str | None) -> FlagPair:
-    """Return how far the flags of a revision are; where it names its first one, nobody has switched that on yet."""
-    if known.flags is FlagPair.RETIRED:
-        return FlagPair.RETIRED
+def _flags_of(known: DefinitionFacts, flag: str | None, *, moved: bool) -> FlagPair:
+    """Return how far the flags of a revision are; where it names its first one, nobody has switched that on yet.
+
+    Flags that were let go stay so; but one that is named anew gates again, or it would promise a switch that does
+    nothing (TN-59).
+    """
     if flag is None:
-        return FlagPair.NONE
-    return FlagPair.NAMED if known.flag is None else known.flags
+        return FlagPair.RETIRED if known.flags is FlagPair.RETIRED else FlagPair.NONE
+    if known.flags is FlagPair.RETIRED:
+        return FlagPair.RETIRED if flag == known.flag else FlagPair.NAMED
+    return FlagPair.NAMED if known.flag is None or moved else known.flags
 
 
 def _grown(rollout: SlotRollout) -> SlotRollout:

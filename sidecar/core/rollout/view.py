@@ -26,6 +26,14 @@ class RolloutView(msgspec.Struct, frozen=True):
     killed: frozenset[Digest] = frozenset()
 
 
+def sharing_flag(slots: Mapping[Slot, SlotRollout], facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
+    """Return whom else the fall of a definition's kill flag would kill: a major change keeps the flag of its id."""
+    everything = (each for slot in sorted(slots) for each in slots[slot].definitions.values())
+    return tuple(
+        each for each in everything if each.killable and each.flag == facts.flag and each.digest != facts.digest
+    )
+
+
 def with_ramps_down(slots: Mapping[Slot, SlotRollout], down: frozenset[Digest]) -> Mapping[Slot, SlotRollout]:
     """Return rollouts in which `down` are at 0 %, as they are on record soon; the same object if none is there."""
     changed = {

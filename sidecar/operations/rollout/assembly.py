@@ -134,7 +134,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         proofs=Proofs(ports.definitions, store, ports.validate),
         gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
         policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
-        flags=FlagSwitching(ports.writer_of, ports.flags.current),
+        flags=FlagSwitching(ports.writer_of, ports.flags.current, lambda: views.current().slots),
         clock=clock,
         surrounding=surrounding,
         decommissioning=Decommissioning(ports.definitions, store, pinned, ports.decommission_window),

@@ -16,9 +16,8 @@ from typing import Final
 
 from sidecar.core.binding.flags import FlagSnapshot, FlagValue
 from sidecar.core.errors import StoreUnavailable, SubagentsError
-from sidecar.core.identifiers import DefinitionId, Digest, Slot
+from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
-from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagContactChanged
 from sidecar.operations.ports import Clock
@@ -32,9 +31,6 @@ INTERVAL: Final = timedelta(seconds=1)
 SETTLES_IN: Final = timedelta(seconds=30)
 """A backend may tell another sidecar the old state for so long after a switch: an off that is an edge by the record
 alone counts only so long after the flag was switched on."""
-ACTIVE: Final = frozenset({LifecycleState.TEST, LifecycleState.PROMOTE})
-SWITCHED: Final = frozenset({FlagPair.CREATED, FlagPair.ON})
-"""Flags of the sidecar's own making; in `promote` those that a revision has named count too, whoever made them."""
 
 
 @dataclass(slots=True)
@@ -42,12 +38,14 @@ class _Watched:
     """What is known of the kill flag of one definition.
 
     Attributes:
-        flag: as named when watching began; another name begins anew.
+        flag, vertical: as named when watching began; another name or vertical, and so perhaps another backend, begins
+            anew.
         since: monotonic seconds at which its state became known here.
         on: it was confirmed on since then.
     """
 
     flag: str
+    vertical: Vertical
     since: float
     pair: FlagPair
     on: bool = False
@@ -124,20 +122,23 @@ class FlagEdges:
     def _fell(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
         """Take note of the flag of a definition; say whether it fell."""
         watched = self._watched.get(facts.digest)
-        if watched is None or (watched.flag, watched.pair) != (facts.flag, facts.flags):
-            on = watched is not None and watched.flag == facts.flag and watched.on
-            watched = _Watched(str(facts.flag), self._clock.monotonic(), facts.flags, on)
+        same = watched is not None and (watched.flag, watched.vertical) == (facts.flag, facts.vertical)
+        if watched is None or not same or watched.pair is not facts.flags:
+            on = watched is not None and same and watched.on
+            watched = _Watched(str(facts.flag), facts.vertical, self._clock.monotonic(), facts.flags, on)
             self._watched[facts.digest] = watched
         value = flags.value(watched.flag, facts.vertical)
         if value is FlagValue.UNREACHABLE or not flags.told_since(watched.since, facts.vertical):
             return False
         if value is FlagValue.ON:
             watched.on = True
-        return value is FlagValue.OFF and (watched.on or self._was_on(facts))
+        return value is FlagValue.OFF and (watched.on or self._was_on(facts, flags))
 
-    def _was_on(self, facts: DefinitionFacts) -> bool:
-        """Say whether the record knows that the flag was on, long enough ago."""
+    def _was_on(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
+        """Say whether the record knows that the flag was on at this very backend, long enough ago."""
         if facts.activated_at is None or not facts.flag or facts.confirmed_on != facts.flag:
+            return False
+        if facts.confirmed_by not in {"", flags.routes.backend_of(facts.vertical)}:
             return False
         return self._clock.now() - facts.activated_at >= self._settles_in
 
@@ -163,8 +164,5 @@ def _killable(view: RolloutView) -> Iterator[tuple[Slot, DefinitionFacts]]:
     """Yield the definitions that their kill flag can kill, by slot."""
     for slot in sorted(view.slots):
         for facts in view.slots[slot].definitions.values():
-            named = facts.state is LifecycleState.PROMOTE and facts.flags is FlagPair.NAMED
-            stands = facts.state in ACTIVE and (named or facts.flags in SWITCHED)
-            gone = facts.decommission_began_at is not None or facts.digest in view.killed
-            if stands and facts.flag is not None and not gone:
+            if facts.killable and facts.digest not in view.killed:
                 yield slot, facts

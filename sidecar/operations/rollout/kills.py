@@ -19,12 +19,13 @@ from sidecar.core.errors import (
 )
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.events import Happening
-from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
-from sidecar.core.rollout.states import LifecycleState, Trigger
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.states import Trigger
 from sidecar.core.rollout.stepping import By, event_about
 from sidecar.core.rollout.view import as_revised
 from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.finding import Found, found_here, found_in, unseen, with_digest
+from sidecar.operations.rollout.kill_flags import NOTHING, Beside, flag_off, is_shared
 from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind, StoredAnswer
 from sidecar.operations.rollout.requests import Kill, StepAnswer
 from sidecar.operations.rollout.steps import DONE, answered_before
@@ -39,8 +40,6 @@ from sidecar.operations.rollout.stopping import (
     stop_of,
 )
 
-LONGEST_SWITCH: Final = 2.0
-"""Seconds for the flag's backend."""
 LONGEST_WRITE: Final = 2.0
 """Seconds for the store."""
 NOT_RECORDED: Final = "the store is away: the kill is put on record as soon as that is back"
@@ -71,7 +70,12 @@ class KillDefinition:
             return await self._by_the_record(asked, actor)
         stop = stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock))
         warnings = await hold(self._parts, stop)
-        switched, recorded = await asyncio.gather(self._flag_off(found[1], actor), self._recorded(asked, stop))
+        if is_shared(self._parts, found[1]):
+            recorded = await self._recorded(asked, stop)
+            switched = await self._last_resort(found, recorded, actor)
+        else:
+            off = flag_off(self._parts, found[1], actor)
+            switched, recorded = await asyncio.gather(off, self._recorded(asked, stop))
         return await self._answer(asked, found, recorded, (*switched, warnings))
 
     async def record(self, asked: Kill, stop: LocalStop) -> StepAnswer:
@@ -183,7 +187,9 @@ class KillDefinition:
         recorded = await self._recorded(asked, stop)
         if isinstance(recorded, StoreUnavailable) and not holds:
             raise recorded  # nothing is held here, and nobody can say whether anything is on record
-        switched = await self._flag_off(found[1], actor) if isinstance(recorded, StepAnswer) else ((), False)
+        switched = NOTHING
+        if isinstance(recorded, StepAnswer) and not is_shared(self._parts, found[1]):
+            switched = await flag_off(self._parts, found[1], actor)
         return await self._answer(asked, found, recorded, (*switched, warnings))
 
     async def _in_the_dark(self, asked: Kill, actor: str, away: StoreUnavailable) -> StepAnswer:
@@ -195,24 +201,13 @@ class KillDefinition:
             raise away
         found = unseen(asked.digest, asked.definition_id, asked.slot)
         warnings = await hold(self._parts, stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock)))
-        return await self._answer(asked, found, away, ((), False, warnings))
+        return await self._answer(asked, found, away, (*NOTHING, warnings))
 
-    async def _flag_off(self, facts: DefinitionFacts, actor: str) -> tuple[tuple[str, ...], bool]:
-        """Switch the kill flag off; returns what a person has to do instead, and whether it is off now."""
-        created = facts.flags in {FlagPair.CREATED, FlagPair.ON}
-        if facts.flag is None or not created or facts.state is LifecycleState.ROLLBACK:
-            return (), False
-        try:
-            writer = self._parts.writer_of(facts.vertical)
-            edit = writer.edit_for(facts.flag, False)
-            if edit:
-                return (edit,), False
-            async with asyncio.timeout(LONGEST_SWITCH):
-                await writer.switch(facts.flag, False, actor)
-        except Exception as error:  # noqa: BLE001  the border to a backend: whatever it does, the kill goes on
-            self._parts.recorder.anomaly("kill_flag_not_off", f"{facts.flag}: {type(error).__name__}")
-            return (), False
-        return (), True
+    async def _last_resort(self, found: Found, recorded: StepAnswer | SubagentsError, actor: str) -> Beside:
+        """Switch a flag off that stands for others too, if nothing but it tells the other replicas of the kill."""
+        if not isinstance(recorded, StoreUnavailable):
+            return NOTHING
+        return await flag_off(self._parts, found[1], actor)
 
     async def _shown(self, asked: Kill, actor: str) -> StepAnswer:
         found = found_in({each.slot: each for each in await self._parts.store.rollouts()}, asked)

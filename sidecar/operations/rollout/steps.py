@@ -40,11 +40,12 @@ from sidecar.operations.rollout.requests import (
     OfDecommission,
     OverrideGate,
     RampDown,
+    RetireFlags,
     RollBack,
     SetRamp,
     StepAnswer,
 )
-from sidecar.operations.rollout.switching import FlagSwitching
+from sidecar.operations.rollout.switching import FlagSwitching, left_to_edit
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
 DONE = "done"
@@ -159,6 +160,7 @@ class TakeStep:
         )
         try:
             change = await self._laid_out(asked, rollout, facts, by)
+            self._parts.flags.check(change, facts)
             await self._parts.proofs.prove(asked, rollout, facts)
             said = await self._asked_all(asked, rollout, facts, actor)
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
@@ -172,6 +174,7 @@ class TakeStep:
             return msgspec.structs.replace(
                 _answer(asked, rollout, facts.digest, changed=False, gates=said), edits=edits
             )
+        change = self._parts.flags.confirmed(change, facts)
         answer = _answer(asked, change.rollout, facts.digest, changed=change.rollout is not rollout, gates=said)
         kept = _stored(asked, DONE, msgspec.json.encode(answer).decode(), by)
         await self._parts.store.write(_write(rollout, change, kept))
@@ -287,5 +290,6 @@ def _answer(asked: Asked, rollout: SlotRollout, digest: Digest, *, changed: bool
         revision=rollout.revision,
         changed=changed,
         gates=gates,
+        edits=left_to_edit(facts) if isinstance(asked, RetireFlags) else (),
         decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
     )

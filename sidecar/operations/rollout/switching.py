@@ -7,10 +7,14 @@ that fails half-way can be repeated.
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
 from sidecar.core.binding.flags import FlagSnapshot, FlagValue
-from sidecar.core.identifiers import Vertical
-from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import Slot, Vertical
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.stepping import Change
+from sidecar.core.rollout.view import sharing_flag
 from sidecar.operations.rollout.ports import FlagWriter
 
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
@@ -22,12 +26,36 @@ class FlagSwitching:
     Args:
         writer_of: for a vertical's backend.
         snapshot: of all flags, as last fetched.
+        shown: the rollouts of all slots.
     """
 
-    def __init__(self, writer_of: Callable[[Vertical], FlagWriter], snapshot: Callable[[], FlagSnapshot]) -> None:
+    def __init__(
+        self,
+        writer_of: Callable[[Vertical], FlagWriter],
+        snapshot: Callable[[], FlagSnapshot],
+        shown: Callable[[], Mapping[Slot, SlotRollout]],
+    ) -> None:
         """Join the parts."""
         self._writer_of = writer_of
         self._snapshot = snapshot
+        self._shown = shown
+
+    def check(self, change: Change, before: DefinitionFacts) -> None:
+        """Refuse to let flags go that keep somebody away: without them everybody would be served.
+
+        Raises:
+            TransitionRefused: a flag is off, or nobody can say.
+        """
+        after = change.rollout.definitions[before.digest]
+        if after.flags is not FlagPair.RETIRED or before.flags is FlagPair.RETIRED:
+            return
+        for name in (before.flag, before.cohort_flag):
+            value = FlagValue.ON if name is None else self._snapshot().value(name, before.vertical)
+            if value is not FlagValue.ON:
+                raise TransitionRefused(
+                    f"the flag {name} is {value}: without its flags {before.definition_id} would be served to"
+                    " everybody; they can go once both are seen on"
+                )
 
     async def prepare(self, change: Change, before: DefinitionFacts, actor: str) -> tuple[str, ...]:
         """Set the flags as the change needs them; returns what a person has to change first, one edit a line.
@@ -39,6 +67,8 @@ class FlagSwitching:
         if after.flags is before.flags or after.flags not in WANTED:
             return ()
         on, writer = WANTED[after.flags], self._writer_of(after.vertical)
+        if not on and sharing_flag({**self._shown(), change.rollout.slot: change.rollout}, after):
+            return ()  # they were created for another definition, which their fall would kill
         edits = []
         for name in (after.flag, after.cohort_flag):
             if name is None or (on and self._snapshot().value(name, after.vertical) is FlagValue.ON):
@@ -49,3 +79,22 @@ class FlagSwitching:
             elif on:  # one that is to be created off is off already where nobody has created it
                 edits.append(edit)
         return tuple(edits)
+
+    def confirmed(self, change: Change, before: DefinitionFacts) -> Change:
+        """Return a change that switches flags on with the backend in it that has confirmed them."""
+        facts = change.rollout.definitions[before.digest]
+        if not facts.confirmed_on or facts.confirmed_on == before.confirmed_on:
+            return change
+        backend = self._snapshot().routes.backend_of(facts.vertical)
+        return msgspec.structs.replace(
+            change, rollout=change.rollout.with_facts(msgspec.structs.replace(facts, confirmed_by=backend))
+        )
+
+
+def left_to_edit(facts: DefinitionFacts) -> tuple[str, ...]:
+    """Return what a person has to take out of the configuration once flags have been let go. Source: TN-59."""
+    if facts.flags is not FlagPair.RETIRED or facts.flag is None:
+        return ()
+    return (
+        f"remove `enabled_via_flag: {facts.flag}` from the entry of {facts.definition_id}: it does nothing any more",
+    )

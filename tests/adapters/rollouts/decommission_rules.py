@@ -73,7 +73,7 @@ class Replica:
                 proofs=Proofs(Gone(), self.store, flags),
                 gates=Gatekeeper(GateRules(), lambda vertical, gate: None, clock, recorder),
                 policies=Policies(lambda vertical: (), self.store, clock, recorder),
-                flags=FlagSwitching(flags, flags),
+                flags=FlagSwitching(flags, flags, dict),
                 clock=clock,
                 surrounding=lambda: Surrounding("5", ()),
                 decommissioning=Decommissioning(Gone(), self.store, pinned),

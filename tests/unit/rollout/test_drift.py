@@ -1,9 +1,11 @@
 """What contradicts the record is told in words that name exactly the flags that are meant."""
 
+from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.drift import drifts_of
+from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.serving import ReadsFlags
 from sidecar.core.rollout.states import LifecycleState
-from tests.unit.rollout.building import facts, flags, rollout
+from tests.unit.rollout.building import facts, flags, rollout, with_target
 
 KILL, COHORT = "ai_assistant_subagent_a", "ai_assistant_subagent_a_cohort"
 
@@ -21,3 +23,31 @@ def test_after_a_roll_back_the_flags_that_are_still_on_are_named() -> None:
     assert both.startswith(f"it is in rollback, and its flags {KILL} and {COHORT} are still on: ")
     assert one.startswith(f"it is in rollback, and its flag {COHORT} is still on: ")
     assert told(flags()) == []
+
+
+def test_flags_that_were_let_go_and_are_still_named_are_told() -> None:
+    """Switching them looks like a kill switch and is none."""
+    served = facts("a", flags=FlagPair.RETIRED)
+    (said,) = drifts_of(rollout(served, active="a"), served, flags(), configured=True, deprecated=False)
+    assert said == f"its flags were let go, and its entry still names {KILL}: switching that does nothing"
+
+
+def test_the_recorded_target_serves_too_and_so_its_absence_is_told() -> None:
+    """Whom the active one does not serve, it does; in the configuration it is gone, or deprecated."""
+    target, active = facts("b"), with_target(facts("a", ramp=40), "b")
+    both = rollout(active, target, active="a")
+    gone, deprecated = (
+        list(drifts_of(both, target, flags("b"), configured=configured, deprecated=not configured))
+        for configured in (False, True)
+    )
+    assert gone[0].startswith("it is the recorded target, and the configuration does not have it any more")
+    assert deprecated == []
+    (said,) = drifts_of(both, target, flags("b"), configured=True, deprecated=True)
+    assert said.startswith("it is the recorded target, and its entry says that it is deprecated")
+
+
+def test_a_flag_that_another_content_of_the_id_has_switched_on_is_no_contradiction() -> None:
+    """A major change names the flags of the one that is live."""
+    live = facts("a")
+    newer = facts("a", digest=Digest("sha256:newer"), flags=FlagPair.CREATED, activated_at=None)
+    assert list(drifts_of(rollout(live, newer, active="a"), newer, flags("a"), configured=True, deprecated=False)) == []

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.adapters.flags_memory import FlagFault
+from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from tests.support.requirement import requirement
@@ -93,6 +94,34 @@ async def test_an_off_that_only_the_record_makes_an_edge_waits_until_the_backend
     rollouts.clock.seconds += 31
     await replica.look()
     assert len(rollouts.transitions()) == 1
+
+
+@pytest.mark.parametrize(("confirmed_by", "killed"), [("memory", True), ("", True), ("another", False)])
+async def test_an_off_is_an_edge_by_the_record_only_at_the_backend_that_confirmed_it_on(
+    confirmed_by: str, killed: bool
+) -> None:
+    """A vertical was given another backend, which has never heard of the flag: nobody switched anything off."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, confirmed_by=confirmed_by)
+    rollouts.backend.set(FLAG, on=False)
+    replica = await rollouts.replica()
+    rollouts.clock.seconds += 60
+    await replica.look()
+    assert [event.trigger for event in rollouts.transitions()] == ([Trigger.KILL_SWITCH] if killed else [])
+
+
+async def test_a_definition_that_moves_to_another_vertical_is_watched_anew() -> None:
+    """What the backend of the vertical before said of its flag does not make an edge at that of the next."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP)
+    replica = await rollouts.replica()
+    await replica.look()
+    rollouts.revise(SHOP, vertical=Vertical("elsewhere"), flags=FlagPair.NAMED, confirmed_on="")
+    await replica.views.look()
+    rollouts.backend.set(FLAG, on=False)
+    rollouts.clock.seconds += 60
+    await replica.look()
+    assert rollouts.transitions() == []
 
 
 async def test_what_was_asked_of_a_backend_before_the_state_was_known_is_no_confirmation() -> None:

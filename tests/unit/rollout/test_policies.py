@@ -107,7 +107,7 @@ class Bench:
                 proofs=cast("Any", NothingToProve()),
                 gates=Gatekeeper(GateRules(), lambda vertical, gate: self.gate, self.clock, self.told),
                 policies=Policies(lambda vertical: self.policies, self.store, self.clock, self.told),
-                flags=FlagSwitching(lambda vertical: NoFlags(), _all_off),
+                flags=FlagSwitching(lambda vertical: NoFlags(), _all_off, dict),
                 clock=self.clock,
                 surrounding=lambda: Surrounding("5", ()),
                 decommissioning=cast("Any", None),

@@ -7,15 +7,16 @@ import pytest
 
 from sidecar.core.definitions.card import Card
 from sidecar.core.definitions.card_json import card_from_json, card_to_json
-from sidecar.core.identifiers import BlockId, Digest, ModelId, Slot, ToolId
+from sidecar.core.identifiers import BlockId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening
-from sidecar.core.rollout.facts import FlagPair, SlotRollout
+from sidecar.core.rollout.facts import FlagPair, Override, SlotRollout
 from sidecar.core.rollout.seeing import may_be_rolled_out, seen, waiting_for_operators
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import a_card, a_catalogue
-from tests.unit.rollout.building import SHOP, by, with_target
+from tests.support.requirement import requirement
+from tests.unit.rollout.building import NOW, SHOP, by, with_target
 
 FLAG = "ai_assistant_subagent_shop"
 
@@ -93,6 +94,54 @@ def test_a_revision_that_names_a_flag_is_gated_by_it(state: LifecycleState, befo
     rollout = served.with_facts(msgspec.structs.replace(facts, state=state, flag=flag, flags=before))
     (revised,) = after(rollout, card("two", flag=FLAG)).definitions.values()
     assert (revised.state, revised.ramp, revised.flag, revised.flags) == (state, WHOLE, FLAG, then)
+
+
+@pytest.mark.parametrize(
+    ("named", "names", "then"),
+    [
+        (FLAG, None, FlagPair.RETIRED),
+        (None, FLAG, FlagPair.NAMED),
+        (FLAG, f"{FLAG}_again", FlagPair.NAMED),
+    ],
+    ids=["not named any more", "named again", "another one"],
+)
+def test_a_flag_that_is_named_anew_gates_again_though_its_flags_were_let_go(
+    named: str | None, names: str | None, then: FlagPair
+) -> None:
+    """Who names a flag counts on it as a kill switch. Source: TN-59."""
+    served = after(None, card("one"))
+    (facts,) = served.definitions.values()
+    rollout = served.with_facts(msgspec.structs.replace(facts, flag=named, flags=FlagPair.RETIRED))
+    change = seen(rollout, SHOP, card("two", flag=names), by(), alone=True)
+    (revised,) = change.rollout.definitions.values()
+    told = [event.what for event in change.events]
+    assert (revised.flags, revised.gated) == (then, then is FlagPair.NAMED)
+    assert (Happening.FLAGS_NAMED in told) is (then is FlagPair.NAMED)
+
+
+@pytest.mark.parametrize("flags", [FlagPair.CREATED, FlagPair.ON])
+def test_a_revision_in_another_vertical_belongs_to_that_one_and_its_flags_are_nobodys_yet(flags: FlagPair) -> None:
+    """Gates, policies and backend are the new vertical's; at another backend nobody has switched them on."""
+    served = after(None, card("one"))
+    (facts,) = served.definitions.values()
+    confirmed = FLAG if flags is FlagPair.ON else ""
+    rollout = served.with_facts(
+        msgspec.structs.replace(facts, flag=FLAG, flags=flags, confirmed_on=confirmed, confirmed_by="embedded")
+    )
+    (revised,) = after(rollout, card("two", flag=FLAG, vertical=Vertical("gold"))).definitions.values()
+    assert (revised.vertical, revised.flags) == ("gold", FlagPair.NAMED)
+    assert (revised.confirmed_on, revised.confirmed_by, revised.ramp) == ("", "", WHOLE)
+
+
+@requirement("PF1-FR-4c")
+def test_an_override_was_granted_for_a_content_and_does_not_pass_another_one() -> None:
+    """A gate that fails for the revision has failed for nothing that an operator has looked at."""
+    served = after(None, card("one"))
+    (facts,) = served.definitions.values()
+    granted = Override("pre_ramp", 0, 500, "ada@example", "a known flake", NOW)
+    rollout = served.with_facts(msgspec.structs.replace(facts, overrides=(granted,)))
+    (revised,) = after(rollout, card("two")).definitions.values()
+    assert revised.overrides == ()
 
 
 def test_who_waits_for_operators_is_whoever_could_be_promoted_into_an_empty_slot() -> None:

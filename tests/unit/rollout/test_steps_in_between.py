@@ -15,6 +15,7 @@ from sidecar.operations.rollout.assembly import StepsShown
 from sidecar.operations.rollout.requests import AcknowledgeBreach, Asked, StepAnswer
 from sidecar.operations.rollout.showing import NOT_SHOWN
 from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.switching import FlagSwitching
 from tests.support.requirement import requirement
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
 from tests.unit.rollout.building import NOW, by, facts, rollout
@@ -33,14 +34,6 @@ class Overtaken(MemoryRollouts):
         return await super().rollouts()
 
 
-class NoFlags:
-    """No step of these tests switches any."""
-
-    async def prepare(self, change: object, before: object, actor: str) -> Sequence[str]:
-        """Switch nothing."""
-        return ()
-
-
 class NoProofs:
     """No step of these tests needs any."""
 
@@ -55,7 +48,7 @@ def taking(store: MemoryRollouts, rollouts: Rollouts) -> TakeStep:
         proofs=NoProofs(),
         gates=None,
         policies=None,
-        flags=NoFlags(),
+        flags=FlagSwitching(cast("Any", None), cast("Any", None), dict),
         clock=rollouts.clock,
         surrounding=lambda: Surrounding("5", ()),
         decommissioning=None,
