@@ -49,7 +49,7 @@ class GoOn:
         try:
             while not (dispatch.finished.settled or dispatch.lost.settled or turn.closed):
                 mine = dispatch.owner == store.instance
-                if (mine or not dispatch.owner_alive) and await self._take_over(dispatch, mine=mine):
+                if not dispatch.owned_elsewhere and await self._take_over(dispatch, mine=mine):
                     return
                 await asyncio.sleep(self._rules.look_every.total_seconds())
                 if not dispatch.heard and not unheard:

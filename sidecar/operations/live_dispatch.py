@@ -40,7 +40,8 @@ class LiveDispatch:
 
     Attributes:
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
-        owner, epoch, owner_alive: whose it is on record, as last read there; empty while it has always been ours.
+        owner, epoch: whose it is on record, as last read there; empty while it has always been ours.
+        owned_elsewhere: that is another process, and it lives, as last read there.
         runs_here: its calls are carried out by this process.
         settle_by: wall clock; of a dispatch that was brought back from the record.
         followed: something sees to it that it comes to its result although it does not run here.
@@ -71,7 +72,7 @@ class LiveDispatch:
         self.settle_at = self.record_by = self.received_at
         self._settle_timer: asyncio.TimerHandle | None = None
         self.first_step = self.places = 0
-        self.owner, self.epoch, self.owner_alive, self.runs_here = InstanceId(""), 0, True, True
+        self.owner, self.epoch, self.owned_elsewhere, self.runs_here = InstanceId(""), 0, False, True
         self.settle_by: datetime | None = None
         self.followed = False
         self.finished_at: datetime | None = None

@@ -83,7 +83,7 @@ class RestoreTurn:
         opened, known = stored.opened, turn.dispatches.get(stored.opened.dispatch_id)
         mine = stored.owner == self._out.store.instance
         if known is not None:
-            known.owner, known.epoch, known.owner_alive = stored.owner, stored.epoch, stored.owner_alive
+            self._note_owner(known, stored)
             gone = known.lost.settled and known.finished.settled
             same = known.runs_here or all(each in known.outcomes.values() for each in stored.outcomes)
             if known.runs_here and (gone or not mine):
@@ -107,12 +107,17 @@ class RestoreTurn:
         plan = plan_dispatch(turn.surface, request.calls, opened.first_step, opened.places)
         dispatch = LiveDispatch(request, turn, plan, opened.intents, (out.clock, out.recorder, self._rules))
         dispatch.first_step, dispatch.places = opened.first_step, opened.places
-        dispatch.owner, dispatch.epoch, dispatch.owner_alive = stored.owner, stored.epoch, stored.owner_alive
+        self._note_owner(dispatch, stored)
         dispatch.settle_by = opened.settle_by
         dispatch.runs_here = False
         dispatch.begin_events_after(events_of_owner(stored.epoch) + EVENTS_PER_OWNER)
         dispatch.opened.settle(None)
         return dispatch
+
+    def _note_owner(self, dispatch: LiveDispatch, stored: StoredDispatch) -> None:
+        dispatch.owner, dispatch.epoch = stored.owner, stored.epoch
+        # What this process has taken over without carrying it out, as whoever closes a child does, is not elsewhere.
+        dispatch.owned_elsewhere = stored.owner_alive and stored.owner != self._out.store.instance
 
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         """Take in the outcomes that are on record; with the last one the dispatch is finished."""

@@ -124,7 +124,7 @@ class Turn:
         dispatch = self.dispatches.get(dispatch_id)
         if dispatch is None or dispatch.runs_here or dispatch.finished.settled:
             return False
-        return dispatch.owner_alive
+        return dispatch.owned_elsewhere
 
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""

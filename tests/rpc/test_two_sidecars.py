@@ -76,6 +76,11 @@ async def running_at_first(
     return listening, pair.first.runner.request_of("shop").child_id
 
 
+async def _close(sidecar: SidecarForTests, bound: pb.BindTurnResponse, child_id: str) -> Any:
+    request = pb.CloseChildRequest(surface_token=bound.surface_token, child_id=child_id)
+    return await sidecar.stub.CloseChild(request, timeout=10, metadata=sidecar.metadata)
+
+
 @requirement("PC2-FR-8a", "SX-50")
 async def test_a_settled_dispatch_is_resumed_at_the_other_sidecar() -> None:
     """The same outcomes in the same order; what happened meanwhile is a declared gap."""
@@ -163,6 +168,27 @@ async def test_a_dispatch_that_runs_at_a_living_sidecar_is_followed() -> None:
 
         assert elsewhere.reason == "RUNS_ELSEWHERE"
         assert list((await following).result.outcomes) == list((await told).result.outcomes)
+
+
+async def test_what_was_taken_to_close_a_child_does_not_run_elsewhere() -> None:
+    """A sibling never finished; also after the record was read again, the dispatch is the second one's to close."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind()
+        listening, unfinished = await running_at_first(pair, bound, "ask_shop", "ask_rewards")
+        await pair.first.recorder.until("child_settled")
+        child = pair.first.runner.request_of("rewards").child_id
+        pair.kill_first()
+        await _close(pair.second, bound, child)
+        assert (await failure_of(_close(pair.second, bound, "unknown"))).reason == "UNKNOWN_CHILD"
+
+        again = await _close(pair.second, bound, child)
+        other = await failure_of(_close(pair.second, bound, unfinished))
+        cancel = pb.CancelCallRequest(surface_token=bound.surface_token, dispatch_id="d-1", call_id="call-1")
+        cancelled = await pair.second.stub.CancelCall(cancel, metadata=pair.second.metadata)
+
+        assert (again.child.final_status, other.reason, cancelled.cancelled) == ("completed", "CHILD_CLOSED", True)
+        assert [each.final_status for each in (await pair.second.end(bound)).children] == ["failed", "completed"]
+        listening.cancel()
 
 
 @requirement("SX-25", "SX-26")

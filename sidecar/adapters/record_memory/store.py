@@ -32,7 +32,7 @@ class MemoryDatabase:
     Args:
         contents: shared by all instances of one record.
         instance: who appends.
-        alive: says which instances are; nobody but this one, if not given.
+        alive: says which others are; nobody, if not given. This one always counts as alive for itself.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class MemoryDatabase:
         """Join the parts."""
         self.contents = contents or RecordInMemory()
         self._instance = instance
-        self._alive = alive or instance.__eq__
+        self._others_alive = alive
 
     @property
     def instance(self) -> InstanceId:
@@ -96,7 +96,7 @@ class MemoryDatabase:
             (turn_id, dispatch_id)
             for turn_id, turn in self.contents.turns.items()
             for dispatch_id, dispatch in turn.dispatches.items()
-            if turn.ended is None and not self._stored(dispatch).settled and not self._alive(dispatch.owner)
+            if turn.ended is None and not self._stored(dispatch).settled and not self._is_alive(dispatch.owner)
         ]
         return found[:limit]
 
@@ -212,9 +212,12 @@ class MemoryDatabase:
         """Return everything, in order of append; for tests and the demo's timelines."""
         return tuple(self.contents.records.values())
 
+    def _is_alive(self, owner: InstanceId) -> bool:
+        return owner == self._instance or (self._others_alive is not None and self._others_alive(owner))
+
     def _stored(self, kept: DispatchKept) -> StoredDispatch:
         outcomes = tuple(each.outcome for each in kept.outcomes())
-        return StoredDispatch(kept.opened, kept.owner, kept.epoch, self._alive(kept.owner), outcomes)
+        return StoredDispatch(kept.opened, kept.owner, kept.epoch, self._is_alive(kept.owner), outcomes)
 
     def _old_enough(self, child_id: ChildId, closed_before: datetime) -> bool:
         turn = self.contents.turns.get(self.contents.turn_of.get(child_id, TurnId("")))

@@ -116,6 +116,16 @@ class OwningRules:
             assert seen is not None
             assert (seen.dispatches[0].owner, seen.dispatches[0].owner_alive) == ("one", False)
 
+    async def test_who_is_dead_for_others_is_alive_for_itself(self, bench: RecordBench) -> None:
+        """It was only stopped for longer than its lease: it leaves nothing behind that it would have to settle."""
+        async with bench:
+            first, _ = await _opened_by_the_first(bench)
+            await bench.kill(first)
+            own = await first.turn(TURN)
+            assert own is not None
+            assert (own.dispatches[0].owner, own.dispatches[0].owner_alive) == ("one", True)
+            assert list(await first.left_behind(10)) == []
+
     async def test_each_instance_has_a_running_root(self, bench: RecordBench) -> None:
         """A close grows the root of whoever appends it, and of nobody else."""
         async with bench:

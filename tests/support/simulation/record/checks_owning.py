@@ -90,15 +90,34 @@ def turns_end_once(facts: RecordFacts) -> Iterator[str]:
 
 
 def attempts_are_bounded(facts: RecordFacts) -> Iterator[str]:
-    """At most 1 + max_retries attempts of a call, all sidecars together, none with the number of another."""
-    for turn in facts.seen.schedule.turns:
-        for dispatch in turn.dispatches:
-            for call in dispatch.calls:
-                if call.kind is not CallKind.FIT or call.card is None:
-                    continue
-                numbers = [run.request.attempt for run in facts.seen.hosts.runs if run.key == call.key]
-                if len(numbers) > 1 + call.card.definition.limits.max_retries or numbers != sorted(set(numbers)):
-                    yield f"{call.key}: attempts {numbers}, {call.card.definition.limits.max_retries} retries allowed"
+    """At most 1 + max_retries attempts of a call, all sidecars together, none with the number of another.
+
+    They ascend, but for those of a sidecar that was stopped before it made an attempt which is on record: it makes that
+    one when it goes on, not knowing yet that the dispatch is another's by now, which counted it as made.
+    """
+    for _, spec in facts.specs():
+        for call in spec.calls:
+            if call.kind is not CallKind.FIT or call.card is None:
+                continue
+            runs = [run for run in facts.seen.hosts.runs if run.key == call.key]
+            numbers = [run.request.attempt for run in runs]
+            if len(numbers) > 1 + call.card.definition.limits.max_retries or len(set(numbers)) != len(numbers):
+                yield f"{call.key}: attempts {numbers}, {call.card.definition.limits.max_retries} retries allowed"
+            for place, run in enumerate(runs):
+                instance = facts.seen.asked_by[run.request.grant]
+                after = [each for each in runs[:place] if each.request.attempt > run.request.attempt]
+                makers = [facts.seen.asked_by[each.request.grant] for each in after]
+                if instance in makers or (after and not _was_robbed(facts, spec.dispatch_id, instance, run.began_at)):
+                    yield f"{call.key}: attempts {numbers}, and {run.request.attempt} of {instance} comes too late"
+
+
+def _was_robbed(facts: RecordFacts, dispatch_id: str, instance: str, at: float) -> bool:
+    """Say whether a dispatch was an instance's once, and another's at a time."""
+    dispatch = facts.dispatches.get(dispatch_id)
+    if dispatch is None:
+        return False
+    owners = [str(kept.instance) for kept in (dispatch.opened, *dispatch.taken) if kept.at <= at]
+    return instance in owners and owners[-1] != instance
 
 
 def contracts_come_first(facts: RecordFacts) -> Iterator[str]:

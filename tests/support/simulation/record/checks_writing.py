@@ -39,20 +39,24 @@ def the_record_only_grows(facts: RecordFacts) -> Iterator[str]:
 
 
 def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
-    """What a process hands over first is on record first, if both are kept and neither was handed over before."""
+    """What a process hands over first is on record first, if both are kept and it handed neither over before.
+
+    Two sidecars may end a turn at the same instant and write the same of it. What the other one put on record first has
+    its place from there, so only what was kept of this process's own tells its order.
+    """
     disk = facts.seen.disk
-    place = {kept.record.record_id: number for number, kept in enumerate(disk.journal)}
-    seen: set[str] = set()
+    place = {(kept.instance, kept.record.record_id): number for number, kept in enumerate(disk.journal)}
+    seen: set[tuple[str, str]] = set()
     last: dict[str, int] = {}
     for append in disk.appends:
-        ids = [record.record_id for record in append.records]
+        ids = [(append.instance, record.record_id) for record in append.records]
         first_time = not seen.intersection(ids)
         seen.update(ids)
         if not ids or not first_time or append.refused is not None or append.answered_at is None:
             continue
         places = [place[each] for each in ids if each in place]
         if places != sorted(places) or (places and places[0] < last.get(append.instance, -1)):
-            yield f"{ids} of {append.instance} are at {places}, after {last.get(append.instance)}"
+            yield f"{[each for _, each in ids]} of {append.instance} are at {places}, after {last.get(append.instance)}"
         last[append.instance] = max([last.get(append.instance, -1), *places])
 
 
