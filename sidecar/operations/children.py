@@ -8,7 +8,7 @@ from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.events import ChildEvent, ChildLog
-from sidecar.core.executing.records import Record
+from sidecar.core.executing.records import CallSettled, Record
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot, ToolId
 from sidecar.operations.ledger import Ledger
 from sidecar.operations.record_frames import ChildFrames
@@ -96,6 +96,11 @@ class Child:
     def slot(self) -> Slot:
         """The slot that was asked."""
         return self.tool.slot
+
+    @property
+    def has_unsaved_outcome(self) -> bool:
+        """Whether its outcome here still has to be written, and stands then whatever is on record of it now."""
+        return any(isinstance(record, CallSettled) for record in self.unsaved)
 
     def take_unsaved(self) -> Sequence[Record]:
         """Return what is to be appended; `saved` forgets it once it is durable."""

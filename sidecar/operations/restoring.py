@@ -70,7 +70,7 @@ class RestoreTurn:
         known = turn.children.get(stored.opened.child_id)
         if known is not None and known.is_ahead_of(stored.events):
             known.saved(stored.events)
-            if known.restored and outcome is not None:
+            if known.restored and outcome is not None and not known.has_unsaved_outcome:
                 known.outcome = outcome  # a later revision may stand now
             return
         if known is not None and known.outcome is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.adapters.record_memory import MemoryStore, RecordInMemory
+from sidecar.adapters.record_memory import RecordInMemory
 from sidecar.core.definitions.card import Card
 from sidecar.core.executing.events import CLOSED, ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened
@@ -24,6 +24,7 @@ from subagents_errors import CallFailure
 from tests.support.builders import a_card, with_limits
 from tests.support.fake_runner import answers, hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
+from tests.support.records import StoreThatCanBeAway
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
@@ -57,7 +58,7 @@ class Pair:
 async def two_sidecars(*cards: Card, **rules: Any) -> AsyncIterator[Pair]:
     """Serve both while the context is open."""
     record, alive = RecordInMemory(), {"first", "second"}
-    stores = [MemoryStore(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
+    stores = [StoreThatCanBeAway(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
     chosen = {"cards": cards, "rules": {"look_every": SOON, "resume_grace": PATIENT, **rules}}
     async with (
         running_sidecar_for_tests(store=stores[0], **chosen) as first,
@@ -149,6 +150,33 @@ async def test_a_child_without_an_attempt_left_fails_with_its_sidecar() -> None:
         assert resumed.of("call-1").status.reason == ErrorReason.ERROR_REASON_SIDECAR_LOST
         await pair.second.end(bound)
         assert pair.events_of(child)[-2:] == ["subagent_failed", "subagent_closed"]
+        listening.cancel()
+
+
+@requirement("SX-23", "SX-43")
+async def test_an_answer_whose_record_was_not_confirmed_does_not_count_after_a_takeover_either() -> None:
+    """The answer is on record, but the client was told otherwise, and that stands: in the child's status, too."""
+    async with two_sidecars(with_limits(a_card("shop"), max_retries=1)) as pair:
+        bound = await pair.first.bind()
+        listening, child = await running_at_first(pair, bound, "ask_shop")
+        may_end = asyncio.Event()
+        pair.second.runner.use("shop", waits_for(may_end))
+        pair.kill_first()
+        resuming = asyncio.create_task(pair.second.resume(bound, "d-1"))
+        await pair.second.runner.until_started("shop")
+        store = pair.second.store
+        assert isinstance(store, StoreThatCanBeAway)
+        store.is_cut_off = True
+        may_end.set()
+
+        outcome = (await resuming).of("call-1")
+        store.is_cut_off = False
+        ended = await pair.second.end(bound)
+
+        assert outcome.status.reason == ErrorReason.ERROR_REASON_RECORD_UNAVAILABLE
+        assert [each.outcome.outcome for each in pair.kept(CallSettled)] == ["succeeded", "failed"]
+        assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "failed")]
+        assert not ended.routing_decision.gate_passed
         listening.cancel()
 
 

@@ -12,6 +12,8 @@ from tests.support.simulation.stops import Stop, saving_until, stops_of
 
 STOPPED = ("JOIN_DEADLINE", "CALL_CANCELLED", "TURN_OVER")
 SOON = 1e-3
+FIRST_BACKOFF = 0.1
+"""Seconds before the second attempt at most; twice as long before each further one."""
 
 
 def outcomes_are_their_own(facts: Facts) -> Iterator[str]:
@@ -59,8 +61,19 @@ def _ended_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: fl
     allowed = 1 + (call.spec.card.definition.limits.max_retries if call.spec.card else 0)
     early = wanted.kind in TRANSIENT and call.routed.attempts < allowed and not expected_answers(call)[0].incident
     stopped = any(stop.at <= decided + SOON for stop in stops)
-    if early and not stopped and not facts.seen.schedule.tuning.stingy:
+    if early and not stopped and not _out_of_time(facts, call, decided) and not facts.seen.schedule.tuning.stingy:
         yield f"given up after {call.routed.attempts} of {allowed} attempts"
+
+
+def _out_of_time(facts: Facts, call: CallFacts, decided: float) -> bool:
+    """Say whether the child's time would have been over before the next attempt began.
+
+    That attempt is not promised: the call then ends as the last one did, without waiting for the time to run out. The
+    wait that was drawn in that moment decides, so a child that still had time for an attempt must have made it.
+    """
+    longest = FIRST_BACKOFF * 2 ** (call.routed.attempts - 1)
+    waits = [wait for at, wait in facts.seen.chance.drawn if abs(at - decided) <= INSTANT and wait <= longest]
+    return any(decided + wait >= _wall_clock_at(call) - INSTANT for wait in waits)
 
 
 def _stopped_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: float) -> Iterator[str]:

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+import msgspec
+
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import CallSettled, ChildOpened
+from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchOpened
 from sidecar.operations.requests import DispatchRequest
 from tests.support.simulation.clients import Asked, Listener
 from tests.support.simulation.runner import RunSeen
@@ -158,11 +160,21 @@ def _dispatch(facts: Facts, turn: TurnSpec, spec: DispatchSpec) -> DispatchFacts
 
 
 def _that_opened(seen: Seen, turn: TurnSpec, spec: DispatchSpec, asked: list[Asked]) -> Asked | None:
-    """Return the request whose opening is on record, even if the store did not say so in time."""
+    """Return the request whose opening is on record, even if the store did not say so in time.
+
+    Of those that were sent at that instant, one with other contents opened nothing: it was refused for its id. One with
+    the same contents has the same deadline, so that it does not matter which of them it was.
+    """
     kept = seen.store.records.get(f"{turn.turn_id}/{spec.dispatch_id}")
     opening = [append.submitted_at for append in seen.store.appends if any(each is kept for each in append.records)]
     sent = [each for each in asked if each.what == "dispatch" and each.asked_at in opening]
-    return sent[0] if len(sent) == 1 else None
+    same = [each for each in sent if isinstance(kept, DispatchOpened) and _contents(each.about[0]) == kept.request_json]
+    return next((each for each in same if each.answer is not None and not each.answer.attached), next(iter(same), None))
+
+
+def _contents(request: DispatchRequest) -> str:
+    """Return a request as it is on record."""
+    return msgspec.json.encode(msgspec.structs.replace(request, surface_token="")).decode()
 
 
 def _confirmed(seen: Seen, turn: TurnSpec, spec: DispatchSpec) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 from sidecar.adapters.virtual_time import VirtualLoop
@@ -44,6 +45,22 @@ class CountedIds:
         """Return the next."""
         self._made += 1
         return f"{kind}-{self._of}{self._made}"
+
+
+class WatchedChance:
+    """Chance, and what it gave."""
+
+    def __init__(self, loop: VirtualLoop, seed: str) -> None:
+        """Begin with nothing drawn."""
+        self._loop = loop
+        self._random = Random(seed)
+        self.drawn: list[tuple[float, float]] = []
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number, and keep it with the time at which it was drawn."""
+        number = self._random.uniform(low, high)
+        self.drawn.append((self._loop.time(), number))
+        return number
 
 
 class WatchedSpawner:

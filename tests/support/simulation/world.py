@@ -28,6 +28,7 @@ from tests.support.simulation.ports import (
     FixedDefinitions,
     JumpingClock,
     KeepingRecorder,
+    WatchedChance,
     WatchedSpawner,
 )
 from tests.support.simulation.runner import ScriptedRunner
@@ -67,6 +68,7 @@ class Seen:
     runner: ScriptedRunner
     connector: ScriptedConnector
     spawner: WatchedSpawner
+    chance: WatchedChance
     left_over: list[str]
     grants_alive: int
     dispatches_running: int
@@ -117,6 +119,7 @@ class World:
             runner=runner,
             connector=ScriptedConnector(loop, counted, runner.asked),
             spawner=WatchedSpawner(loop),
+            chance=WatchedChance(loop, f"jitter {name}"),
             left_over=[],
             grants_alive=0,
             dispatches_running=0,
@@ -133,7 +136,7 @@ class World:
         return seen
 
     def _assembled(self) -> Operations:
-        seen, name = self.seen, self._schedule.name
+        seen = self.seen
         slots = tuple(card.definition.slot for card in self._schedule.cards)
         flags: Any = AllOn()
         definitions = FixedDefinitions([orchestrator(slots), *self._schedule.cards])
@@ -141,7 +144,7 @@ class World:
         ports = Ports(
             clock=self._clock,
             ids=CountedIds(),
-            chance=Random(f"jitter {name}"),
+            chance=seen.chance,
             spawner=seen.spawner,
             store=WatchedStore(seen.loop, seen.store, database, (seen.spawner, seen.recorder)),
             recorder=seen.recorder,
