@@ -62,7 +62,7 @@ async def test_a_pause_and_its_end_leave_state_and_ramp_and_are_on_the_audit() -
     assert bench.transitions() == []
 
 
-@requirement("PF1-D-25", "PF1-FR-9b")
+@requirement("PF1-D-25")
 async def test_a_kill_flag_switched_off_is_one_kill_and_the_audit_says_who_switched_it() -> None:
     """Two replicas see the fall; before the kill by the switch stands the switch by a person."""
     bench = serving()
