@@ -1,6 +1,6 @@
 """Reads the two flags of each definition of a slot: what binds go by, and what is known of who switched them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -10,7 +10,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.flags_by_hand import Behind, FlagKind, behind
 from sidecar.operations.rollout.flag_writes import KeepsFlags
-from sidecar.operations.rollout.ports import FlagWriter, RolloutStore, StoredFlag
+from sidecar.operations.rollout.ports import FlagWriter, RolloutStore
 from sidecar.operations.rollout.reading import BackendReading, ReadsFlagBackends, find_rollout
 
 
@@ -59,42 +59,35 @@ class ReadFlags:
 
     async def __call__(self, name: str) -> tuple[DefinitionFlagsReading, ...]:
         """Return the flags of a slot, or of the slot of a definition. Raises `UnknownSubagent`, `StoreUnavailable`."""
-        rollout = await find_rollout(self._store, name)
-        return tuple([await self._of(rollout, facts) for facts in rollout.definitions.values()])
+        rollout, everybody = await find_rollout(self._store, name), await self._store.rollouts()
+        return tuple([await self._of(rollout, facts, everybody) for facts in rollout.definitions.values()])
 
-    async def _of(self, rollout: SlotRollout, facts: DefinitionFacts) -> DefinitionFlagsReading:
-        backend = self._flags.current().routes.backend_of(facts.vertical)
-        writer = self._writer_of(facts.vertical)
-        kept = writer.kept if isinstance(writer, KeepsFlags) else _kept_elsewhere
-        named = ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag))
+    async def _of(
+        self, rollout: SlotRollout, facts: DefinitionFacts, everybody: Sequence[SlotRollout]
+    ) -> DefinitionFlagsReading:
+        flags, writer = self._flags.current(), self._writer_of(facts.vertical)
+        backend_of = flags.routes.backend_of
+        backend, read = backend_of(facts.vertical), []
+        for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
+            if name is None:
+                continue
+            kept = await writer.kept(name) if isinstance(writer, KeepsFlags) else None
+            there = behind(everybody, name, lambda vertical: backend_of(vertical) == backend)
+            read.append(
+                FlagReading(
+                    kind=kind,
+                    name=name,
+                    value=flags.value(name, facts.vertical),
+                    version=kept.revision if kept else 0,
+                    changed_at=kept.changed_at if kept else None,
+                    changed_by=kept.changed_by if kept else "",
+                    shared_with=tuple(each for each in there if each.facts.digest != facts.digest),
+                )
+            )
         return DefinitionFlagsReading(
             rollout=rollout,
             facts=facts,
-            flags=tuple([await self._flag(facts, kind, name, await kept(name)) for kind, name in named if name]),
-            backend=BackendReading(
-                backend,
-                backend not in self._flags.current().stale_backends,
-                self._flags.ages().get(backend),
-            ),
+            flags=tuple(read),
+            backend=BackendReading(backend, backend not in flags.stale_backends, self._flags.ages().get(backend)),
             writable=facts.flag is not None and not writer.edit_for(facts.flag, False),
         )
-
-    async def _flag(self, facts: DefinitionFacts, kind: FlagKind, name: str, kept: StoredFlag | None) -> FlagReading:
-        flags = self._flags.current()
-        home = flags.routes.backend_of(facts.vertical)
-        everybody = behind(
-            await self._store.rollouts(), name, lambda vertical: flags.routes.backend_of(vertical) == home
-        )
-        return FlagReading(
-            kind=kind,
-            name=name,
-            value=flags.value(name, facts.vertical),
-            version=kept.revision if kept else 0,
-            changed_at=kept.changed_at if kept else None,
-            changed_by=kept.changed_by if kept else "",
-            shared_with=tuple(each for each in everybody if each.facts.digest != facts.digest),
-        )
-
-
-async def _kept_elsewhere(name: str) -> StoredFlag | None:
-    return None
