@@ -12,6 +12,7 @@ import typer
 from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.record_commands import SettingsOf, given_by
 from sidecar.cli.subagent_decommission_command import add_decommission
+from sidecar.cli.subagent_flag_command import add_flag
 from sidecar.cli.subagent_options import (
     EX_USAGE,
     EXIT_CODES,
@@ -80,7 +81,9 @@ def add_subagent(
         ("when", _when),
     ):
         group.command(name=name, epilog=EXIT_CODES)(placed(command))
-    add_decommission(group, placed, add_steps(group, placed), checkouts)
+    steps = add_steps(group, placed)
+    add_flag(group, placed)
+    add_decommission(group, placed, steps, checkouts)
 
 
 def _list(at: Open) -> None:

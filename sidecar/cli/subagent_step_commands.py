@@ -50,7 +50,7 @@ def add_steps(group: typer.Typer, placed: Placed) -> Placed:
     Returns:
         What gives a command the options that every step has.
     """
-    asked = given_by(given_by(_ways, "ways")(_wish_of), "wish_of")
+    asked = given_by(given_by(ways, "ways")(wish_of), "wish_of")
     for name, command in (
         ("promote", _promote),
         ("ramp", _ramp),
@@ -67,7 +67,7 @@ def add_steps(group: typer.Typer, placed: Placed) -> Placed:
     return asked
 
 
-def _wish_of(
+def wish_of(
     ways: dict[str, Any],
     reason: Reason,
     request_id: RequestId = "",
@@ -75,15 +75,18 @@ def _wish_of(
     digest: Digest = "",
     revision: Revision = None,
 ) -> WishOf:
-    def wish_of(name: str) -> Any:
+    """Return what makes a wish for a name; its arguments are the options that every step has."""
+
+    def wished(name: str) -> Any:
         from sidecar.cli.subagent_steps import StepWish  # noqa: PLC0415  only these commands need gRPC
 
         return StepWish(name, reason, request_id, slot, digest, revision, **ways)
 
-    return wish_of
+    return wished
 
 
-def _ways(dry_run: DryRun = False, yes: Yes = False, wait: Wait = False, timeout: Patience = "5m") -> dict[str, Any]:
+def ways(dry_run: DryRun = False, yes: Yes = False, wait: Wait = False, timeout: Patience = "5m") -> dict[str, Any]:
+    """Return how a step is taken."""
     return {"dry_run": dry_run, "yes": yes, "wait": wait, "patience": understood(length_of, timeout)}
 
 

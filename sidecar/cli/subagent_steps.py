@@ -8,16 +8,17 @@ from typing import Any, Final
 from sidecar.cli.drawing import Part, clean
 from sidecar.cli.subagent_client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent_decommission_tables import next_for
+from sidecar.cli.subagent_flag_tables import switch_lines
 from sidecar.cli.subagent_reading import Operating, operated, spoken
 from sidecar.cli.subagent_tables import short, state_word
 from sidecar.cli.subagent_waiting import wait_for_replicas
 from sidecar.cli.subagent_words import percent
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 
-UNGATED: Final = ("RampDown", "RollBack", "Kill")
-"""Steps in the safe direction; they wait for no gate."""
-UNREAD: Final = ("RampDown", "Kill")
+UNREAD: Final = ("RampDown", "Kill", "SwitchCohortFlagOff", "SwitchKillFlagOff")
 """These are asked without reading first: a breaker may not read, and nothing is to hold them up."""
+UNGATED: Final = (*UNREAD, "RollBack", "SwitchFlagOn")
+"""Steps that wait for no gate."""
 BETWEEN: Final = 2.0
 """Seconds between two looks at a flag that a person has to switch."""
 
@@ -44,6 +45,11 @@ class StepWish:
     patience: timedelta = timedelta(minutes=5)
 
 
+def all_on(flags: Sequence[reading_pb2.FlagStatus]) -> bool:
+    """Say whether there are flags, and all are on: what a first ramp needs."""
+    return bool(flags) and all(flag.value == reading_pb2.FLAG_VALUE_ON for flag in flags)
+
+
 @dataclass(frozen=True, slots=True)
 class Verb:
     """One step.
@@ -52,6 +58,7 @@ class Verb:
         plan: what it does, in words.
         danger: what is asked before it is taken; empty: nothing.
         suffix: of the request id, where one command takes several steps.
+        awaited: says of the flags of the definition whether somebody has switched them as the step needs it.
     """
 
     method: str
@@ -59,6 +66,7 @@ class Verb:
     fields: dict[str, Any] = field(default_factory=dict)
     danger: str = ""
     suffix: str = ""
+    awaited: Callable[[Sequence[reading_pb2.FlagStatus]], bool] = all_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,7 @@ class Stepping:
         until, tries = self._operating.passed() + self._wish.patience.total_seconds(), 1
         while _waits_for_edits(result):
             self._tell_edits(result, first=tries == 1)
-            if not self._wish.wait or not self._switched(until):
+            if not self._wish.wait or not self._switched(verb, until):
                 self._results.append(result)
                 self._say(
                     "  NOT taken; next: make the edit, then run this again as a new step, or use --wait", "yellow"
@@ -178,12 +186,11 @@ class Stepping:
             )
             raise CannotOperate(hint, problem.code, problem.reason, uncertain=True) from None
 
-    def _switched(self, until: float) -> bool:
-        """Wait until the sidecar sees the flags of the definition on; False if that takes too long."""
+    def _switched(self, verb: Verb, until: float) -> bool:
+        """Wait until the sidecar sees the flags of the definition as needed; False if that takes too long."""
         while self._operating.passed() < until:
             self._operating.pause(BETWEEN)
-            flags = found_by(self._client, self._wish).definition.flags
-            if flags and all(flag.value == reading_pb2.FLAG_VALUE_ON for flag in flags):
+            if verb.awaited(found_by(self._client, self._wish).definition.flags):
                 return True
         return False
 
@@ -230,6 +237,8 @@ def result_lines(result: Any, *, dry_run: bool = False) -> list[tuple[str, str]]
     active = ", active" if result.active else ""
     where = f"{state_word(result.state)}{active}, ramp {percent(result.ramp_basis_points)}"
     lines = [(f"  {head} {where} ({short(result.digest)}, revision {result.revision})", "green")]
+    if result.HasField("flag"):
+        lines += switch_lines(result.flag)
     lines += [(f"  gate {clean(each)}", "") for each in result.gates]
     if result.reached:
         lines.append((f"  reached: {', '.join(map(clean, result.reached))}", ""))

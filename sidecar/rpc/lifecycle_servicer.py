@@ -14,8 +14,8 @@ from sidecar.operations.rollout import requests
 from sidecar.operations.rollout.assembly import RolloutOperations
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.outermost import ServingRules
-from sidecar.rpc.translate import activity, decommission_steps, decommissions, rollouts, steps
-from subagents.lifecycle.v1 import activity_pb2, reading_pb2
+from sidecar.rpc.translate import activity, decommission_steps, decommissions, flag_steps, flags, rollouts, steps
+from subagents.lifecycle.v1 import activity_pb2, flags_pb2, reading_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
 SERVICE: Final = "subagents.lifecycle.v1.LifecycleService"
@@ -38,7 +38,7 @@ class LifecycleServicer:
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs; all are served however busy the sidecar is."""
-        return (*self._steps(), *self._decommissions(), *self._reading())
+        return (*self._steps(), *self._flags(), *self._decommissions(), *self._reading())
 
     def _steps(self) -> Sequence[Method]:
         return (
@@ -54,6 +54,30 @@ class LifecycleServicer:
             self._plain("Activate", pb.ActivateRequest, requests.Activate, pb.ActivateResponse),
             self._plain("Kill", pb.KillRequest, requests.Kill, pb.KillResponse),
             self._plain("RetireFlags", pb.RetireFlagsRequest, requests.RetireFlags, pb.RetireFlagsResponse),
+        )
+
+    def _flags(self) -> Sequence[Method]:
+        return (
+            self._step("SwitchFlagOn", pb.SwitchFlagOnRequest, flag_steps.switch_on, pb.SwitchFlagOnResponse),
+            self._step(
+                "SwitchCohortFlagOff",
+                pb.SwitchCohortFlagOffRequest,
+                flag_steps.switch_cohort_off,
+                pb.SwitchCohortFlagOffResponse,
+            ),
+            self._step(
+                "SwitchKillFlagOff",
+                pb.SwitchKillFlagOffRequest,
+                flag_steps.switch_kill_off,
+                pb.SwitchKillFlagOffResponse,
+            ),
+            Method(
+                f"/{SERVICE}/GetFlags",
+                Shape.ONE_TO_ONE,
+                flags_pb2.GetFlagsRequest.FromString,
+                self._get_flags,
+                urgent=True,
+            ),
         )
 
     def _decommissions(self) -> Sequence[Method]:
@@ -131,6 +155,9 @@ class LifecycleServicer:
     async def _get(self, message: reading_pb2.GetRequest, call: Call) -> reading_pb2.GetResponse:
         reading = await self._operations.read.get(rollouts.get(message))
         return reading_pb2.GetResponse(status=rollouts.slot_message(reading))
+
+    async def _get_flags(self, message: flags_pb2.GetFlagsRequest, call: Call) -> flags_pb2.GetFlagsResponse:
+        return flags.flags_message(await self._operations.read_flags(flag_steps.of_slot(message)))
 
     async def _list(self, message: reading_pb2.ListRequest, call: Call) -> reading_pb2.ListResponse:
         return rollouts.rollouts_message(await self._operations.read.list())

@@ -33,11 +33,15 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/Activate": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/Kill": _KILL,
         "/subagents.lifecycle.v1.LifecycleService/RetireFlags": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/SwitchFlagOn": _OPERATOR,
+        "/subagents.lifecycle.v1.LifecycleService/SwitchCohortFlagOff": _RAMP_DOWN,
+        "/subagents.lifecycle.v1.LifecycleService/SwitchKillFlagOff": _KILL,
         "/subagents.lifecycle.v1.LifecycleService/BeginDecommission": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/TakeDecommissionStep": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/DecideDecommission": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/UndoDecommission": _OPERATOR,
         "/subagents.lifecycle.v1.LifecycleService/Get": _READ,
+        "/subagents.lifecycle.v1.LifecycleService/GetFlags": _READ,
         "/subagents.lifecycle.v1.LifecycleService/List": _READ,
         "/subagents.lifecycle.v1.LifecycleService/Explain": _READ,
         "/subagents.lifecycle.v1.LifecycleService/PreviewRamp": _READ,
@@ -52,7 +56,8 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
     }
 )
-"""By full method name. A person acknowledges a breach: automation that raises ramps must not clear its own way."""
+"""By full method name. A person acknowledges a breach: automation that raises ramps must not clear its own way.
+Flags have a method for each direction, because the roles of a method are judged before its contents are read."""
 
 
 class OperatorReports(Protocol):

@@ -101,6 +101,12 @@ class Operator:
             stream = stub.WatchAudit(reading_pb2.WatchAuditRequest(no_follow=True), timeout=10, metadata=metadata)
             return [row async for message in stream for row in message.rows]
 
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[Any]:
+        """Follow the audit from its first row."""
+        async with self._lifecycle() as (stub, metadata):
+            yield stub.WatchAudit(reading_pb2.WatchAuditRequest(), metadata=metadata)
+
     async def offers(self, turn_id: str, principal: str = INSIDE) -> list[str]:
         """Bind a turn; returns the sub-agents that it may call."""
         return [tool.name for tool in await self._tools(turn_id, principal)]

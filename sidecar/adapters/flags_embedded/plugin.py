@@ -17,7 +17,7 @@ def _without_store(settings: Mapping[str, Any]) -> EmbeddedFlags:
 EMBEDDED_FLAGS: Final = FlagBackendSpec(
     name="embedded",
     contract="flag-backend/1",
-    summary="Flags in the sidecar's own store; switched by the sidecar and with `sidecar subagent`",
+    summary="Flags in the sidecar's own store; switched by the sidecar and with `sidecar subagent flag`",
     capabilities=frozenset({"push"}),
     factory=_without_store,
 )

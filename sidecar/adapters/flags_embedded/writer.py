@@ -5,7 +5,7 @@ from typing import Final
 
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.ports import RolloutStore
+from sidecar.operations.rollout.ports import RolloutStore, StoredFlag
 
 TRIES: Final = 5
 
@@ -25,7 +25,7 @@ class EmbeddedFlagWriter:
     async def switch(self, name: str, on: bool, by: str) -> None:
         """Set a flag, creating it if need be. Raises `StoreUnavailable`."""
         for _ in range(TRIES):
-            stored = next((flag for flag in await self._store.flags() if flag.name == name), None)
+            stored = await self.kept(name)
             if stored is not None and stored.on == on:
                 return
             try:
@@ -34,6 +34,10 @@ class EmbeddedFlagWriter:
                 continue  # another replica, or an operator, was quicker
             return
         raise StoreUnavailable(f"the flag {name} is switched all the time", retry_after=timedelta(seconds=1))
+
+    async def kept(self, name: str) -> StoredFlag | None:
+        """Return a flag as it is kept; None: nobody has created it. Raises `StoreUnavailable`."""
+        return next((flag for flag in await self._store.flags() if flag.name == name), None)
 
     def edit_for(self, name: str, on: bool) -> str:
         """Return nothing: `switch` does it."""

@@ -11,6 +11,7 @@ from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.audit_marker import AuditMarker
+from sidecar.operations.rollout.flag_writes import FlagWrite
 from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
 from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.retention import (
@@ -58,6 +59,8 @@ class RolloutsInMemory:
         refuse_other_revision(
             f"the rollout of {change.slot}", change.expected_revision, stored.revision if stored else 0
         )
+        if isinstance(change, FlagWrite):
+            self.set_flag(change.flag, change.flag.revision - 1)
         if change.rollout is not None:
             self.rollouts[change.slot] = change.rollout
             self.version += 1

@@ -10,6 +10,7 @@ from sidecar.adapters.rollout_postgresql.rows import body, kept
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.bodies import ANSWERS, FLAGS, MARKERS, kind_of, transition_key
+from sidecar.operations.rollout.flag_writes import FlagWrite
 from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
 from sidecar.operations.rollout.ports import KeptDefinition, RolloutWrite, StoredFlag
 from sidecar.operations.rollout.retention import LARGEST_REMOVAL, OldAudit, check_marker, old_audit_of
@@ -56,6 +57,8 @@ async def write(connection: Connection, change: RolloutWrite, write_id: str) -> 
         return
     stored = await connection.fetchval("select revision from rollouts where slot = $1", change.slot)
     refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)
+    if isinstance(change, FlagWrite):
+        await set_flag(connection, change.flag)
     if change.rollout is not None:
         await connection.execute(PUT, change.slot, change.rollout.revision, body(change.rollout))
     audited: list[TransitionEvent | RolloutEvent] = [*change.transitions, *change.events]

@@ -10,6 +10,7 @@ from sidecar.adapters.rollout_sqlite.reading import answer_in, flag_in, found, m
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.bodies import MARKERS, kind_of, text_of, transition_key
+from sidecar.operations.rollout.flag_writes import FlagWrite
 from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
 from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
 from sidecar.operations.rollout.retention import check_marker
@@ -28,6 +29,8 @@ def write(connection: apsw.Connection, change: RolloutWrite, write_id: str) -> N
         return
     stored = connection.execute("SELECT revision FROM rollouts WHERE slot = ?", (change.slot,)).get
     refuse_other_revision(f"the rollout of {change.slot}", change.expected_revision, stored or 0)
+    if isinstance(change, FlagWrite):
+        set_flag(connection, change.flag)
     if change.rollout is not None:
         connection.execute(
             "INSERT OR REPLACE INTO rollouts VALUES (?, ?, ?)",

@@ -29,6 +29,8 @@ class Happening(StrEnum):
     FLAGS_CREATED = "flags_created"
     FLAGS_ON = "flags_on"
     FLAGS_RETIRED = "flags_retired"
+    FLAG_SWITCHED = "flag_switched"
+    """By hand, one of the two; the ramp's own switches are `flags_on`."""
     KILLED = "killed"
     DECOMMISSION_BEGUN = "decommission_begun"
     DECOMMISSION_STEP = "decommission_step"

@@ -119,7 +119,7 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -
 
 
 def _flags_of(known: DefinitionFacts, flag: str | None, *, moved: bool) -> FlagPair:
-    """Return how far the flags of a revision are; where it names its first one, nobody has switched that on yet.
+    """Return how far the flags of a revision are; where it names its first one or another, nobody has switched that on.
 
     Flags that were let go stay so; but one that is named anew gates again, or it would promise a switch that does
     nothing (TN-59).
@@ -128,7 +128,7 @@ def _flags_of(known: DefinitionFacts, flag: str | None, *, moved: bool) -> FlagP
         return FlagPair.RETIRED if known.flags is FlagPair.RETIRED else FlagPair.NONE
     if known.flags is FlagPair.RETIRED:
         return FlagPair.RETIRED if flag == known.flag else FlagPair.NAMED
-    return FlagPair.NAMED if known.flag is None or moved else known.flags
+    return FlagPair.NAMED if flag != known.flag or moved else known.flags
 
 
 def _grown(rollout: SlotRollout) -> SlotRollout:

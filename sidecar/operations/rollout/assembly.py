@@ -14,6 +14,8 @@ from sidecar.operations.rollout.auditing import WatchAudit
 from sidecar.operations.rollout.decommissioning import WINDOW, Decommissioning
 from sidecar.operations.rollout.decommissions import ReadDecommissions, WatchDecommissions
 from sidecar.operations.rollout.explaining import Explain, ExplainingParts
+from sidecar.operations.rollout.flag_reading import ReadFlags
+from sidecar.operations.rollout.flag_switch import FlagSwitchParts, SwitchFlagByHand
 from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
 from sidecar.operations.rollout.letting_flags_go import LetFlagsGo
 from sidecar.operations.rollout.pinned import PinnedTurns
@@ -22,7 +24,7 @@ from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, Rollou
 from sidecar.operations.rollout.previewing import PreviewRamp
 from sidecar.operations.rollout.proving import Proofs, Validates
 from sidecar.operations.rollout.reading import ReadingParts, ReadRollouts, ReadsFlagBackends
-from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer
+from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer, SwitchFlag
 from sidecar.operations.rollout.seeing import SeeDefinitions
 from sidecar.operations.rollout.showing import shown
 from sidecar.operations.rollout.snapshot import RolloutViews
@@ -105,6 +107,8 @@ class RolloutOperations:
     decommissions: ReadDecommissions
     watch_decommissions: WatchDecommissions
     let_flags_go: LetFlagsGo
+    switch_flag: SwitchFlagByHand
+    read_flags: ReadFlags
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
         """Take any step, each by the operation that is for it. Raises what they raise."""
@@ -112,6 +116,8 @@ class RolloutOperations:
             return await self.stops.kill(asked, actor)
         if isinstance(asked, RampDown):
             return await self.stops.ramp_down(asked, actor)
+        if isinstance(asked, SwitchFlag):
+            return await self.switch_flag(asked, actor)
         return await self.take_step(asked, actor)
 
     @property
@@ -167,6 +173,8 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         decommissions=ReadDecommissions(store, steps.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
         let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
+        switch_flag=SwitchFlagByHand(FlagSwitchParts(stop_parts, ports.flags.current)),
+        read_flags=ReadFlags(store, ports.flags, ports.writer_of),
     )
 
 

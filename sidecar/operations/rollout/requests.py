@@ -8,6 +8,7 @@ import msgspec
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
 from sidecar.core.rollout.facts import RolloutMode
+from sidecar.core.rollout.flags_by_hand import FlagKind, FlagSwitched
 from sidecar.policy.lifecycle import Step
 
 HELD = "/held"
@@ -121,6 +122,31 @@ class RetireFlags(Asked, frozen=True, kw_only=True):
     """Let the two flags of a definition that serves everybody go."""
 
 
+class SwitchFlag(Asked, frozen=True, kw_only=True):
+    """Switch one flag by hand.
+
+    Attributes:
+        flag: which of the two.
+        expected_version: of the flag, as read before; None: whichever it has.
+    """
+
+    flag: FlagKind
+    expected_version: int | None = None
+
+    @property
+    def sought(self) -> str:
+        """Name flag and direction."""
+        return f"{type(self).__name__} {self.flag}"
+
+
+class SwitchFlagOn(SwitchFlag, frozen=True, kw_only=True):
+    """Switch a flag on again, within what the ramp has reached."""
+
+
+class SwitchFlagOff(SwitchFlag, frozen=True, kw_only=True):
+    """Switch a flag off: a pause, or a kill."""
+
+
 class OfDecommission(Asked, frozen=True, kw_only=True):
     """Anything that is asked of the decommission of a definition; the definition stays in `rollback`."""
 
@@ -182,6 +208,7 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
             missing follows by itself, or has to be done as `edits` or `warnings` say.
         warnings: what does not hold as it should, in words.
         decommission: as it stands now, where that was asked for; None also if it was undone.
+        flag: that was to be switched by hand; None: this was another step.
     """
 
     slot: Slot
@@ -199,3 +226,4 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reached: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     decommission: Decommission | None = None
+    flag: FlagSwitched | None = None

@@ -13,13 +13,14 @@ from sidecar.core.executing.stored import TurnState
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
 from sidecar.core.rollout.facts import FlagPair, RolloutMode
+from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents.history.v1 import history_pb2, record_pb2
-from subagents.lifecycle.v1 import reading_pb2
+from subagents.lifecycle.v1 import flags_pb2, reading_pb2
 from subagents_errors import Axis, CallFailure
 
 Ours = TypeVar("Ours", bound=Enum)
@@ -73,6 +74,8 @@ ROLLOUT_MODE: Final = _numbers(reading_pb2.RolloutMode, "ROLLOUT_MODE", RolloutM
 ROLLOUT_MODES: Final = _values(ROLLOUT_MODE)
 ROLLOUT_MODE_NAMES: Final = names_of(reading_pb2.RolloutMode)
 FLAG_PAIR: Final = _numbers(reading_pb2.FlagPair, "FLAG_PAIR", FlagPair)
+FLAG_KIND: Final = _numbers(flags_pb2.FlagKind, "FLAG_KIND", FlagKind)
+FLAG_KINDS: Final = _values(FLAG_KIND)
 FLAG_VALUE: Final = _numbers(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
 CLEANUP_STEP: Final = _numbers(reading_pb2.CleanupStep, "CLEANUP_STEP", CleanupStep)
 CLEANUP_STEPS: Final = _values(CLEANUP_STEP)

@@ -15,6 +15,7 @@ from sidecar.policy.lifecycle import Step
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.decommissions import record_message
 from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.flags import switch_message
 from sidecar.rpc.translate.times import EPOCH
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
@@ -26,7 +27,7 @@ MOST_REVISION: Final = 2**53
 FURTHEST: Final = timedelta(days=31)
 """How long an override may hold: one that nobody remembers is no decision any more."""
 STEPS: Final = {LifecycleState.TEST: Step.TO_TEST, LifecycleState.PROMOTE: Step.PROMOTE}
-SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill)
+SAFE: Final = (requests.RampDown, requests.RollBack, requests.Kill, requests.SwitchFlagOff)
 """Steps in the safe direction; they may go without a revision."""
 
 
@@ -158,4 +159,5 @@ def result_message(answer: requests.StepAnswer) -> pb.StepResult:
         reached=answer.reached,
         warnings=answer.warnings,
         decommission=record_message(answer.decommission) if answer.decommission else None,
+        flag=switch_message(answer.flag) if answer.flag else None,
     )

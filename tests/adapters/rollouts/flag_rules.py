@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from sidecar.core.errors import RevisionConflict
-from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import StoredFlag
+from sidecar.core.identifiers import Digest, Slot
+from sidecar.operations.rollout.flag_writes import FlagWrite
+from sidecar.operations.rollout.ports import AuditQuery, StoredFlag
 from tests.adapters.rollouts.bench import RolloutBench
-from tests.adapters.rollouts.building import a_definition, moment
+from tests.adapters.rollouts.building import a_definition, an_answer, an_event, moment
 
 
 class FlagAndDefinitionRules:
@@ -56,6 +57,29 @@ class FlagAndDefinitionRules:
             (won,) = [each for each in ended if isinstance(each, StoredFlag)]
             assert sum(isinstance(each, RevisionConflict) for each in ended) == 9
             assert list(await stores[0].flags()) == [won]
+
+    async def test_a_flag_is_switched_with_its_audit_and_answer_or_not_at_all(self, bench: RolloutBench) -> None:
+        """One transaction: of another revision of the flag nothing is kept; repeated, nothing is kept twice."""
+        async with bench:
+            store = await bench.open("one")
+            made = await store.set_flag("a", True, 0, "ada", moment())
+            version = await store.version()
+
+            def switched(revision: int, request_id: str) -> FlagWrite:
+                flag = StoredFlag("a", False, revision, moment(1), "bob")
+                answer, event = an_answer(request_id), an_event("switched")
+                return FlagWrite(slot=Slot("search"), expected_revision=0, events=(event,), answer=answer, flag=flag)
+
+            with pytest.raises(RevisionConflict, match="the flag a has revision 1, not 4"):
+                await store.write(switched(5, "r1"))
+            kept = (list(await store.flags()), await store.answer("r1"), await store.version())
+            assert kept == ([made], None, version)
+            for _ in range(2):
+                await store.write(switched(2, "r2"))
+            assert list(await store.flags()) == [StoredFlag("a", False, 2, moment(1), "bob")]
+            assert [each.body for each in await store.audit(AuditQuery())] == [an_event("switched")]
+            assert await store.answer("r2") == an_answer("r2")
+            assert await store.version() == version + 1
 
     async def test_a_definition_is_kept_as_it_came_first(self, bench: RolloutBench) -> None:
         """The second time nothing changes, the version neither."""

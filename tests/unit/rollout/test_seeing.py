@@ -120,6 +120,16 @@ def test_a_flag_that_is_named_anew_gates_again_though_its_flags_were_let_go(
 
 
 @pytest.mark.parametrize("flags", [FlagPair.CREATED, FlagPair.ON])
+def test_a_revision_that_names_another_flag_waits_for_that_one(flags: FlagPair) -> None:
+    """The next raise switches it on; what was confirmed of the one before says nothing of it."""
+    served = after(None, card("one"))
+    (facts,) = served.definitions.values()
+    rollout = served.with_facts(msgspec.structs.replace(facts, flag=FLAG, flags=flags, confirmed_on=FLAG))
+    (revised,) = after(rollout, card("two", flag=f"{FLAG}_too")).definitions.values()
+    assert (revised.flags, revised.confirmed_on) == (FlagPair.NAMED, "")
+
+
+@pytest.mark.parametrize("flags", [FlagPair.CREATED, FlagPair.ON])
 def test_a_revision_in_another_vertical_belongs_to_that_one_and_its_flags_are_nobodys_yet(flags: FlagPair) -> None:
     """Gates, policies and backend are the new vertical's; at another backend nobody has switched them on."""
     served = after(None, card("one"))

@@ -2,6 +2,7 @@ import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from subagents.lifecycle.v1 import activity_pb2 as _activity_pb2
+from subagents.lifecycle.v1 import flags_pb2 as _flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -30,7 +31,7 @@ class StepHeader(_message.Message):
     def __init__(self, definition_id: _Optional[str] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., expected_revision: _Optional[int] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class StepResult(_message.Message):
-    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "reached", "warnings", "decommission")
+    __slots__ = ("slot", "definition_id", "digest", "state", "ramp_basis_points", "active", "revision", "changed", "repeated", "gates", "edits", "version", "reached", "warnings", "decommission", "flag")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +47,7 @@ class StepResult(_message.Message):
     REACHED_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
+    FLAG_FIELD_NUMBER: _ClassVar[int]
     slot: str
     definition_id: str
     digest: str
@@ -61,7 +63,8 @@ class StepResult(_message.Message):
     reached: _containers.RepeatedScalarFieldContainer[str]
     warnings: _containers.RepeatedScalarFieldContainer[str]
     decommission: _reading_pb2.Decommission
-    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., reached: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., decommission: _Optional[_Union[_reading_pb2.Decommission, _Mapping]] = ...) -> None: ...
+    flag: _flags_pb2.FlagSwitch
+    def __init__(self, slot: _Optional[str] = ..., definition_id: _Optional[str] = ..., digest: _Optional[str] = ..., state: _Optional[_Union[_reading_pb2.LifecycleState, str]] = ..., ramp_basis_points: _Optional[int] = ..., active: _Optional[bool] = ..., revision: _Optional[int] = ..., changed: _Optional[bool] = ..., repeated: _Optional[bool] = ..., gates: _Optional[_Iterable[str]] = ..., edits: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., reached: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., decommission: _Optional[_Union[_reading_pb2.Decommission, _Mapping]] = ..., flag: _Optional[_Union[_flags_pb2.FlagSwitch, _Mapping]] = ...) -> None: ...
 
 class TransitionRequest(_message.Message):
     __slots__ = ("header", "target_state")
@@ -196,6 +199,50 @@ class RetireFlagsRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
 
 class RetireFlagsResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class SwitchFlagOnRequest(_message.Message):
+    __slots__ = ("header", "flag", "expected_version")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    FLAG_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    flag: _flags_pb2.FlagKind
+    expected_version: int
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., flag: _Optional[_Union[_flags_pb2.FlagKind, str]] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
+class SwitchFlagOnResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class SwitchCohortFlagOffRequest(_message.Message):
+    __slots__ = ("header", "expected_version")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    expected_version: int
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
+class SwitchCohortFlagOffResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: StepResult
+    def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
+
+class SwitchKillFlagOffRequest(_message.Message):
+    __slots__ = ("header", "expected_version")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    header: StepHeader
+    expected_version: int
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
+class SwitchKillFlagOffResponse(_message.Message):
     __slots__ = ("result",)
     RESULT_FIELD_NUMBER: _ClassVar[int]
     result: StepResult

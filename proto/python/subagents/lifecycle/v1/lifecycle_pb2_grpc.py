@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from subagents.lifecycle.v1 import activity_pb2 as subagents_dot_lifecycle_dot_v1_dot_activity__pb2
+from subagents.lifecycle.v1 import flags_pb2 as subagents_dot_lifecycle_dot_v1_dot_flags__pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2
 from subagents.lifecycle.v1 import reading_pb2 as subagents_dot_lifecycle_dot_v1_dot_reading__pb2
 
@@ -92,6 +93,21 @@ class LifecycleServiceStub:
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsResponse.FromString,
                 _registered_method=True)
+        self.SwitchFlagOn = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/SwitchFlagOn',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchFlagOnRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchFlagOnResponse.FromString,
+                _registered_method=True)
+        self.SwitchCohortFlagOff = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/SwitchCohortFlagOff',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchCohortFlagOffRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchCohortFlagOffResponse.FromString,
+                _registered_method=True)
+        self.SwitchKillFlagOff = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/SwitchKillFlagOff',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchKillFlagOffRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchKillFlagOffResponse.FromString,
+                _registered_method=True)
         self.BeginDecommission = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/BeginDecommission',
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionRequest.SerializeToString,
@@ -116,6 +132,11 @@ class LifecycleServiceStub:
                 '/subagents.lifecycle.v1.LifecycleService/Get',
                 request_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.SerializeToString,
                 response_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetResponse.FromString,
+                _registered_method=True)
+        self.GetFlags = channel.unary_unary(
+                '/subagents.lifecycle.v1.LifecycleService/GetFlags',
+                request_serializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsRequest.SerializeToString,
+                response_deserializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsResponse.FromString,
                 _registered_method=True)
         self.List = channel.unary_unary(
                 '/subagents.lifecycle.v1.LifecycleService/List',
@@ -279,6 +300,43 @@ class LifecycleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SwitchFlagOn(self, request, context):
+        """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+
+        Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
+        no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
+        is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
+        nothing is changed. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
+        again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SwitchCohortFlagOff(self, request, context):
+        """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+
+        Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+        changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
+        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SwitchKillFlagOff(self, request, context):
+        """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+
+        The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
+        where this fails. All else as for `SwitchCohortFlagOff`.
+        Errors: as for `SwitchCohortFlagOff`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BeginDecommission(self, request, context):
         """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
@@ -330,6 +388,15 @@ class LifecycleServiceServicer:
 
     def Get(self, request, context):
         """Returns one slot's rollout with all its definitions.
+
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetFlags(self, request, context):
+        """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
         Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -458,6 +525,21 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.RetireFlagsResponse.SerializeToString,
             ),
+            'SwitchFlagOn': grpc.unary_unary_rpc_method_handler(
+                    servicer.SwitchFlagOn,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchFlagOnRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchFlagOnResponse.SerializeToString,
+            ),
+            'SwitchCohortFlagOff': grpc.unary_unary_rpc_method_handler(
+                    servicer.SwitchCohortFlagOff,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchCohortFlagOffRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchCohortFlagOffResponse.SerializeToString,
+            ),
+            'SwitchKillFlagOff': grpc.unary_unary_rpc_method_handler(
+                    servicer.SwitchKillFlagOff,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchKillFlagOffRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchKillFlagOffResponse.SerializeToString,
+            ),
             'BeginDecommission': grpc.unary_unary_rpc_method_handler(
                     servicer.BeginDecommission,
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.BeginDecommissionRequest.FromString,
@@ -482,6 +564,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.Get,
                     request_deserializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.FromString,
                     response_serializer=subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetResponse.SerializeToString,
+            ),
+            'GetFlags': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFlags,
+                    request_deserializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsRequest.FromString,
+                    response_serializer=subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsResponse.SerializeToString,
             ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
@@ -806,6 +893,87 @@ class LifecycleService:
             _registered_method=True)
 
     @staticmethod
+    def SwitchFlagOn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/SwitchFlagOn',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchFlagOnRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchFlagOnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SwitchCohortFlagOff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/SwitchCohortFlagOff',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchCohortFlagOffRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchCohortFlagOffResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SwitchKillFlagOff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/SwitchKillFlagOff',
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchKillFlagOffRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_lifecycle__pb2.SwitchKillFlagOffResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def BeginDecommission(request,
             target,
             options=(),
@@ -930,6 +1098,33 @@ class LifecycleService:
             '/subagents.lifecycle.v1.LifecycleService/Get',
             subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetRequest.SerializeToString,
             subagents_dot_lifecycle_dot_v1_dot_reading__pb2.GetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFlags(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.lifecycle.v1.LifecycleService/GetFlags',
+            subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsRequest.SerializeToString,
+            subagents_dot_lifecycle_dot_v1_dot_flags__pb2.GetFlagsResponse.FromString,
             options,
             channel_credentials,
             insecure,

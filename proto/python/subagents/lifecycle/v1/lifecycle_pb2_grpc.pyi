@@ -6,6 +6,7 @@ How a definition reaches users: its state, its ramp, and every step that an oper
 from collections import abc as _abc
 from grpc import aio as _aio
 from subagents.lifecycle.v1 import activity_pb2 as _activity_pb2
+from subagents.lifecycle.v1 import flags_pb2 as _flags_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as _lifecycle_pb2
 from subagents.lifecycle.v1 import reading_pb2 as _reading_pb2
 import abc as _abc_1
@@ -100,6 +101,31 @@ class LifecycleServiceStub:
     Errors: `TRANSITION_REFUSED` (below 100 %, or not active), `POLICY_DENIED`, `REVISION_CONFLICT`, `UNKNOWN_SUBAGENT`,
     `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
+    SwitchFlagOn: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchFlagOnRequest, _lifecycle_pb2.SwitchFlagOnResponse]
+    """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+
+    Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
+    no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
+    is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
+    nothing is changed. Safe to repeat with the same `request_id`.
+    Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
+    again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
+    SwitchCohortFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchCohortFlagOffRequest, _lifecycle_pb2.SwitchCohortFlagOffResponse]
+    """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+
+    Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+    changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
+    Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
+    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+    """
+    SwitchKillFlagOff: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SwitchKillFlagOffRequest, _lifecycle_pb2.SwitchKillFlagOffResponse]
+    """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+
+    The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
+    where this fails. All else as for `SwitchCohortFlagOff`.
+    Errors: as for `SwitchCohortFlagOff`.
+    """
     BeginDecommission: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.BeginDecommissionRequest, _lifecycle_pb2.BeginDecommissionResponse]
     """Begins to take a definition that is in `rollback` away for good: the window of cleanup runs from now.
 
@@ -135,6 +161,11 @@ class LifecycleServiceStub:
     """
     Get: _aio.UnaryUnaryMultiCallable[_reading_pb2.GetRequest, _reading_pb2.GetResponse]
     """Returns one slot's rollout with all its definitions.
+
+    Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    """
+    GetFlags: _aio.UnaryUnaryMultiCallable[_flags_pb2.GetFlagsRequest, _flags_pb2.GetFlagsResponse]
+    """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
     Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
@@ -325,6 +356,49 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def SwitchFlagOn(
+        self,
+        request: _lifecycle_pb2.SwitchFlagOnRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.SwitchFlagOnRequest, _abc.Awaitable[_lifecycle_pb2.SwitchFlagOnResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.SwitchFlagOnResponse]:
+        """Switches a flag of a definition on again by hand, which serves nobody beyond the ramp that its gates have passed.
+
+        Only of a definition in `promote` whose flags were switched on by its ramp: nothing is created here, and nothing that
+        no gate has seen comes on. A kill flag that fell stays off, for its fall is a kill. Waits for no gate and no policy. What
+        is on changes nothing. With a flag backend that the sidecar does not write the answer has `StepResult.edits`, and
+        nothing is changed. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (of the rollout, or of the flag if `expected_version` was given; read
+        again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def SwitchCohortFlagOff(
+        self,
+        request: _lifecycle_pb2.SwitchCohortFlagOffRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.SwitchCohortFlagOffRequest, _abc.Awaitable[_lifecycle_pb2.SwitchCohortFlagOffResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.SwitchCohortFlagOffResponse]:
+        """Switches the cohort flag of a definition off: it serves nobody from the next bind on, and stays where it is.
+
+        Whoever else is behind that flag pauses, too: see `StepResult.flag`. Waits for no gate and no policy; what is off
+        changes nothing, and no flag is created. Edits as for `SwitchFlagOn`. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (no flag decides about it), `REVISION_CONFLICT` (only if a revision or version was given),
+        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE` (also: the flag cannot be switched).
+        """
+
+    @_abc_1.abstractmethod
+    def SwitchKillFlagOff(
+        self,
+        request: _lifecycle_pb2.SwitchKillFlagOffRequest,
+        context: _aio.ServicerContext[_lifecycle_pb2.SwitchKillFlagOffRequest, _abc.Awaitable[_lifecycle_pb2.SwitchKillFlagOffResponse]],
+    ) -> _abc.Awaitable[_lifecycle_pb2.SwitchKillFlagOffResponse]:
+        """Switches the kill flag of a definition off, whose fall kills for good whatever is behind it: see `StepResult.flag`.
+
+        The kill itself is put on record by whichever sidecar sees the fall first. `Kill` needs neither flag nor store; use it
+        where this fails. All else as for `SwitchCohortFlagOff`.
+        Errors: as for `SwitchCohortFlagOff`.
+        """
+
+    @_abc_1.abstractmethod
     def BeginDecommission(
         self,
         request: _lifecycle_pb2.BeginDecommissionRequest,
@@ -388,6 +462,17 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_reading_pb2.GetRequest, _abc.Awaitable[_reading_pb2.GetResponse]],
     ) -> _abc.Awaitable[_reading_pb2.GetResponse]:
         """Returns one slot's rollout with all its definitions.
+
+        Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetFlags(
+        self,
+        request: _flags_pb2.GetFlagsRequest,
+        context: _aio.ServicerContext[_flags_pb2.GetFlagsRequest, _abc.Awaitable[_flags_pb2.GetFlagsResponse]],
+    ) -> _abc.Awaitable[_flags_pb2.GetFlagsResponse]:
+        """Returns the two flags of each definition of a slot: value, backend, version, and how fresh that is.
 
         Changes nothing; safe to repeat. Errors: `UNKNOWN_SUBAGENT`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """

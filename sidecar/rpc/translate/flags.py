@@ -1,0 +1,75 @@
+"""What is known of flags, and what a switch did to one, as messages."""
+
+from collections.abc import Iterable
+
+from sidecar.core.rollout.flags_by_hand import Affected, Behind, FlagSwitched
+from sidecar.operations.rollout.flag_reading import DefinitionFlagsReading, FlagReading
+from sidecar.rpc.translate import enums
+from sidecar.rpc.translate.times import fill_duration, fill_timestamp
+from subagents.lifecycle.v1 import flags_pb2 as pb
+
+
+def switch_message(switched: FlagSwitched) -> pb.FlagSwitch:
+    """Return what a switch did."""
+    return pb.FlagSwitch(
+        kind=enums.FLAG_KIND[switched.kind],
+        name=switched.name,
+        backend=switched.backend,
+        before=enums.FLAG_VALUE[switched.before],
+        after=enums.FLAG_VALUE[switched.after],
+        version=switched.version,
+        affected=[_affected(each) for each in switched.affected],
+    )
+
+
+def flags_message(read: Iterable[DefinitionFlagsReading]) -> pb.GetFlagsResponse:
+    """Return the flags of a slot."""
+    return pb.GetFlagsResponse(definitions=[_definition(each) for each in read])
+
+
+def _definition(read: DefinitionFlagsReading) -> pb.DefinitionFlags:
+    rollout, facts = read.rollout, read.facts
+    message = pb.DefinitionFlags(
+        slot=rollout.slot,
+        revision=rollout.revision,
+        definition_id=facts.definition_id,
+        digest=facts.digest,
+        state=enums.LIFECYCLE_STATE[facts.state],
+        active=rollout.active == facts.digest,
+        flag_pair=enums.FLAG_PAIR[facts.flags],
+        flags=[_flag(each) for each in read.flags],
+        writable=read.writable,
+    )
+    message.backend.name, message.backend.fresh = read.backend.name, read.backend.fresh
+    if read.backend.age is not None:
+        fill_duration(message.backend.age, read.backend.age)
+    return message
+
+
+def _flag(read: FlagReading) -> pb.NamedFlag:
+    message = pb.NamedFlag(
+        kind=enums.FLAG_KIND[read.kind],
+        name=read.name,
+        value=enums.FLAG_VALUE[read.value],
+        version=read.version,
+        changed_by=read.changed_by,
+        shared_with=[_shared(each) for each in read.shared_with],
+    )
+    if read.changed_at is not None:
+        fill_timestamp(message.changed_at, read.changed_at)
+    return message
+
+
+def _shared(each: Behind) -> pb.AffectedDefinition:
+    facts = each.facts
+    return _affected(Affected(each.slot, facts.definition_id, facts.digest, facts.state, f"as its {each.kind} flag"))
+
+
+def _affected(each: Affected) -> pb.AffectedDefinition:
+    return pb.AffectedDefinition(
+        slot=each.slot,
+        definition_id=each.definition_id,
+        digest=each.digest,
+        state=enums.LIFECYCLE_STATE[each.state],
+        words=each.words,
+    )
