@@ -198,12 +198,7 @@ async def an_operated_sidecar(
 ) -> AsyncIterator[OperatedSidecar]:
     """Serve dispatch and operators; every definition has been seen. Without cards there is one, `shop`, in `dev`."""
     clock = SteppedClock()
-    flags, gates, readiness, reports = (
-        FlagsForTests(clock),
-        ScriptedGates(clock),
-        ReadinessForTests(),
-        KeepingRecorder(),
-    )
+    flags, gates = FlagsForTests(clock), ScriptedGates(clock)
     contents, policies = RolloutsInMemory(), list[tuple[str, LifecyclePolicy]]()
     store = MemoryRollouts(clock, contents)
     joined: list[RolloutOperations] = []
