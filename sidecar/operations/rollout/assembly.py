@@ -22,6 +22,7 @@ from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, Rollou
 from sidecar.operations.rollout.previewing import PreviewRamp
 from sidecar.operations.rollout.proving import Proofs, Validates
 from sidecar.operations.rollout.reading import ReadingParts, ReadRollouts, ReadsFlagBackends
+from sidecar.operations.rollout.refusals import RecordRefusals
 from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer
 from sidecar.operations.rollout.seeing import SeeDefinitions
 from sidecar.operations.rollout.showing import shown
@@ -105,6 +106,7 @@ class RolloutOperations:
     decommissions: ReadDecommissions
     watch_decommissions: WatchDecommissions
     let_flags_go: LetFlagsGo
+    refusals: RecordRefusals
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
         """Take any step, each by the operation that is for it. Raises what they raise."""
@@ -118,7 +120,7 @@ class RolloutOperations:
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What has to run in the background as long as the process does."""
         own = (self.views.run, self.seeing.run, self.watch_decommissions.run, self.let_flags_go.run)
-        return (*own, *self.stops.loops)
+        return (*own, self.refusals.run, *self.stops.loops)
 
 
 def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
@@ -167,6 +169,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         decommissions=ReadDecommissions(store, steps.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
         let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
+        refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )
 
 
