@@ -78,7 +78,7 @@ def _checkouts() -> Checkouts:
 def _token_tools() -> TokenTools:
     from sidecar.composition.minting import token_tools  # noqa: PLC0415  only `token` needs it
 
-    return token_tools()
+    return token_tools(os.environ)
 
 
 def _built_ins() -> Sequence[object]:

@@ -158,7 +158,7 @@ def audit_line(row: Any) -> Line:
         Part(head, "dim"),
         Part(f"{clean(name)} {short(row.digest)}  ", "bold"),
         Part(f"{what}  {more}".rstrip()),
-        Part(f"  by {clean(row.actor)}: {clean(row.reason)}", "dim"),
+        Part(f"  by {clean(row.actor) or f'the key {clean(row.actor_key)}'}: {clean(row.reason)}", "dim"),
     ]
 
 

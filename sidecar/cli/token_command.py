@@ -8,6 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.role_tokens import RoleClaims, seal
 from sidecar.core.operators.roles import Role
 from sidecar.operations.checkpoint_ports import CheckpointSigner
@@ -30,13 +31,22 @@ class TokenTools(NamedTuple):
             argument is true. Raises `KeyUnusable`.
         now: the wall clock.
         new_id: makes an id that no other token has.
+        limits: by settings of a sidecar and the id of a key, what that sidecar takes the key for; None: it does not
+            know the key. Raises `KeyUnusable`.
     """
 
     signer: Callable[[Path, bool], CheckpointSigner]
     now: Callable[[], datetime]
     new_id: Callable[[], str]
+    limits: Callable[[Path, str], KeyLimits | None]
 
 
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="Settings of the sidecar: says at once if it would not take such a token of this key."
+    ),
+]
 Key = Annotated[Path, typer.Option("--key", help="File with the private key (Ed25519, PEM); the operator's own.")]
 
 
@@ -60,13 +70,16 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
         subject: Annotated[str, typer.Option("--subject", help="Who uses it; goes into the audit.")],
         deployment: Annotated[str, typer.Option("--deployment", help="`operators.deployment` of the sidecars.")],
         length: Annotated[str, typer.Option("--for", help="How long, e.g. 90s, 15m, 1h.")] = "15m",
+        config: Config = None,
     ) -> None:
         """Print a role token for metadata `x-subagents-role-token`.
 
-        Exit codes: 0 done, 64 it cannot be minted so, 78 the key cannot be read.
+        Exit codes: 0 done, 64 it cannot be minted so, 78 the key or the settings cannot be read.
         """
         tools = tools_of()
         signer = _signer(tools, file, make=False)
+        if config is not None:
+            _refuse_beyond_limits(tools, (config, signer.key_id), role, subject)
         begins = int(tools.now().timestamp())
         try:
             claims = RoleClaims(
@@ -91,6 +104,23 @@ def _signer(tools: TokenTools, file: Path, *, make: bool) -> CheckpointSigner:
     except KeyUnusable as problem:
         typer.echo(str(problem), err=True)
         raise typer.Exit(EX_CONFIG) from None
+
+
+def _refuse_beyond_limits(tools: TokenTools, where: tuple[Path, str], role: Role, subject: str) -> None:
+    """End the command if a sidecar with these settings would refuse the token for its key."""
+    config, key_id = where
+    try:
+        limits = tools.limits(config, key_id)
+    except KeyUnusable as problem:
+        typer.echo(str(problem), err=True)
+        raise typer.Exit(EX_CONFIG) from None
+    if limits is None:
+        typer.echo(f"{config} does not name the key {key_id} (operators.keys, operators.key.<name>)", err=True)
+    elif not limits.allow(role, subject):
+        typer.echo(f"{limits.described()} ({config}), not for {role} as {subject}", err=True)
+    else:
+        return
+    raise typer.Exit(EX_USAGE)
 
 
 def _length(text: str) -> timedelta:

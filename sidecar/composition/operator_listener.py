@@ -1,6 +1,6 @@
 """The operators' listener: who gets in there, and what it serves."""
 
-from sidecar.adapters.checkpoints import KeyFileProblem, read_public_keys
+from sidecar.composition.operator_keys import read_operator_keys
 from sidecar.core.operators.role_tokens import RoleTokens
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.operators import RefusalReports
@@ -14,7 +14,8 @@ from sidecar.rpc.lifecycle_servicer import SERVICE as LIFECYCLE_SERVICE
 from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan
 from sidecar.rpc.operators import OpensTokens, OperatorDoor
-from sidecar.settings import Settings, SettingsProblem
+from sidecar.rpc.refused_steps import NoteRefusedCalls
+from sidecar.settings import Settings
 
 
 def operator_plan(
@@ -31,13 +32,13 @@ def operator_plan(
         SettingsProblem: a key cannot be read.
     """
     said = settings.operators
-    if not said.keys and issuer is None:
+    keys, reports = read_operator_keys(said), RefusalReports(metrics)
+    if not keys.limits and issuer is None:
         return None
-    try:
-        judge = read_public_keys(said.keys)
-    except KeyFileProblem as problem:
-        raise SettingsProblem([f"operators.keys: {problem}"]) from None
-    door = OperatorDoor(RoleTokens(judge, said.deployment), clock, RefusalReports(metrics), issuer)
+    if keys.anybody_beside_others:
+        reports.keys_without_limits(keys.anybody_beside_others)
+    tokens = RoleTokens(keys.judge, said.deployment, keys.limits)
+    door = OperatorDoor(tokens, clock, reports, NoteRefusedCalls(rollout.refusals), issuer)
     return ListenerPlan(
         said.socket,
         Entrance(CallerKind.OPERATOR, door=door),

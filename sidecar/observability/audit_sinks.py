@@ -49,6 +49,7 @@ def written(entry: AuditEntry) -> AuditEntry:
         "at": body.at.isoformat(),
         "effective_at": None if entry.effective_at is None else entry.effective_at.isoformat(),
         "actor": body.actor,
+        "actor_key": body.actor_key,
         "reason": body.reason,
         "request_id": body.request_id,
     }

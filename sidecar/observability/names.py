@@ -229,7 +229,10 @@ ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""
 
 OPERATOR_REFUSED: Final = "sidecar.operators.refused"
-"""A call of an operator was not let in: method, cause, and of a genuine token subject and token id."""
+"""A call of an operator was not let in: method, cause, and of a genuine token subject, token id and key."""
+
+OPERATOR_KEYS_UNRESTRICTED: Final = "sidecar.operators.keys_unrestricted"
+"""Some keys of operators have limits and others none: names of the latter."""
 
 LISTENING: Final = "sidecar.listening"
 """The addresses that are served."""

@@ -1,5 +1,8 @@
 """Refusals on the operators' listener: each is counted, and each is a line of the log."""
 
+from collections.abc import Sequence
+
+from sidecar.core.operators.role_tokens import Caller
 from sidecar.core.operators.roles import CAUSES
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
@@ -19,14 +22,24 @@ class RefusalReports:
         for cause in CAUSES:
             self._refused.add(cause, by=0)
 
-    def refused(self, method: str, cause: str, subject: str, token_id: str) -> None:
-        """Take note of a refusal; `subject` and `token_id` are empty unless the token was genuine."""
+    def refused(self, method: str, cause: str, caller: Caller | None) -> None:
+        """Take note of a refusal; `caller` is None unless the token, or at least its key, was genuine."""
         self._refused.add(cause)
         self._log.warning(
             names.OPERATOR_REFUSED,
             "a call of an operator was not let in",
             method=method,
             cause=cause,
-            subject=subject,
-            token_id=token_id,
+            subject=caller.sub if caller else "",
+            token_id=caller.jti if caller else "",
+            key=caller.key if caller else "",
+        )
+
+    def keys_without_limits(self, keys: Sequence[str]) -> None:
+        """Warn of keys whose holders are anybody, although other keys have limits."""
+        self._log.warning(
+            names.OPERATOR_KEYS_UNRESTRICTED,
+            "whoever holds one of these keys can be anybody in any role, so the limits of the other keys bind nobody "
+            "who has it; give each its limits, too ([operators.key.<name>])",
+            keys=list(keys),
         )

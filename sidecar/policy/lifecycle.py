@@ -4,10 +4,11 @@ A gate is asked over a network and may take its time; a policy decides from what
 hold a step back: neither raises a ramp, clears a kill, or takes a platform gate away.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum, unique
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -101,22 +102,35 @@ class Step(StrEnum):
     DECOMMISSION = "decommission"
 
 
+LOCAL_KEY: Final = re.compile(r"[0-9a-f]{16}\Z")
+"""The id of an operator's key; an issuer is named by its URL."""
+
+
 class Approval(msgspec.Struct, frozen=True):
     """An authenticated subject has asked for exactly a step, and stands by it.
 
     Attributes:
         subject: who.
         at: when they asked last.
+        key: what vouched for the subject then: the id of an operator's key, or the URL of an
+            issuer; empty: not known.
     """
 
     subject: str
     at: datetime
+    key: str = ""
+
+    @property
+    def is_of_local_key(self) -> bool:
+        """Whether an operator's own key vouched for the subject, whose holder may have written any that it is for."""
+        return LOCAL_KEY.match(self.key) is not None
 
 
 class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a policy may decide from; it asks nothing and reads no clock.
 
     Attributes:
+        actor_key: what vouches for the actor, as in `Approval.key`.
         gate: which one is to be overridden; empty for every other step.
         approvals: who has asked for exactly this step since the definition last changed, each subject once, by the
             time of asking; the one who asks now is the last.
@@ -134,6 +148,7 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     from_ramp: int
     to_ramp: int
     actor: str
+    actor_key: str = ""
     gate: str = ""
     approvals: tuple[Approval, ...]
     last_step_at: datetime | None

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, RoleTokenInvalid, WrongListener
+from sidecar.core.operators.role_tokens import Caller
 
 BOOT_SECRET_KEY: Final = "x-subagents-boot-secret"  # noqa: S105  the name of the header, not a secret
 GRANT_KEY: Final = "x-subagents-grant"
@@ -104,8 +105,8 @@ Metadata = Iterable[tuple[str, str | bytes]]
 class Door(Protocol):
     """Asks each call of operators who makes it."""
 
-    def subject(self, method: str, metadata: Metadata) -> str:
-        """Return who calls. Raises `RoleTokenInvalid`, `RoleRequired`."""
+    def caller(self, method: str, metadata: Metadata, raw: bytes) -> Caller:
+        """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
         ...
 
 
@@ -145,17 +146,17 @@ def admit(method: str, metadata: Metadata, entrance: Entrance) -> str:
     return _grant(metadata) if allowed == _RUNNER_HOST else ""
 
 
-def subject_of(method: str, metadata: Metadata, entrance: Entrance) -> str:
-    """Return who makes a call that `admit` let in; empty where callers are not told apart.
+def caller_of(method: str, metadata: Metadata, raw: bytes, entrance: Entrance) -> Caller | None:
+    """Return who makes a call that `admit` let in; None where callers are not told apart.
 
     Raises:
         RoleTokenInvalid, RoleRequired.
     """
     if entrance.callers is not CallerKind.OPERATOR or method in WITHOUT_SECRET:
-        return ""
+        return None
     if entrance.door is None:
         raise RoleTokenInvalid("no operator keys are configured (operators.keys)", metadata={"cause": "no_keys"})
-    return entrance.door.subject(method, metadata)
+    return entrance.door.caller(method, metadata, raw)
 
 
 def _named(kinds: frozenset[CallerKind]) -> str:

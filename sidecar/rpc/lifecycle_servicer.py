@@ -6,14 +6,16 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
 from grpc.aio import BaseError
 
-from sidecar.core.errors import InternalFault, Overloaded
+from sidecar.core.errors import InternalFault, Overloaded, RequestIdReused, RevisionConflict
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout import requests
 from sidecar.operations.rollout.assembly import RolloutOperations
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.outermost import ServingRules
+from sidecar.rpc.refused_steps import note_refused_step
 from sidecar.rpc.translate import activity, decommission_steps, decommissions, flag_steps, flags, rollouts, steps
 from subagents.lifecycle.v1 import activity_pb2, flags_pb2, reading_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
@@ -143,8 +145,12 @@ class LifecycleServicer:
 
     def _step(self, name: str, request: Any, translate: Callable[[Any], requests.Asked], response: Any) -> Method:
         async def handle(message: Any, call: Call) -> Any:
-            asked = translate(message)
-            answer = await self._operations.step(asked, call.subject)
+            asked = msgspec.structs.replace(translate(message), actor_key=call.key)
+            try:
+                answer = await self._operations.step(asked, call.subject)
+            except (RevisionConflict, RequestIdReused) as refused:
+                note_refused_step(self._operations.refusals, name, asked, call, refused)
+                raise
             return response(result=steps.result_message(answer))
 
         return Method(f"/{SERVICE}/{name}", Shape.ONE_TO_ONE, request.FromString, handle, urgent=True)

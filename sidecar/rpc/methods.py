@@ -48,6 +48,7 @@ class Call(msgspec.Struct, frozen=True):
         time_left: until the client's deadline; None if it set none, or one that is absurdly far away.
         grant: as sent; not checked yet. Empty for methods that need none.
         subject: who calls, as a checked role token says; empty on listeners that ask for none.
+        key: what vouches for the subject; see `Caller.key`.
     """
 
     context: GrpcContext
@@ -55,6 +56,7 @@ class Call(msgspec.Struct, frozen=True):
     time_left: timedelta | None
     grant: str
     subject: str = ""
+    key: str = ""
 
     @property
     def trace(self) -> TraceContext:

@@ -63,8 +63,16 @@ Flags have a method for each direction, because the roles of a method are judged
 class OperatorReports(Protocol):
     """Where refusals go. Never raises, never waits."""
 
-    def refused(self, method: str, cause: str, subject: str, token_id: str) -> None:
-        """Log and count a refusal; `cause` is one of `CAUSES`, subject and token id are those of a genuine token."""
+    def refused(self, method: str, cause: str, caller: Caller | None) -> None:
+        """Log and count a refusal; `cause` is one of `CAUSES`, the caller is that of a genuine token, else None."""
+        ...
+
+
+class NotesRefusals(Protocol):
+    """Takes note of who was refused although their token, or its key, was genuine. Never raises, never waits."""
+
+    def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
+        """Have it put on the audit, if the request names a definition; `why` begins with the reason."""
         ...
 
 
@@ -79,46 +87,69 @@ class OpensTokens(Protocol):
 class OperatorDoor:
     """Lets calls with a fitting role token in, and reports each that is refused.
 
-    Refusals go to log and counter and not to the audit of rollouts: whoever has no token could fill that otherwise.
+    Every refusal goes to log and counter; to the audit of rollouts only those of genuine tokens and keys, since whoever
+    has none could fill it otherwise.
+
+    Args:
+        tokens: opens minted tokens.
+        clock: by which they hold.
+        reports: where refusals are logged and counted.
+        note: has refusals put on the audit.
+        issuer: opens whatever is no minted token.
     """
 
     def __init__(
-        self, tokens: RoleTokens, clock: Clock, reports: OperatorReports, issuer: OpensTokens | None = None
+        self,
+        tokens: RoleTokens,
+        clock: Clock,
+        reports: OperatorReports,
+        note: NotesRefusals,
+        issuer: OpensTokens | None = None,
     ) -> None:
-        """Join the parts; `issuer` opens whatever is no minted token."""
         self._tokens = tokens
         self._issuer = issuer
         self._clock = clock
         self._reports = reports
+        self._note = note
 
-    def subject(self, method: str, metadata: Metadata) -> str:
+    def caller(self, method: str, metadata: Metadata, raw: bytes) -> Caller:
         """Return who calls.
 
         Raises:
             RoleTokenInvalid: the token is missing, repeated, or does not hold.
             RoleRequired: its role may not call the method.
         """
-        subject, token_id = "", ""
+        caller: Caller | None = None
         try:
-            claims = self._opened(_token(metadata))
-            subject, token_id = claims.sub, claims.jti
-            allowed = ROLES_OF.get(method, _NOBODY)
-            if claims.role not in allowed:
-                roles = ", ".join(sorted(allowed)) or "none"
-                raise RoleRequired(
-                    f"the role {claims.role} may not call {method.rpartition('/')[2][:60]}; it takes: {roles}",
-                    metadata={"cause": "role", "roles": roles},
-                )
+            caller = self._opened(_token(metadata))
+            _check_role(caller, method)
         except (Unauthenticated, NotAllowed) as refused:
-            self._reports.refused(method, refused.metadata.get("cause", ""), subject, token_id)
+            # Of a key that is not for its claims only the key is known: whom it names is what it may not say.
+            key = refused.metadata.get("key", "")
+            genuine = caller or (Caller("", None, key=key) if key else None)
+            self._reports.refused(method, refused.metadata.get("cause", ""), genuine)
+            if genuine is not None:
+                self._note(method, raw, genuine, f"{refused.reason}: {refused.message}")
             raise
-        return subject
+        return caller
 
-    def _opened(self, token: str) -> RoleClaims | Caller:
+    def _opened(self, token: str) -> Caller:
         """Have a token opened by who made it: a minted one says what it is in its first letters."""
         minted = self._issuer is None or token.startswith(f"{VERSION}.")
         opens: OpensTokens = self._tokens if minted or self._issuer is None else self._issuer
-        return opens.open(token, self._clock.now())
+        said = opens.open(token, self._clock.now())
+        return Caller(said.sub, said.role, said.jti, said.key)
+
+
+def _check_role(caller: Caller, method: str) -> None:
+    """Look the method up in the table. Raises `RoleRequired`."""
+    allowed = ROLES_OF.get(method, _NOBODY)
+    if caller.role not in allowed:
+        roles = ", ".join(sorted(allowed)) or "none"
+        raise RoleRequired(
+            f"the role {caller.role} may not call {method.rpartition('/')[2][:60]}; it takes: {roles}",
+            metadata={"cause": "role", "roles": roles},
+        )
 
 
 def _token(metadata: Metadata) -> str:

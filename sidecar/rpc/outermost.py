@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from sidecar.core.errors import AdmissionRefused, InternalFault, MalformedMessage, SubagentsError
-from sidecar.rpc.authorisation import CALLERS_OF, Entrance, admit, subject_of
+from sidecar.rpc.authorisation import CALLERS_OF, Entrance, admit, caller_of
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.methods import Call, GrpcContext, Method, Shape, time_left
@@ -75,13 +75,13 @@ class Outermost(grpc.GenericRpcHandler):
         if method.shape is Shape.ONE_TO_ONE:
 
             async def answer(raw: bytes, context: GrpcContext) -> bytes | None:
-                return await self._guarded(method, context, lambda call: self._one_to_one(method, raw, call))
+                return await self._guarded(method, context, lambda call: self._one_to_one(method, raw, call), raw)
 
             return grpc.unary_unary_rpc_method_handler(answer)
         if method.shape is Shape.ONE_TO_MANY:
 
             async def stream(raw: bytes, context: GrpcContext) -> None:
-                await self._guarded(method, context, lambda call: method.handle(_parsed(method, raw), call))
+                await self._guarded(method, context, lambda call: method.handle(_parsed(method, raw), call), raw)
 
             return grpc.unary_stream_rpc_method_handler(stream)
 
@@ -106,23 +106,23 @@ class Outermost(grpc.GenericRpcHandler):
         return answer.SerializeToString()
 
     async def _guarded(
-        self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]]
+        self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
     ) -> bytes | None:
         if method.reserved:
-            return await self._carried_out(method, context, work)
+            return await self._carried_out(method, context, work, raw)
         in_flight = self._around.in_flight
         in_flight.begin(method.name)
         try:
-            return await self._carried_out(method, context, work)
+            return await self._carried_out(method, context, work, raw)
         finally:
             in_flight.end(method.name)
 
     async def _carried_out(
-        self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]]
+        self, method: Method, context: GrpcContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes
     ) -> bytes | None:
         refusal: SubagentsError
         try:
-            return await work(self._admitted(method, context))
+            return await work(self._admitted(method, context, raw))
         except SubagentsError as error:
             refusal = error
         except asyncio.CancelledError:
@@ -137,10 +137,10 @@ class Outermost(grpc.GenericRpcHandler):
         await _end(context, rich_status(refusal))
         return None
 
-    def _admitted(self, method: Method, context: GrpcContext) -> Call:
+    def _admitted(self, method: Method, context: GrpcContext, raw: bytes) -> Call:
         metadata = context.invocation_metadata()
         grant = admit(method.name, metadata, self._entrance)
-        subject = subject_of(method.name, metadata, self._entrance)
+        caller = caller_of(method.name, metadata, raw, self._entrance)
         left = time_left(context)
         least = self._around.rules.least_time
         if left is not None and left < least and not (method.reserved or method.urgent):
@@ -149,7 +149,9 @@ class Outermost(grpc.GenericRpcHandler):
                 "or call less often",
                 retry_after=timedelta(milliseconds=100),
             )
-        return Call(context, metadata, left, grant, subject)
+        if caller is None:
+            return Call(context, metadata, left, grant)
+        return Call(context, metadata, left, grant, caller.sub, caller.key)
 
     def _defect(self, method: Method, error: BaseException) -> InternalFault:
         """Return what is said of a defect: nothing but where to look for it."""

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from sidecar.core.operators.key_limits import PATTERN
 from sidecar.core.operators.roles import Role
 from sidecar.settings.values import Duration, Section, SocketPath
 
@@ -63,6 +64,24 @@ class IssuerSettings(Section):
         return self
 
 
+class OperatorKeySettings(Section):
+    """A key whose role tokens count only for some roles and subjects."""
+
+    file: Path = Field(description="File with the public key (Ed25519, PEM).")
+    roles: tuple[Role, ...] = Field(min_length=1, description="Roles that its tokens may have.")
+    subjects: tuple[str, ...] = Field(
+        min_length=1,
+        description='Whom its tokens may name: `"ada@example"`, anybody of a domain `"*@example"`, or anybody `"*"`.',
+    )
+
+    @model_validator(mode="after")
+    def _subjects_are_some(self) -> Self:
+        wrong = next((each for each in self.subjects if not PATTERN.fullmatch(each)), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong[:60]!r} is neither a subject, nor `*@` and a domain, nor `*`")
+        return self
+
+
 class OperatorSettings(Section):
     """Who may operate the sidecar, and where it listens to them."""
 
@@ -75,14 +94,18 @@ class OperatorSettings(Section):
     )
     keys: tuple[Path, ...] = Field(
         (),
-        description="Files with the public keys (Ed25519, PEM) whose role tokens count. Taking one out revokes all its "
-        "tokens. Neither keys nor an issuer: there is no operator listener.",
+        description="Files with the public keys (Ed25519, PEM) whose role tokens count for every role and subject: "
+        "whoever holds one is anybody. Taking one out revokes all its tokens. Neither keys nor an issuer: there is no "
+        "operator listener.",
+    )
+    key: dict[str, OperatorKeySettings] = Field(
+        {}, description="Keys that are for some roles and subjects only, by a name for messages and logs."
     )
     issuer: IssuerSettings | None = Field(None, description="An OIDC issuer whose tokens count, too.")
     streams: int = Field(64, ge=1, description="Most calls at a time on one connection of an operator.")
 
     @model_validator(mode="after")
     def _named(self) -> Self:
-        if self.keys and not self.deployment:
+        if (self.keys or self.key) and not self.deployment:
             raise ValueError("deployment is empty; name it, so that no token of another deployment counts here")
         return self

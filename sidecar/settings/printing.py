@@ -13,9 +13,15 @@ from pydantic.fields import FieldInfo
 from sidecar.settings.values import Section, duration_text
 from sidecar.settings.whole import Settings
 
-REQUIRED: Final = {"definitions.path": "examples/config", "dispatch.fan_out_cap": 3}
-"""Values of the example for what has no default."""
 ANY_NAME: Final = "<name>"
+REQUIRED: Final = {
+    "definitions.path": "examples/config",
+    "dispatch.fan_out_cap": 3,
+    f"operators.key.{ANY_NAME}.file": "/etc/sidecar/operators/watchdog.pub",
+    f"operators.key.{ANY_NAME}.roles": ["breaker"],
+    f"operators.key.{ANY_NAME}.subjects": ["watchdog@example"],
+}
+"""Values of the example for what has no default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,8 @@ def _example_lines(path: str, name: str, field: FieldInfo, default: Any) -> list
     """Return comment and assignment of one setting."""
     comment = f"# {field.description}"
     if field.is_required():
-        return [comment, f"{name} = {_toml(REQUIRED[f'{path}.{name}'])}"]
+        mark = "#" if ANY_NAME in path else ""
+        return [comment, f"{mark}{name} = {_toml(REQUIRED[f'{path}.{name}'])}"]
     if default is None or default == {}:
         return [f"{comment} (`{name}` is unset.)"]
     return [comment, f"#{name} = {_toml(default)}"]

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sidecar.adapters.checkpoints import Ed25519Signer
+from sidecar.core.operators.role_tokens import Caller
 from sidecar.core.operators.roles import Role
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.operators import ROLE_TOKEN_KEY, ROLES_OF
@@ -195,10 +196,8 @@ async def test_each_refusal_is_reported_with_who_tried_what() -> None:
         await reason_with(bench, "Kill", [(ROLE_TOKEN_KEY, altered(bench.token(), sub="boss@example"))])
         await reason_with(bench, "List", bench.role("viewer"))
 
-    assert bench.reports.of("refused") == [
-        (f"{LIFECYCLE}Kill", "role", "eve@example", "t-9"),
-        (f"{LIFECYCLE}Kill", "signature", "", ""),
-    ]
+    eve = Caller("eve@example", Role.VIEWER, "t-9", bench.signer.key_id)
+    assert bench.reports.of("refused") == [(f"{LIFECYCLE}Kill", "role", eve), (f"{LIFECYCLE}Kill", "signature", None)]
 
 
 async def test_the_actor_in_the_audit_is_the_subject_of_the_token() -> None:

@@ -22,7 +22,9 @@ from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.adapters.system import SystemIds
 from sidecar.core.definitions.card import Card
 from sidecar.core.identifiers import Digest, Slot
+from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.role_tokens import RoleClaims, RoleTokens, seal
+from sidecar.core.operators.roles import Role
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
@@ -37,6 +39,7 @@ from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.operators import ROLE_TOKEN_KEY, OperatorDoor
+from sidecar.rpc.refused_steps import NoteRefusedCalls
 from sidecar.rpc.translate.times import timestamp
 from sidecar.settings import LimitsSettings
 from subagents.admin.v1 import admin_pb2_grpc
@@ -64,7 +67,12 @@ def gated(name: str, **fields: Any) -> Card:
 
 @dataclass(slots=True)
 class OperatedSidecar:
-    """The sidecar, what is behind it, and short ways to operate it."""
+    """The sidecar, what is behind it, and short ways to operate it.
+
+    Attributes:
+        signer, other: keys that are accepted for everything.
+        watchdog: one that is for the breaker `watchdog@ci` only.
+    """
 
     sidecar: SidecarForTests
     rollout: RolloutOperations
@@ -77,6 +85,8 @@ class OperatedSidecar:
     reports: KeepingRecorder
     policies: list[tuple[str, LifecyclePolicy]]
     signer: Ed25519Signer
+    other: Ed25519Signer
+    watchdog: Ed25519Signer
     channel: grpc.aio.Channel
     _numbers: Any = field(default_factory=lambda: count(1))
 
@@ -231,6 +241,8 @@ async def an_operated_sidecar(
             reports=KeepingRecorder(),
             policies=policies,
             signer=signer,
+            other=Ed25519Signer(Ed25519PrivateKey.generate()),
+            watchdog=Ed25519Signer(Ed25519PrivateKey.generate()),
             channel=grpc.aio.insecure_channel(f"unix:{sidecar.folder / 'operators.sock'}"),
         )
         stack.push_async_callback(bench.channel.close)
@@ -288,12 +300,13 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
 
 
 def _plan(bench: OperatedSidecar, administer: Administer, *, reflection: bool) -> ListenerPlan:
-    judge = Ed25519Judge([bench.signer.public_key()])
+    judge = Ed25519Judge([each.public_key() for each in (bench.signer, bench.other, bench.watchdog)])
+    limits = {bench.watchdog.key_id: KeyLimits("watchdog", frozenset({Role.BREAKER}), ("watchdog@ci",))}
+    note = NoteRefusedCalls(bench.rollout.refusals)
+    door = OperatorDoor(RoleTokens(judge, DEPLOYMENT, limits), bench.clock, bench.reports, note)
     return ListenerPlan(
         socket=bench.sidecar.folder / "operators.sock",
-        entrance=Entrance(
-            CallerKind.OPERATOR, door=OperatorDoor(RoleTokens(judge, DEPLOYMENT), bench.clock, bench.reports)
-        ),
+        entrance=Entrance(CallerKind.OPERATOR, door=door),
         services=(lifecycle_servicer.SERVICE, admin_servicer.SERVICE),
         methods=(
             *LifecycleServicer(bench.rollout, bench.clock).methods(),

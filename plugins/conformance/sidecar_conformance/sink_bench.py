@@ -16,6 +16,7 @@ AT: Final = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 DIGEST: Final = Digest("sha256:" + "a1" * 32)
 SHOP: Final = "shop"
 SOMEBODY: Final = "first@example.com"
+SOME_KEY: Final = "ab" * 8
 
 
 @unique
@@ -71,6 +72,7 @@ def a_transition(number: int = 1, **fields: Any) -> AuditEntry:
         cohort=AuditCohort("5", ("ai_assistant_subagent_shop",), 12.5),
         at=AT,
         actor=SOMEBODY,
+        actor_key=SOME_KEY,
         reason=fields.get("reason", "it says nonsense"),
         request_id=f"request-{number}",
     )
@@ -101,6 +103,7 @@ def an_event(number: int, **fields: Any) -> AuditEntry:
         what=Happening.RAMP_SET,
         at=AT,
         actor=SOMEBODY,
+        actor_key=SOME_KEY,
         reason=fields.get("reason", "all is well"),
         request_id=f"request-{number}",
         before=500,
@@ -124,6 +127,7 @@ def _ours(body: TransitionEvent | RolloutEvent, number: int) -> dict[str, Any]:
         "digest": DIGEST,
         "at": body.at.isoformat(),
         "actor": body.actor,
+        "actor_key": body.actor_key,
         "reason": body.reason,
         "request_id": body.request_id,
     }

@@ -1,13 +1,14 @@
 """`two-persons`: a step is taken once different authenticated subjects have asked for exactly that step.
 
 The first one's request is denied and kept; the second one's, a request of their own, passes. Whoever asks twice is
-still one. What was asked for longer ago than `approvals_last` counts no more.
+still one, and so is whoever asks as two subjects with one key: the holder of a key may have written both. An issuer
+vouches for each of its subjects. What was asked for longer ago than `approvals_last` counts no more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sidecar.policy.lifecycle import PolicyAnswer, StepFacts
+from sidecar.policy.lifecycle import Approval, PolicyAnswer, StepFacts
 from sidecar_lifecycle_examples.settings import (
     ALLOWED,
     DURATION_SCHEMA,
@@ -23,6 +24,10 @@ GUARDED: Final = ("promote", "set_ramp", "configure", "override_gate", "activate
 SCHEMA: Final = schema_of(
     {
         "subjects": {"type": "integer", "minimum": 2, "maximum": 5, "description": "How many have to ask."},
+        "different_keys": {
+            "type": "boolean",
+            "description": "Whether subjects of one operator's key count as one person; true unless said.",
+        },
         "steps": {**STEPS, "description": "For what; a ramp only where it rises."},
         "approvals_last": {**DURATION_SCHEMA, "description": "How long a request counts, e.g. `24h`."},
     }
@@ -34,6 +39,7 @@ class TwoPersons:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._needed = settings.get("subjects", 2)
+        self._different_keys = settings.get("different_keys", True)
         self._steps = steps_of(settings.get("steps", list(GUARDED)))
         self._last = duration(settings.get("approvals_last", "24h"))
 
@@ -41,13 +47,22 @@ class TwoPersons:
         """Deny until enough subjects stand behind the step, and say who does."""
         if not concerns(facts, self._steps):
             return ALLOWED
-        recent = [each.subject for each in facts.approvals if each.at <= facts.now < each.at + self._last]
-        asked = list(dict.fromkeys(name for name in recent if name))
-        if len(asked) >= self._needed:
+        recent = [each for each in facts.approvals if each.subject and each.at <= facts.now < each.at + self._last]
+        asked = list(dict.fromkeys(each.subject for each in recent))
+        persons = self._persons(recent)
+        if persons >= self._needed:
             return ALLOWED
-        missing = self._needed - len(asked)
+        missing = self._needed - persons
         who = f"{missing} other person has" if missing == 1 else f"{missing} other persons have"
+        alike = persons < len(asked)
         return PolicyAnswer(
-            f"asked for by {', '.join(asked) or 'nobody'}; {who} to ask for exactly this step, "
-            "with a request of their own"
+            f"asked for by {', '.join(asked) or 'nobody'}{' with the same key' if alike else ''}; {who} to ask for "
+            f"exactly this step, with a {'key and a ' if alike else ''}request of their own"
         )
+
+    def _persons(self, approvals: Sequence[Approval]) -> int:
+        """Return how many persons have surely asked: neither two subjects of one key are two, nor two keys of one."""
+        subjects = {each.subject for each in approvals}
+        if not self._different_keys:
+            return len(subjects)
+        return min(len(subjects), len({each.key if each.is_of_local_key else each.subject for each in approvals}))

@@ -85,6 +85,41 @@ def test_an_approval_expires() -> None:
     assert denied("two-persons", {}, asked(NOW + timedelta(seconds=1))) != ""
 
 
+KEY, OTHER_KEY, ISSUER = "ab" * 8, "cd" * 8, "https://login.example"
+
+
+@pytest.mark.parametrize(
+    ("approvals", "allowed"),
+    [
+        ((("ada", KEY), ("invented", KEY)), False),
+        ((("ada", KEY), ("bob", OTHER_KEY)), True),
+        ((("ada", KEY), ("invented", KEY), ("bob", OTHER_KEY)), True),
+        ((("ada", KEY), ("ada", OTHER_KEY)), False),
+        ((("ada", ISSUER), ("bob", ISSUER)), True),
+        ((("ada", ISSUER), ("bob", KEY)), True),
+        ((("ada", ""), ("bob", "")), True),  # kept before keys were
+    ],
+)
+def test_two_subjects_of_one_key_are_one_person_and_two_of_an_issuer_are_two(
+    approvals: tuple[tuple[str, str], ...], allowed: bool
+) -> None:
+    """The holder of a key may have written both; an issuer vouches for each."""
+    facts = changed(approvals=tuple(Approval(subject, NOW, key) for subject, key in approvals))
+
+    assert (denied("two-persons", {}, facts) == "") is allowed
+
+
+def test_subjects_of_one_key_are_told_that_another_key_is_needed_unless_the_settings_say_otherwise() -> None:
+    """`different_keys = false` is for a service that signs for many persons with one key."""
+    facts = changed(approvals=(Approval("ada", NOW, KEY), Approval("invented", NOW, KEY)))
+
+    assert denied("two-persons", {}, facts) == (
+        "asked for by ada, invented with the same key; 1 other person has to ask for exactly this step, "
+        "with a key and a request of their own"
+    )
+    assert denied("two-persons", {"different_keys": False}, facts) == ""
+
+
 @pytest.mark.parametrize("step", [Step.PROMOTE, Step.OVERRIDE_GATE, Step.ACTIVATE])
 def test_two_persons_guard_more_than_the_ramp(step: Step) -> None:
     """Also what would get around it."""

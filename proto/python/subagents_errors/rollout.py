@@ -53,6 +53,6 @@ class RoleRequired(NotAllowed):
 
 
 class RoleTokenInvalid(Unauthenticated):
-    """The role token is missing, expired, not yet valid, or not signed by an accepted key."""
+    """The role token is missing, expired, not yet valid, or not signed by a key that is accepted for it."""
 
     reason = "ROLE_TOKEN_INVALID"

@@ -4,8 +4,10 @@ from sidecar.adapters.checkpoints.keys import (
     Ed25519Judge,
     Ed25519Signer,
     KeyFileProblem,
+    key_id_of,
     public_key_file,
     read_or_make_signer,
+    read_public_key,
     read_public_keys,
 )
 from sidecar.adapters.checkpoints.place import CheckpointFile
@@ -15,7 +17,9 @@ __all__ = [
     "Ed25519Judge",
     "Ed25519Signer",
     "KeyFileProblem",
+    "key_id_of",
     "public_key_file",
     "read_or_make_signer",
+    "read_public_key",
     "read_public_keys",
 ]

@@ -107,7 +107,21 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
 
 def read_public_keys(files: Iterable[Path]) -> Ed25519Judge:
     """Return who knows the public keys in some files. Raises `KeyFileProblem`."""
-    return Ed25519Judge([_public_key(file) for file in files])
+    return Ed25519Judge([read_public_key(file) for file in files])
+
+
+def read_public_key(file: Path) -> Ed25519PublicKey:
+    """Return the public key in a file. Raises `KeyFileProblem`."""
+    try:
+        with file.open("rb") as opened:
+            key = load_pem_public_key(opened.read(LARGEST))
+    except OSError as error:
+        raise KeyFileProblem(f"{file} cannot be read: {error.strerror}") from None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM")
+    return key
 
 
 def _private_key(file: Path) -> Ed25519PrivateKey:
@@ -125,19 +139,6 @@ def _private_key(file: Path) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyFileProblem(f"{file} holds no unencrypted Ed25519 private key in PEM")
-    return key
-
-
-def _public_key(file: Path) -> Ed25519PublicKey:
-    try:
-        with file.open("rb") as opened:
-            key = load_pem_public_key(opened.read(LARGEST))
-    except OSError as error:
-        raise KeyFileProblem(f"{file} cannot be read: {error.strerror}") from None
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM")
     return key
 
 

@@ -60,7 +60,7 @@ class IssuerTokens:
         if not isinstance(subject, str) or not SUBJECT.match(subject):
             raise invalid("subject", f"its claim {self._rules.subject_claim} is not 1 to 128 visible ASCII characters")
         known_id = isinstance(token_id, str) and len(token_id) <= LONGEST_ID and token_id.isprintable()
-        return Caller(subject, self._role(claims), token_id if known_id else "")
+        return Caller(subject, self._role(claims), token_id if known_id else "", self._rules.issuer)
 
     def _genuine(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a token that the issuer has signed, for us."""

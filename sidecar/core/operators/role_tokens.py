@@ -8,7 +8,7 @@ a call is new, which is what `request_id` is for.
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,6 +16,7 @@ import msgspec
 
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.executing.checkpoints import Judgement, SignatureJudge
+from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.roles import Role
 
 VERSION: Final = "rt1"
@@ -48,17 +49,25 @@ class RoleClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     exp: int
     jti: str
 
+    @property
+    def key(self) -> str:
+        """What vouches for the subject: the key that signed."""
+        return self.kid
+
 
 class Caller(msgspec.Struct, frozen=True):
     """Who calls, as a genuine token says. `RoleClaims` says the same of itself.
 
     Attributes:
+        sub, role: empty and None if nothing but the key is known.
         jti: of the token, for logs; empty: it has none.
+        key: what vouches for the subject: the id of an operator's key, or the URL of an issuer.
     """
 
     sub: str
-    role: Role
+    role: Role | None
     jti: str = ""
+    key: str = ""
 
 
 def seal(claims: RoleClaims, sign: Callable[[bytes], str]) -> str:
@@ -86,12 +95,14 @@ class RoleTokens:
     Args:
         judge: knows the public keys that are accepted; taking one away revokes all its tokens.
         deployment: what a token has to be for.
+        limits: by the id of a key, what its tokens may say; one without limits may say anything.
     """
 
-    def __init__(self, judge: SignatureJudge, deployment: str) -> None:
-        """Keep both."""
+    def __init__(self, judge: SignatureJudge, deployment: str, limits: Mapping[str, KeyLimits] | None = None) -> None:
+        """Keep them."""
         self._judge = judge
         self._deployment = deployment
+        self._limits = limits or {}
 
     def open(self, token: str, now: datetime) -> RoleClaims:
         """Return what a token says.
@@ -121,6 +132,10 @@ class RoleTokens:
             raise invalid("not_yet_valid", "it is not valid yet; compare the clocks")
         if now >= _moment(claims.exp):
             raise invalid("expired", "it has expired; mint another one")
+        limits = self._limits.get(claims.kid)
+        if limits is not None and not limits.allow(claims.role, claims.sub):
+            what = f"{limits.described()}, not for {claims.role} as {claims.sub}"
+            raise invalid("key", f"{what}; mint another one, or use another key", key=claims.kid)
 
 
 def _claims(text: str) -> RoleClaims | None:
@@ -141,6 +156,6 @@ def _signed(head: str) -> bytes:
     return f"role-token\x1f{head}".encode()
 
 
-def invalid(cause: str, what: str) -> RoleTokenInvalid:
-    """Return the refusal of a token; `cause` is one of `CAUSES`."""
-    return RoleTokenInvalid(f"the role token cannot be used: {what}", metadata={"cause": cause})
+def invalid(cause: str, what: str, **more: str) -> RoleTokenInvalid:
+    """Return the refusal of a token; `cause` is one of `CAUSES`, `more` goes into the metadata beside it."""
+    return RoleTokenInvalid(f"the role token cannot be used: {what}", metadata={"cause": cause, **more})

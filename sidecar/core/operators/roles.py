@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 CAUSES: Final = (
     *("missing", "repeated", "malformed", "signature", "audience"),
-    *("not_yet_valid", "expired", "role"),
+    *("not_yet_valid", "expired", "key", "role"),
     *("issuer", "issuer_away", "subject", "no_role"),
 )
 """Why a call of an operator is not let in."""

@@ -49,7 +49,12 @@ class AuditCohort(msgspec.Struct, frozen=True):
 
 
 class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One lifecycle transition. Unique by definition digest and target state (DESIGN section 8)."""
+    """One lifecycle transition. Unique by definition digest and target state (DESIGN section 8).
+
+    Attributes:
+        actor_key: what vouched for the actor: the id of an operator's key, or the URL of an issuer; empty: nobody asked
+            for it by a token, or it was kept before this was.
+    """
 
     slot: Slot
     subagent_id: DefinitionId
@@ -63,6 +68,7 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     reason: str
     request_id: str
+    actor_key: str = ""
 
     @property
     def event_id(self) -> str:
@@ -89,6 +95,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Anything else that happened to a rollout.
 
     Attributes:
+        actor_key: as of a transition.
         before, after: ramps in basis points, where it is about one.
         sought: of a refused or held request, what exactly was wanted; see `Asked.sought`.
         mode: of the rollout, if this changed it.
@@ -103,6 +110,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     reason: str
     request_id: str
+    actor_key: str = ""
     before: int = 0
     after: int = 0
     detail: str = ""

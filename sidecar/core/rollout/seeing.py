@@ -143,6 +143,7 @@ def _event(slot: Slot, facts: DefinitionFacts, what: Happening, by: By, detail: 
         what=what,
         at=by.at,
         actor=by.actor,
+        actor_key=by.actor_key,
         reason=by.reason,
         request_id=by.request_id,
         after=facts.ramp,

@@ -16,10 +16,12 @@ class By(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         actor: the authenticated subject; never a field of a request.
+        actor_key: what vouches for the actor: the id of an operator's key, or the URL of an issuer.
         definition_version, active_flags: of the configuration and the flags at the moment.
     """
 
     actor: str
+    actor_key: str = ""
     reason: str
     request_id: str
     at: datetime
@@ -51,6 +53,7 @@ def transition(
         cohort=AuditCohort(by.definition_version, by.active_flags, facts.ramp / 100),
         at=by.at,
         actor=by.actor,
+        actor_key=by.actor_key,
         reason=by.reason,
         request_id=by.request_id,
     )
@@ -73,6 +76,7 @@ def event_about(
         what=what,
         at=by.at,
         actor=by.actor,
+        actor_key=by.actor_key,
         reason=by.reason,
         request_id=by.request_id,
         before=ramps[0],

@@ -24,6 +24,7 @@ from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, Rollou
 from sidecar.operations.rollout.previewing import PreviewRamp
 from sidecar.operations.rollout.proving import Proofs, Validates
 from sidecar.operations.rollout.reading import ReadingParts, ReadRollouts, ReadsFlagBackends
+from sidecar.operations.rollout.refusals import RecordRefusals
 from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer, SwitchFlag
 from sidecar.operations.rollout.seeing import SeeDefinitions
 from sidecar.operations.rollout.showing import shown
@@ -109,6 +110,7 @@ class RolloutOperations:
     let_flags_go: LetFlagsGo
     switch_flag: SwitchFlagByHand
     read_flags: ReadFlags
+    refusals: RecordRefusals
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
         """Take any step, each by the operation that is for it. Raises what they raise."""
@@ -124,7 +126,7 @@ class RolloutOperations:
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What has to run in the background as long as the process does."""
         own = (self.views.run, self.seeing.run, self.watch_decommissions.run, self.let_flags_go.run)
-        return (*own, *self.stops.loops)
+        return (*own, self.refusals.run, *self.stops.loops)
 
 
 def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
@@ -175,6 +177,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
         switch_flag=SwitchFlagByHand(FlagSwitchParts(stop_parts, ports.flags.current)),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
+        refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )
 
 

@@ -219,6 +219,7 @@ class SwitchFlagByHand:
         surrounding = self._parts.surrounding()
         return By(
             actor=actor,
+            actor_key=asked.actor_key,
             reason=asked.reason,
             request_id=asked.request_id,
             at=self._parts.clock.now(),

@@ -104,8 +104,9 @@ class Policies:
             from_ramp=facts.ramp,
             to_ramp=to,
             actor=actor,
+            actor_key=asked.actor_key,
             gate=asked.gate if isinstance(asked, OverrideGate) else "",
-            approvals=(*standing.values(), Approval(actor, now)),
+            approvals=(*standing.values(), Approval(actor, now, asked.actor_key)),
             last_step_at=last_step_of(rows, facts),
             now=now,
         )
@@ -162,7 +163,7 @@ def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) 
             latest.clear()
         elif (event.before, event.sought) == (facts.ramp, sought) and event.detail.startswith(STANDS) and event.actor:
             latest.pop(event.actor, None)
-            latest[event.actor] = Approval(event.actor, event.at)
+            latest[event.actor] = Approval(event.actor, event.at, event.actor_key)
     return tuple(latest.values())
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         request_id: made by the client; the same id and contents are answered as before.
         reason: for the audit; not empty.
         dry_run: ask policies and gates, show what would happen, write nothing.
+        actor_key: what vouches for whoever asks: the id of an operator's key, or the URL of an issuer. Taken from the
+            token and from no field of a request.
     """
 
     definition_id: DefinitionId
@@ -34,17 +37,22 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     expected_revision: int | None = None
     dry_run: bool = False
+    actor_key: str = ""
 
     @property
     def fingerprint(self) -> str:
-        """What two requests with the same contents share; the kind of step is part of it."""
-        contents = (type(self).__name__, msgspec.structs.replace(self, request_id=""))
+        """What two requests with the same contents share; the kind of step is part of it, and who asks is not."""
+        contents = (type(self).__name__, _contents(msgspec.structs.replace(self, request_id="")))
         return sha256(msgspec.json.encode(contents)).hexdigest()
 
     @property
     def sought(self) -> str:
         """What exactly is wanted of the definition: what requests of two people for one step have in common."""
         return type(self).__name__
+
+
+def _contents(asked: Asked) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "actor_key"}
 
 
 class Transition(Asked, frozen=True, kw_only=True):

@@ -152,6 +152,7 @@ class TakeStep:
         surrounding = self._parts.surrounding()
         by = By(
             actor=actor,
+            actor_key=asked.actor_key,
             reason=asked.reason,
             request_id=asked.request_id,
             at=self._parts.clock.now(),
@@ -225,6 +226,7 @@ class TakeStep:
             what=Happening.HELD if held else Happening.REFUSED,
             at=by.at,
             actor=by.actor,
+            actor_key=by.actor_key,
             reason=by.reason,
             request_id=by.request_id,
             before=facts.ramp,

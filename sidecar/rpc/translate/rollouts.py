@@ -151,6 +151,7 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
         slot=row.slot,
         digest=body.digest,
         actor=body.actor,
+        actor_key=body.actor_key,
         reason=body.reason,
         request_id=body.request_id,
     )

@@ -47,7 +47,7 @@ async def test_a_token_says_who_calls(kid: str) -> None:
     """By each of the three algorithms; audience and groups may be lists."""
     token = ISSUER.token(kid, NOON, aud=["other", AUDIENCE], groups=["staff", "ops"])
 
-    assert (await tokens()).open(token, NOW) == Caller("ada@example", Role.OPERATOR, "t-1")
+    assert (await tokens()).open(token, NOW) == Caller("ada@example", Role.OPERATOR, "t-1", URL)
 
 
 async def test_groups_that_mean_the_same_role_are_one_role() -> None:

@@ -1,0 +1,87 @@
+"""Reads of a refused call which step it would have been, for the audit."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+
+from sidecar.core.errors import SubagentsError
+from sidecar.core.identifiers import DEFINITION_SIDE, RUN_SIDE, DefinitionId, Slot
+from sidecar.core.operators.role_tokens import Caller
+from sidecar.operations.rollout.refusals import RecordRefusals, RefusedStep
+from sidecar.operations.rollout.requests import Asked
+from sidecar.rpc.methods import Call
+from sidecar.rpc.operators import ROLES_OF
+from sidecar.rpc.translate.steps import LONGEST_REASON
+from subagents.lifecycle.v1 import lifecycle_pb2 as pb
+
+
+def _request_of(method: str) -> Any:
+    """Return the request of a step; None for anything else."""
+    request = getattr(pb, f"{_verb(method)}Request", None)
+    return request if request is not None and "header" in request.DESCRIPTOR.fields_by_name else None
+
+
+def _verb(method: str) -> str:
+    return method.rpartition("/")[2]
+
+
+STEPS: Final[Mapping[str, Any]] = MappingProxyType(
+    {method: _request_of(method) for method in ROLES_OF if _request_of(method) is not None}
+)
+"""The requests that name a definition which is to be changed, by full method name."""
+
+
+class NoteRefusedCalls:
+    """Notes calls that were not let in, if they would have been steps.
+
+    Args:
+        refusals: put them on the audit.
+    """
+
+    def __init__(self, refusals: RecordRefusals) -> None:
+        self._refusals = refusals
+
+    def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
+        """Note a call; its request has not been looked at by anybody."""
+        request = STEPS.get(method)
+        if request is None:
+            return
+        try:
+            header: pb.StepHeader = request.FromString(raw).header
+        except DecodeError:
+            return
+        slot_is_one = not header.slot or DEFINITION_SIDE.match(header.slot)
+        if header.dry_run or not slot_is_one or not DEFINITION_SIDE.match(header.definition_id):
+            return
+        self._refusals.note(
+            RefusedStep(
+                verb=_verb(method),
+                definition_id=DefinitionId(header.definition_id),
+                slot=Slot(header.slot),
+                actor=caller.sub,
+                actor_key=caller.key,
+                reason=" ".join(header.reason[:LONGEST_REASON].split()),
+                request_id=header.request_id if RUN_SIDE.match(header.request_id) else "",
+                why=why,
+            )
+        )
+
+
+def note_refused_step(refusals: RecordRefusals, verb: str, asked: Asked, call: Call, refused: SubagentsError) -> None:
+    """Note a step that was let in, and that the rules were not asked about. A dry run leaves nothing."""
+    if asked.dry_run:
+        return
+    refusals.note(
+        RefusedStep(
+            verb=verb,
+            definition_id=asked.definition_id,
+            slot=asked.slot,
+            actor=call.subject,
+            actor_key=call.key,
+            reason=asked.reason,
+            request_id=asked.request_id,
+            why=f"{refused.reason}: {refused.message}",
+        )
+    )
