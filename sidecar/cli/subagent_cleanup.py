@@ -12,9 +12,9 @@ from google.protobuf.json_format import ParseDict, ParseError
 
 from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.drawing import Part, clean
-from sidecar.cli.seeing import as_object
 from sidecar.cli.subagent_client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent_decommission_tables import choice_word, day
+from sidecar.cli.subagent_json import heard, spoken
 from sidecar.cli.subagent_reading import Operating, operated
 from sidecar.cli.turn_timeline import utc
 from sidecar.core.rollout.cleanup import CheckoutRefused, CleanupWish, Seen
@@ -100,8 +100,7 @@ def _with_all(operating: Operating, at: At, work: Callable[[Operating, tuple[Kno
             return work(operating, (_read(at.record),))
         return operated(operating, lambda client: work(operating, _all_of(client)))
     except CheckoutRefused as problem:
-        operating.errors.write(f"{problem}\n")
-        return OperatorExit.NOT_ASKED
+        return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
 def _with_record(operating: Operating, name: str, at: At, work: Callable[[Operating, Known], OperatorExit]) -> int:
@@ -113,8 +112,7 @@ def _with_record(operating: Operating, name: str, at: At, work: Callable[[Operat
             raise CheckoutRefused(f"{at.record} is about {clean(known.status.definition_id)}, not {clean(name)}")
         return work(operating, known)
     except CheckoutRefused as problem:
-        operating.errors.write(f"{problem}\n")
-        return OperatorExit.NOT_ASKED
+        return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
 def _patched(where: Operating, known: Known, wish: PatchWish, at: At) -> OperatorExit:
@@ -219,7 +217,7 @@ def _left_lines(known: Known, seen: Seen | None) -> list[tuple[str, str]]:
 
 def _row(known: Known, seen: Seen | None) -> dict[str, Any]:
     left = [] if seen is None else [{"step": each.step, "where": each.where, "what": each.what} for each in seen.left]
-    return as_object(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
+    return spoken(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
 
 
 def asked_for(client: OperatorClient, name: str) -> Known:
@@ -228,10 +226,10 @@ def asked_for(client: OperatorClient, name: str) -> Known:
         if known.status.definition_id == name:
             return known
     raise CannotOperate(
-        f"no decommission of {clean(name)} has begun (UNKNOWN_SUBAGENT)\nnext: `sidecar subagent decommission begin "
-        f"{clean(name)}` once it is in rollback",
+        f"no decommission of {clean(name)} has begun (UNKNOWN_SUBAGENT)",
         OperatorExit.REFUSED,
         "UNKNOWN_SUBAGENT",
+        advice=f"`sidecar subagent decommission begin {clean(name)}` once it is in rollback",
     )
 
 
@@ -263,7 +261,7 @@ def _read(file: Path) -> Known:
     try:
         said = json.loads(file.read_text("utf-8"))
         rolled_back = tuple(map(str, said.pop("rolled_back", ())))
-        status = ParseDict(said, pb.DecommissionStatus(), ignore_unknown_fields=True)
+        status = ParseDict(heard(said, pb.DecommissionStatus()), pb.DecommissionStatus(), ignore_unknown_fields=True)
     except (OSError, ValueError, AttributeError, TypeError, ParseError, RecursionError):
         raise CheckoutRefused(f"{file} is not what `sidecar subagent decommission status NAME --json` prints") from None
     if not status.definition_id or not status.HasField("decommission"):

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.cli.drawing import clean
-from sidecar.cli.seeing import as_object
 from sidecar.cli.subagent_cleanup import At, asked_for, asking, code_of
 from sidecar.cli.subagent_client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent_decommission_tables import decommission_lines, status_lines, step_word
+from sidecar.cli.subagent_json import spoken
 from sidecar.cli.subagent_reading import Operating, operated
 from sidecar.cli.subagent_steps import Found, StepWish, Verb, take
 from sidecar.core.rollout.cleanup import CheckoutRefused
@@ -80,7 +80,7 @@ def show_all(operating: Operating, *, finished: bool) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=finished))
         if operating.as_json:
-            operating.write_json(as_object(answer))
+            operating.write_json(spoken(answer))
         else:
             operating.screen.show(decommission_lines(answer.decommissions))
         return OperatorExit.DONE
@@ -94,7 +94,7 @@ def show_one(operating: Operating, name: str) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         known = asked_for(client, name)
         if operating.as_json:
-            operating.write_json(as_object(known.status) | {"rolled_back": list(known.rolled_back)})
+            operating.write_json(spoken(known.status) | {"rolled_back": list(known.rolled_back)})
         else:
             operating.screen.show(status_lines(known.status))
         return OperatorExit.DONE
@@ -112,9 +112,9 @@ def _confirmed(operating: Operating, name: str, at: At, what: tuple[int, CodeFat
         return "; ".join(filter(None, (_looked(operating, name, at, number, code), word)))
     if number in VOUCHED and not word:
         raise CannotOperate(
-            f"no sidecar can see what step {step_word(number)} is about\nnext: give --checkout DIR, and it is looked "
-            "for there; or --confirm WORDS, and say what you checked",
+            f"no sidecar can see what step {step_word(number)} is about",
             OperatorExit.NOT_ASKED,
+            advice="give --checkout DIR, and it is looked for there; or --confirm WORDS, and say what you checked",
         )
     return word
 
@@ -138,9 +138,9 @@ def _looked(operating: Operating, name: str, at: At, number: int, code: CodeFate
         said = "\n".join(f"  {clean(each.where)}: {clean(each.what)}" for each in seen.left)
         through = f" --through {number}" if number > record.next_step > 0 else ""
         raise CannotOperate(
-            f"step {step_word(number)} is not done in {clean(str(at.root))} ({seen.state}); still there:\n{said}\n"
-            f"next: `sidecar subagent decommission patch {clean(name)}{through}` writes the change",
+            f"step {step_word(number)} is not done in {clean(str(at.root))} ({seen.state}); still there:\n{said}",
             OperatorExit.REFUSED,
+            advice=f"`sidecar subagent decommission patch {clean(name)}{through}` writes the change",
         )
     return f"{FOUND[number, fate]} (configuration repository, {seen.state})" if number in VOUCHED else ""
 

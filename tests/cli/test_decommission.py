@@ -239,4 +239,4 @@ async def test_the_slot_and_the_status_say_how_far_it_is(tmp_path: Path) -> None
         assert "begun 2026-11-22 by ada@example: because a test says so\n" in text
         assert "x 1 (entry): 2026-11-22 12:00:00 UTC by ada@example: because a test says so\n" in text
     assert "  next: step 2 (references): `sidecar subagent decommission patch shop` writes the change; " in status
-    assert json.loads(said)["decommission"]["next_step"] == "CLEANUP_STEP_REFERENCES"
+    assert json.loads(said)["decommission"]["next_step"] == "references"

@@ -16,16 +16,11 @@ NOWHERE = cleanup.At(CHECKOUTS, None, MODULES)
 MODULE = f"{MODULES}/shop.py"
 
 
-async def vouched(bench: Bench, number: int = 0, word: str = "looked") -> tuple[int, str, str]:
-    """Take a step on the operator's word alone."""
-    return await bench.say(verbs.step, wish(), NOWHERE, (number, GONE, word))
-
-
 async def said_to_be_gone(bench: Bench) -> None:
     """Let steps 1 to 3 be on record, and the module be there."""
     await bench.patched()
     for _ in range(3):
-        await vouched(bench)
+        await bench.unseen_step()
 
 
 async def ended_on_a_word(bench: Bench) -> None:
@@ -37,8 +32,8 @@ async def ended_on_a_word(bench: Bench) -> None:
     bench.repository.commit("it was needed after all")
     for matter in ("evals", "tools"):
         await bench.say(verbs.decide, wish(), matter, Choice.RETAIN)
-    await vouched(bench)
-    await vouched(bench)
+    await bench.unseen_step()
+    await bench.unseen_step()
 
 
 @requirement("PF1-FR-6b", "PF1-AC-7b")
@@ -141,7 +136,7 @@ async def test_files_of_an_id_that_is_used_anew_are_not_left_over(tmp_path: Path
 async def test_a_step_that_is_only_planned_is_not_said_to_be_done(tmp_path: Path) -> None:
     """Out of order, and not confirmed: what is printed before the answer claims nothing."""
     async with a_bench(tmp_path) as bench:
-        early = await vouched(bench, 3, "ok")
+        early = await bench.unseen_step(3, "ok")
         asked = await bench.say(verbs.step, wish(yes=False), NOWHERE, (3, GONE, "ok"), ask=Answers(yes=False))
 
     assert (early[0], asked[0]) == (1, 2)

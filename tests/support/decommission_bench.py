@@ -57,6 +57,11 @@ class Bench:
         """Run `step` with the checkout."""
         return await self.say(verbs.step, wish(), self.at, (number, code, word), **given)
 
+    async def unseen_step(self, number: int = 0, word: str = "looked") -> tuple[int, str, str]:
+        """Run `step` on the operator's word alone."""
+        nowhere = cleanup.At(CHECKOUTS, None, MODULES)
+        return await self.say(verbs.step, wish(), nowhere, (number, GONE, word))
+
     async def patched(self, **fields: Any) -> str:
         """Have the next patch written, merge it, and load it; return what it changed."""
         code, diff, errors = await self.say(cleanup.patch, cleanup.PatchWish("shop", **fields), self.at)
