@@ -107,9 +107,11 @@ def _object(shots: Sequence[Shot], request_id: str, code: OperatorExit, waited: 
         }
         for shot in shots
     ]
-    return {"request_id": request_id, "exit_code": int(code), "targets": targets} | (
-        {} if waited is None else {"laggards": list(waited.laggards)}
-    )
+    laggards = [] if waited is None else list(waited.laggards)
+    made = {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": laggards}
+    if all(shot.problem for shot in shots):
+        made["problem"] = next(shot.problem.spoken for shot in shots if shot.problem and shot.problem.code is code)
+    return made
 
 
 def _tell(operating: Operating, wish: StepWish, shots: Sequence[Shot], request_id: str, waited: Waited | None) -> None:

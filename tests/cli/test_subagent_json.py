@@ -18,7 +18,7 @@ from sidecar.cli.subagent_kill import kill
 from sidecar.core.rollout.cleanup import MODULES
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.decommission_bench import CHECKOUTS, a_bench
-from tests.support.operator_desk import INSIDE, Desk, wish
+from tests.support.operator_desk import INSIDE, Desk, typed, wish
 from tests.support.operators import an_operated_sidecar
 
 Command = tuple[Callable[..., int], tuple[Any, ...]]
@@ -92,7 +92,7 @@ async def test_whatever_cannot_be_asked_is_the_same_object_of_every_command(comm
     assert errors.startswith("there is no role token")
 
 
-@pytest.mark.parametrize("command", ["show", "explain", "preview", "when", "ramp", "decommission status"])
+@pytest.mark.parametrize("command", ["show", "explain", "preview", "when", "ramp", "kill", "decommission status"])
 async def test_a_refusal_of_the_sidecar_has_its_reason(command: str) -> None:
     """Nobody of that name."""
     ask, arguments = ASKING[command]
@@ -101,6 +101,16 @@ async def test_a_refusal_of_the_sidecar_has_its_reason(command: str) -> None:
 
     assert (code, said["problem"]["reason"]) == (1, "UNKNOWN_SUBAGENT")
     assert "sidecar subagent" in said["problem"]["next"]
+
+
+def test_a_failure_is_an_object_at_the_command_line_too() -> None:
+    """Nobody answers there; the words come with it."""
+    code, output = typed("list", "--json", "--target", "unix:/nowhere.sock", token="x")
+
+    said, _ = json.JSONDecoder().raw_decode(output[output.index("{") :])
+    assert (code, said["exit_code"]) == (2, 2)
+    assert said["problem"]["message"].startswith("no sidecar answers at unix:/nowhere.sock")
+    assert output.count("no sidecar answers at unix:/nowhere.sock") == 2
 
 
 async def test_a_history_that_breaks_off_ends_with_a_line_of_its_own() -> None:
