@@ -244,9 +244,13 @@ def _all_of(client: OperatorClient) -> tuple[Known, ...]:
         if not each.decommission.HasField("finished_at")
     }
     return tuple(
-        Known(each, _rolled_back(slots.get(each.slot)), each.definition_id not in staying)
+        Known(each, _rolled_back(slots.get(each.slot)), _has_ended(each) and each.definition_id not in staying)
         for each in reversed(answer.decommissions)
     )
+
+
+def _has_ended(status: pb.DecommissionStatus) -> bool:
+    return status.decommission.HasField("finished_at")
 
 
 def _rolled_back(slot: pb.SlotStatus | None) -> tuple[str, ...]:
@@ -266,4 +270,4 @@ def _read(file: Path) -> Known:
         raise CheckoutRefused(f"{file} is not what `sidecar subagent decommission status NAME --json` prints") from None
     if not status.definition_id or not status.HasField("decommission"):
         raise CheckoutRefused(f"{file} says nothing of a decommission")
-    return Known(status, rolled_back, status.decommission.HasField("finished_at"))
+    return Known(status, rolled_back, _has_ended(status))
