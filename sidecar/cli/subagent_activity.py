@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sidecar.cli.drawing import Line, Part, clean, moment
-from sidecar.cli.seeing import as_object
 from sidecar.cli.subagent_client import OperatorClient, OperatorExit
+from sidecar.cli.subagent_json import spoken
 from sidecar.cli.subagent_reading import Operating, operated
 from sidecar.cli.subagent_words import percent
 from sidecar.cli.turn_timeline import utc
@@ -36,7 +36,7 @@ def show_when(operating: Operating, wish: WhenWish) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("ListActivePeriods", request, wish.name)
         if operating.as_json:
-            operating.write_json(as_object(answer))
+            operating.write_json(spoken(answer))
         else:
             operating.screen.show(period_lines(wish, answer))
         return OperatorExit.DONE

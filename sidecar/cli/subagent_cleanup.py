@@ -12,9 +12,9 @@ from google.protobuf.json_format import ParseDict, ParseError
 
 from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.drawing import Part, clean
-from sidecar.cli.seeing import as_object
 from sidecar.cli.subagent_client import CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent_decommission_tables import choice_word, day, next_for
+from sidecar.cli.subagent_decommission_tables import choice_word, day
+from sidecar.cli.subagent_json import heard, spoken
 from sidecar.cli.subagent_reading import Operating, operated
 from sidecar.cli.turn_timeline import utc
 from sidecar.core.rollout.cleanup import CheckoutRefused, CleanupWish, Seen
@@ -55,10 +55,15 @@ class PatchWish:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A decommission as it stands, and which other definitions of its slot are rolled back."""
+    """A decommission as it stands, and which other definitions of its slot are rolled back.
+
+    Attributes:
+        over: whether it has ended, and no other definition goes by its id: whatever a checkout has of it is left over.
+    """
 
     status: pb.DecommissionStatus
     rolled_back: tuple[str, ...]
+    over: bool = False
 
 
 def patch(operating: Operating, wish: PatchWish, at: At) -> int:
@@ -67,20 +72,24 @@ def patch(operating: Operating, wish: PatchWish, at: At) -> int:
 
 
 def overdue(operating: Operating, at: At) -> int:
-    """Say what has outlived its window, and in a checkout, what is left of it; exit code 1 if there is any."""
+    """Say what has outlived its window, and in a checkout, what is left of it and of those that have ended.
+
+    Returns the exit code: 1 if there is any.
+    """
 
     def work(where: Operating, known: tuple[Known, ...]) -> OperatorExit:
-        late = [each for each in known if each.status.overdue]
-        found = [_left_in(each, at) for each in late]
+        late = [(each, _left_in(each, at)) for each in known if each.status.overdue]
+        ended = [(each, seen) for each in known if each.over and (seen := _left_in(each, at)) and seen.left]
+        code = OperatorExit.REFUSED if late or ended else OperatorExit.DONE
         if where.as_json:
-            rows = [_row(each, seen) for each, seen in zip(late, found, strict=True)]
-            where.write_json({"overdue": rows, "exit_code": int(bool(late))})
-        else:
-            for each, seen in zip(late, found, strict=True):
-                where.screen.show([[Part(line, style)] for line, style in _late_lines(each, seen)])
-            if not late:
-                where.screen.show([[Part("no decommission is overdue", "green")]])
-        return OperatorExit.REFUSED if late else OperatorExit.DONE
+            rows = {name: [_row(*each) for each in found] for name, found in (("overdue", late), ("ended", ended))}
+            where.write_json(rows | {"exit_code": int(code)})
+            return code
+        if not late:
+            where.screen.show([[Part("no decommission is overdue", "green")]])
+        for each, seen in (*late, *ended):
+            where.screen.show([[Part(line, style)] for line, style in _left_lines(each, seen)])
+        return code
 
     return _with_all(operating, at, work)
 
@@ -91,8 +100,7 @@ def _with_all(operating: Operating, at: At, work: Callable[[Operating, tuple[Kno
             return work(operating, (_read(at.record),))
         return operated(operating, lambda client: work(operating, _all_of(client)))
     except CheckoutRefused as problem:
-        operating.errors.write(f"{problem}\n")
-        return OperatorExit.NOT_ASKED
+        return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
 def _with_record(operating: Operating, name: str, at: At, work: Callable[[Operating, Known], OperatorExit]) -> int:
@@ -104,18 +112,11 @@ def _with_record(operating: Operating, name: str, at: At, work: Callable[[Operat
             raise CheckoutRefused(f"{at.record} is about {clean(known.status.definition_id)}, not {clean(name)}")
         return work(operating, known)
     except CheckoutRefused as problem:
-        operating.errors.write(f"{problem}\n")
-        return OperatorExit.NOT_ASKED
+        return operating.refused(CannotOperate(str(problem), OperatorExit.NOT_ASKED))
 
 
 def _patched(where: Operating, known: Known, wish: PatchWish, at: At) -> OperatorExit:
-    record = known.status.decommission
-    steps = _steps_to(record, wish.through)
-    if not steps:
-        where.errors.write(f"there is no step left to write a patch for; next: {next_for(record, clean(wish.name))}\n")
-        return OperatorExit.DONE
-    asked = replace(asking(known, at, steps, wish.code), remove_entry=wish.remove_entry)
-    made = at.checkouts.patch(at.root or Path(), asked)
+    made = at.checkouts.patch(at.root or Path(), _wanted(known, wish, at))
     where.errors.writelines(f"{clean(line)}\n" for line in (*made.does, *(f"note: {note}" for note in made.notes)))
     if not made.diff:
         where.errors.write("nothing is to be changed: the checkout has it already\n")
@@ -136,14 +137,37 @@ def _applying(patch: Path, root: Path | None) -> str:
     return shlex.join(["git", "-C", str(root), "apply", os.path.relpath(patch.resolve(), root.resolve())])
 
 
+def _wanted(known: Known, wish: PatchWish, at: At) -> CleanupWish:
+    """Return what a patch is to do: the steps that come, and of those on record what the checkout holds even so."""
+    record = known.status.decommission
+    coming = _steps_to(record, wish.through)
+    taken = tuple(each for each in CleanupStep if each not in coming and _is_taken(record, each))
+    code = wish.code if CleanupStep.MODULES in coming else code_of(record)
+    seen = at.checkouts.look(at.root or Path(), asking(known, at, taken, code))
+    again = {each.step for each in seen.left}
+    steps = tuple(each for each in CleanupStep if each in again or each in coming)
+    remove = wish.remove_entry or CleanupStep.BLOCKS in taken
+    return replace(asking(known, at, steps, code), remove_entry=remove)
+
+
 def _steps_to(record: pb.Decommission, through: int) -> tuple[CleanupStep, ...]:
-    """Return the steps of a patch: the next one to `through`; the first is never written without the second."""
+    """Return the steps that come: the next one to `through`; the first is never written without the second."""
     if record.HasField("finished_at"):
         return ()
     if not record.next_step:
         return (CleanupStep.MODULES,)
     last = max(through, record.next_step, 2)
     return tuple(each for each in CleanupStep if record.next_step <= each.number <= last)
+
+
+def _is_taken(record: pb.Decommission, step: CleanupStep) -> bool:
+    return any(each.step == step.number for each in record.steps)
+
+
+def code_of(record: pb.Decommission) -> CodeFate:
+    """Return what became of the code by the record; before step 3: what is to become of it in the end."""
+    marked = any(each.code == pb.CODE_FATE_DEPRECATED for each in record.steps)
+    return CodeFate.DEPRECATED if marked else CodeFate.GONE
 
 
 def asking(known: Known, at: At, steps: tuple[CleanupStep, ...], code: CodeFate) -> CleanupWish:
@@ -175,9 +199,14 @@ def _left_in(known: Known, at: At) -> Seen | None:
     return at.checkouts.look(at.root, asking(known, at, tuple(CleanupStep), CodeFate.GONE))
 
 
-def _late_lines(known: Known, seen: Seen | None) -> list[tuple[str, str]]:
-    status = known.status
-    lines = [(f"{clean(status.definition_id)}: overdue since {day(utc(status.decommission.due_at))}", "red")]
+def _left_lines(known: Known, seen: Seen | None) -> list[tuple[str, str]]:
+    status, name = known.status, clean(known.status.definition_id)
+    if known.over and seen is not None:
+        ended = day(utc(status.decommission.finished_at))
+        lines = [(f"{name}: its decommission ended {ended}, and the checkout ({seen.state}) still has of it", "red")]
+        lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in seen.left]
+        return [*lines, (f"  next: `sidecar subagent decommission patch {name}` writes the change", "")]
+    lines = [(f"{name}: overdue since {day(utc(status.decommission.due_at))}", "red")]
     lines += [(f"  {clean(said)}", "yellow") for said in status.left]
     if seen is not None:
         lines += [(f"  {clean(each.where)}: {clean(each.what)}", "yellow") for each in seen.left]
@@ -188,26 +217,40 @@ def _late_lines(known: Known, seen: Seen | None) -> list[tuple[str, str]]:
 
 def _row(known: Known, seen: Seen | None) -> dict[str, Any]:
     left = [] if seen is None else [{"step": each.step, "where": each.where, "what": each.what} for each in seen.left]
-    return as_object(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
+    return spoken(known.status) | {"checkout": None if seen is None else seen.state, "left_in_checkout": left}
 
 
 def asked_for(client: OperatorClient, name: str) -> Known:
     """Return one decommission, ended or not. Raises `CannotOperate`."""
-    for known in _all_of(client, finished=True):
+    for known in _all_of(client):
         if known.status.definition_id == name:
             return known
     raise CannotOperate(
-        f"no decommission of {clean(name)} has begun (UNKNOWN_SUBAGENT)\nnext: `sidecar subagent decommission begin "
-        f"{clean(name)}` once it is in rollback",
+        f"no decommission of {clean(name)} has begun (UNKNOWN_SUBAGENT)",
         OperatorExit.REFUSED,
         "UNKNOWN_SUBAGENT",
+        advice=f"`sidecar subagent decommission begin {clean(name)}` once it is in rollback",
     )
 
 
-def _all_of(client: OperatorClient, *, finished: bool = False) -> tuple[Known, ...]:
-    answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=finished))
+def _all_of(client: OperatorClient) -> tuple[Known, ...]:
+    """Return all decommissions, ended or not, the newest first."""
+    answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=True))
     slots = {slot.slot: slot for slot in client.ask("List", pb.ListRequest()).slots}
-    return tuple(Known(each, _rolled_back(slots.get(each.slot))) for each in reversed(answer.decommissions))
+    staying = {
+        each.definition_id
+        for slot in slots.values()
+        for each in slot.definitions
+        if not each.decommission.HasField("finished_at")
+    }
+    return tuple(
+        Known(each, _rolled_back(slots.get(each.slot)), _has_ended(each) and each.definition_id not in staying)
+        for each in reversed(answer.decommissions)
+    )
+
+
+def _has_ended(status: pb.DecommissionStatus) -> bool:
+    return status.decommission.HasField("finished_at")
 
 
 def _rolled_back(slot: pb.SlotStatus | None) -> tuple[str, ...]:
@@ -222,9 +265,9 @@ def _read(file: Path) -> Known:
     try:
         said = json.loads(file.read_text("utf-8"))
         rolled_back = tuple(map(str, said.pop("rolled_back", ())))
-        status = ParseDict(said, pb.DecommissionStatus(), ignore_unknown_fields=True)
+        status = ParseDict(heard(said, pb.DecommissionStatus()), pb.DecommissionStatus(), ignore_unknown_fields=True)
     except (OSError, ValueError, AttributeError, TypeError, ParseError, RecursionError):
         raise CheckoutRefused(f"{file} is not what `sidecar subagent decommission status NAME --json` prints") from None
     if not status.definition_id or not status.HasField("decommission"):
         raise CheckoutRefused(f"{file} says nothing of a decommission")
-    return Known(status, rolled_back)
+    return Known(status, rolled_back, _has_ended(status))

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
+from sidecar.cli.subagent_advice import HOW_TO_MINT, advice_for
 from subagents.lifecycle.v1 import lifecycle_pb2_grpc
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
@@ -31,9 +32,6 @@ HOW_TO_FIND: Final = (
     "start one with `operators.keys` or `operators.issuer` in its settings, or say where its operator listener is with "
     "--config, or with --target unix:<operators.socket>"
 )
-HOW_TO_MINT: Final = (
-    "mint a token with `sidecar token mint`, and hand it over as SIDECAR_ROLE_TOKEN or in a file with --token-file"
-)
 
 
 @unique
@@ -44,24 +42,6 @@ class OperatorExit(IntEnum):
     REFUSED = 1
     NOT_ASKED = 2
     PARTIAL = 3
-
-
-NEXT: Final = {
-    "TRANSITION_REFUSED": "`sidecar subagent show {name}` says where it stands",
-    "GATE_FAILED": "nothing moved; fix what the gate says and run this again, or let this one `fail` pass once: "
-    "`sidecar subagent override {name} --gate {gate} …`",
-    "GATE_HELD": "nothing moved; run this again once {gate} has said yes (an outage cannot be overridden)",
-    "POLICY_DENIED": "nothing moved; run this again when the policy allows it",
-    "REVISION_CONFLICT": "nothing was done: the rollout was changed by somebody else, or --revision is old; look with "
-    "`sidecar subagent show {name}`, then run this again",
-    "REQUEST_ID_REUSED": "leave --request-id out for a new step; to repeat an earlier one, give its --revision and all "
-    "else exactly as then",
-    "UNKNOWN_SUBAGENT": "`sidecar subagent list` shows which there are",
-    "ROLE_REQUIRED": "mint a token with a role that may: `sidecar token mint --role …`",
-    "ROLE_TOKEN_INVALID": HOW_TO_MINT,
-    "STORE_UNAVAILABLE": "nobody can say how rollouts stand until the store is back; a kill holds even so",
-}
-"""By reason, what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +56,28 @@ class CannotOperate(Exception):
     """It was refused, or could not be asked; the message says what, why, and what to do.
 
     Attributes:
+        said: what, and why.
+        advice: what to do; empty: that has been said.
         code: what the command ends with.
         reason: of `ErrorInfo`; empty if no sidecar said one.
         uncertain: whether a step may have been taken even so.
     """
 
-    def __init__(self, message: str, code: OperatorExit, reason: str = "", *, uncertain: bool = False) -> None:
+    def __init__(
+        self, said: str, code: OperatorExit, reason: str = "", *, advice: str = "", uncertain: bool = False
+    ) -> None:
         """Keep what was found."""
-        super().__init__(message)
+        super().__init__(f"{said}\nnext: {advice}" if advice else said)
+        self.said = said
+        self.advice = advice
         self.code = code
         self.reason = reason
         self.uncertain = uncertain
+
+    @property
+    def spoken(self) -> dict[str, Any]:
+        """The same for programs; `reason` is that of `ErrorInfo`."""
+        return {"message": self.said, "reason": self.reason, "next": self.advice, "uncertain": self.uncertain}
 
 
 class OperatorClient(AbstractContextManager["OperatorClient"]):
@@ -160,13 +151,11 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         if code is grpc.StatusCode.UNIMPLEMENTED:
             said = f"what answers at {self.target} serves no operators; {HOW_TO_FIND}"
             return CannotOperate(said, OperatorExit.NOT_ASKED)
-        known = NEXT.get(info.reason, "")
-        advice = known.format(name=name or "<id>", gate=info.metadata.get("gate", "the gate"))
-        said = f"{error.details() or code.name.lower()} ({info.reason or code.name})"
         return CannotOperate(
-            f"{said}\nnext: {advice}" if advice else said,
+            f"{error.details() or code.name.lower()} ({info.reason or code.name})",
             OperatorExit.REFUSED if code in REFUSING else OperatorExit.NOT_ASKED,
             info.reason,
+            advice=advice_for(info.reason, info.metadata, name),
             uncertain=code not in REFUSING | SURELY_NOT,
         )
 

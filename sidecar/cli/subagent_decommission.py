@@ -1,12 +1,13 @@
 """`sidecar subagent decommission begin|decide|undo|step|list|status`: what each asks a sidecar."""
 
+from pathlib import Path
 from typing import Any, Final
 
 from sidecar.cli.drawing import clean
-from sidecar.cli.seeing import as_object
-from sidecar.cli.subagent_cleanup import At, asked_for, asking
+from sidecar.cli.subagent_cleanup import At, asked_for, asking, code_of
 from sidecar.cli.subagent_client import CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent_decommission_tables import decommission_lines, status_lines, step_word
+from sidecar.cli.subagent_json import spoken
 from sidecar.cli.subagent_reading import Operating, operated
 from sidecar.cli.subagent_steps import Found, StepWish, Verb, take
 from sidecar.core.rollout.cleanup import CheckoutRefused
@@ -60,13 +61,14 @@ def step(operating: Operating, wish: StepWish, at: At, what: tuple[int, CodeFate
 
     def verbs(found: Found) -> list[Verb]:
         asked = number or _next_of(found)
-        confirmed = word or _looked(operating, wish.name, at, asked, code, found)
+        confirmed = _confirmed(operating, wish.name, at, (asked, code, word))
         fields: dict[str, Any] = {"step": asked, "confirmed": confirmed[:LONGEST_WORD] if asked in VOUCHED else ""}
         if asked == pb.CLEANUP_STEP_MODULES:
             fields["code"] = CODE[code]
         final = asked == pb.CLEANUP_STEP_MODULES and code is CodeFate.GONE
         danger = f"From here on the decommission of {clean(wish.name)} cannot be undone." if final else ""
-        plan = f"step {step_word(asked)} is done" + (f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else "")
+        said = f"; confirmed: {clean(confirmed)}" if fields["confirmed"] else ""
+        plan = f"record step {step_word(asked)} as done{said}"
         return [Verb("TakeDecommissionStep", plan, fields, danger)]
 
     return take(operating, wish, verbs)
@@ -78,7 +80,7 @@ def show_all(operating: Operating, *, finished: bool) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=finished))
         if operating.as_json:
-            operating.write_json(as_object(answer))
+            operating.write_json(spoken(answer))
         else:
             operating.screen.show(decommission_lines(answer.decommissions))
         return OperatorExit.DONE
@@ -92,7 +94,7 @@ def show_one(operating: Operating, name: str) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         known = asked_for(client, name)
         if operating.as_json:
-            operating.write_json(as_object(known.status) | {"rolled_back": list(known.rolled_back)})
+            operating.write_json(spoken(known.status) | {"rolled_back": list(known.rolled_back)})
         else:
             operating.screen.show(status_lines(known.status))
         return OperatorExit.DONE
@@ -100,31 +102,47 @@ def show_one(operating: Operating, name: str) -> int:
     return operated(operating, work)
 
 
-def _looked(operating: Operating, name: str, at: At, number: int, code: CodeFate, found: Found) -> str:
-    """Look at the checkout for what a step is about; return what may be confirmed. Raises `CannotOperate`."""
-    if at.root is None:
-        if number not in VOUCHED:
-            return ""
+def _confirmed(operating: Operating, name: str, at: At, what: tuple[int, CodeFate, str]) -> str:
+    """Return what is confirmed of a step: what a look at the checkout finds, if there is one, and the operator's word.
+
+    Raises `CannotOperate` if the checkout still holds something, or nobody confirms what no sidecar sees.
+    """
+    number, code, word = what
+    if at.root is not None:
+        return "; ".join(filter(None, (_looked(operating, name, at, number, code), word)))
+    if number in VOUCHED and not word:
         raise CannotOperate(
-            f"no sidecar can see what step {step_word(number)} is about\nnext: give --checkout DIR, and it is looked "
-            "for there; or --confirm WORDS, and say what you checked",
+            f"no sidecar can see what step {step_word(number)} is about",
             OperatorExit.NOT_ASKED,
+            advice="give --checkout DIR, and it is looked for there; or --confirm WORDS, and say what you checked",
         )
+    return word
+
+
+def _looked(operating: Operating, name: str, at: At, number: int, code: CodeFate) -> str:
+    """Look at the checkout for all that a step and those before it see to, also those that are on record already.
+
+    Returns what may be confirmed of the step. Raises `CannotOperate` if something is still there.
+    """
     with OperatorClient(operating.where.targets[0], operating.where.token) as client:
         known = asked_for(client, name)
-    asked = tuple(each for each in CleanupStep if each.number == number)
+    record = known.status.decommission
+    taken = {each.step for each in record.steps}
+    asked = tuple(each for each in CleanupStep if each.number <= number or each.number in taken)
+    fate = code if number == pb.CLEANUP_STEP_MODULES else code_of(record)
     try:
-        seen = at.checkouts.look(at.root, asking(known, at, asked, code))
+        seen = at.checkouts.look(at.root or Path(), asking(known, at, asked, fate))
     except CheckoutRefused as problem:
         raise CannotOperate(str(problem), OperatorExit.NOT_ASKED) from None
     if seen.left:
         said = "\n".join(f"  {clean(each.where)}: {clean(each.what)}" for each in seen.left)
+        through = f" --through {number}" if number > record.next_step > 0 else ""
         raise CannotOperate(
-            f"step {step_word(number)} is not done in {clean(str(at.root))} ({seen.state}):\n{said}\n"
-            f"next: `sidecar subagent decommission patch {clean(name)}` writes the change",
+            f"step {step_word(number)} is not done in {clean(str(at.root))} ({seen.state}); still there:\n{said}",
             OperatorExit.REFUSED,
+            advice=f"`sidecar subagent decommission patch {clean(name)}{through}` writes the change",
         )
-    return f"{FOUND[number, code]} (configuration repository, {seen.state})" if number in VOUCHED else ""
+    return f"{FOUND[number, fate]} (configuration repository, {seen.state})" if number in VOUCHED else ""
 
 
 def _next_of(found: Found) -> int:

@@ -50,7 +50,9 @@ DeprecateModules = Annotated[
     bool, typer.Option("--deprecate-modules", help="Step 3 marks modules deprecated, for a while, and deletes none.")
 ]
 
-Confirm = Annotated[str, typer.Option("--confirm", help="Steps 3 and 5: what you checked, instead of --checkout.")]
+Confirm = Annotated[
+    str, typer.Option("--confirm", help="Steps 3 and 5: what you checked; --checkout is looked at even so.")
+]
 Through = Annotated[int, typer.Option("--through", min=0, max=5, help="Up to this step; else the next only.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of printing.")]
 Remove = Annotated[bool, typer.Option("--remove-entry", help="Step 1 removes the entry instead of marking it.")]
@@ -140,7 +142,7 @@ def _patch(at: Open, look_at: MakePlace, wanted: MakePlace, name: Name, record: 
 
 
 def _overdue(at: Open, look_at: MakePlace, record: Record = None) -> None:
-    """Name what has outlived its window, and with --checkout what is left there. Exit code 1 if there is any."""
+    """Name what has outlived its window, and with --checkout what is left there, also of what ended. Fails if any."""
     raise typer.Exit(_cleanup().overdue(at(offline=record is not None), look_at(record)))
 
 

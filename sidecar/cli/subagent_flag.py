@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sidecar.cli.drawing import clean
-from sidecar.cli.seeing import as_object
 from sidecar.cli.subagent_client import OperatorClient, OperatorExit
-from sidecar.cli.subagent_flag_tables import flag_table, kind_word, value_word
-from sidecar.cli.subagent_reading import Operating, operated, spoken
+from sidecar.cli.subagent_flag_tables import flag_table, kind_word
+from sidecar.cli.subagent_json import spoken
+from sidecar.cli.subagent_reading import Operating, operated
 from sidecar.cli.subagent_steps import Found, StepWish, Verb, take, take_unread
 from sidecar.cli.subagent_words import percent
 from subagents.lifecycle.v1 import flags_pb2 as pb
@@ -26,7 +26,7 @@ def show_flags(operating: Operating, name: str, which: str = "") -> int:
             del each.flags[:]
             each.flags.extend(kept)
         if operating.as_json:
-            operating.write_json({"definitions": [_object(each) for each in answer.definitions]})
+            operating.write_json({"definitions": [spoken(each) for each in answer.definitions]})
         else:
             operating.screen.show(flag_table(answer.definitions))
         return OperatorExit.DONE
@@ -58,11 +58,6 @@ def switch_off(operating: Operating, wish: StepWish, which: str, version: int | 
         return take_unread(operating, wish, Verb("SwitchKillFlagOff", plan, _expected(version), danger, "", awaited))
     plan = "cohort flag -> off; it serves nobody until that is on again, state and ramp stay; asks nobody"
     return take_unread(operating, wish, Verb("SwitchCohortFlagOff", plan, _expected(version), awaited=awaited))
-
-
-def _object(each: Any) -> dict[str, Any]:
-    flags = [as_object(flag) | {"kind": kind_word(flag.kind), "value": value_word(flag.value)} for flag in each.flags]
-    return spoken(each) | {"flags": flags}
 
 
 def _expected(version: int | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`sidecar subagent kill`: at several sidecars at the same time, naming those that it reached and those it did not."""
+"""`sidecar subagent kill`: at several sidecars at once, naming those that it reached, that refused, and the others."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -7,9 +7,11 @@ from typing import Any
 
 from sidecar.cli.drawing import Part, clean
 from sidecar.cli.subagent_client import STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent_reading import INTERRUPTED, Operating, spoken
-from sidecar.cli.subagent_steps import StepWish, confirm, result_lines
-from sidecar.cli.subagent_waiting import wait_for_replicas
+from sidecar.cli.subagent_json import spoken
+from sidecar.cli.subagent_reading import Operating, guarded
+from sidecar.cli.subagent_results import is_lasting, result_lines
+from sidecar.cli.subagent_steps import StepWish, confirm
+from sidecar.cli.subagent_waiting import UNRECORDED, Waited, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2
 
 
@@ -21,31 +23,35 @@ class Shot:
     result: Any = None
     problem: CannotOperate | None = None
 
+    @property
+    def outcome(self) -> str:
+        """`reached`, `refused` (it answered, and holds nothing), or `not_reached` (nobody knows)."""
+        if self.problem is None:
+            return "reached"
+        return "refused" if self.problem.reason and not self.problem.uncertain else "not_reached"
+
 
 def kill(operating: Operating, wish: StepWish) -> int:
     """Kill a definition at every target, with one request id; return the exit code."""
     request_id = wish.request_id or operating.new_id()
     targets = operating.where.targets
-    try:
+
+    def work() -> OperatorExit:
         places = f"{len(targets)} sidecars" if len(targets) > 1 else "this sidecar"
         danger = f"{clean(wish.name)} goes off every surface at once, for everybody and for good; asked of {places}."
         confirm(operating, wish, danger)
         with ExitStack() as opened:
             clients = [opened.enter_context(OperatorClient(each, operating.where.token)) for each in targets]
             shots = _shots(clients, wish, request_id)
-            laggards = _laggards(operating, wish, shots)
-    except CannotOperate as problem:
-        operating.errors.write(f"{problem}\n")
-        return problem.code
-    except KeyboardInterrupt:
-        operating.errors.write(INTERRUPTED)
-        return OperatorExit.PARTIAL
-    code = _code(shots, laggards, dry_run=wish.dry_run)
-    if operating.as_json:
-        operating.write_json(_object(shots, request_id, code, laggards))
-    else:
-        _tell(operating, wish, shots, request_id, laggards)
-    return code
+            waited = _waited(operating, wish, shots)
+        code = _code(shots, waited, dry_run=wish.dry_run)
+        if operating.as_json:
+            operating.write_json(_object(shots, request_id, code, waited))
+        else:
+            _tell(operating, wish, shots, request_id, waited)
+        return code
+
+    return guarded(operating, work)
 
 
 def _shots(clients: Sequence[OperatorClient], wish: StepWish, request_id: str) -> list[Shot]:
@@ -68,48 +74,57 @@ def _shots(clients: Sequence[OperatorClient], wish: StepWish, request_id: str) -
     return shots
 
 
-def _laggards(operating: Operating, wish: StepWish, shots: Sequence[Shot]) -> Sequence[str]:
+def _waited(operating: Operating, wish: StepWish, shots: Sequence[Shot]) -> Waited | None:
+    """Wait until every replica shows it, if that is wished; None: nothing was waited for."""
     reached = [shot for shot in shots if shot.result]
     if not wish.wait or wish.dry_run or not reached:
-        return ()
-    version = max(shot.result.version for shot in reached)
-    return wait_for_replicas(reached[0].client, operating, version, wish.patience).laggards
+        return None
+    recorded = [shot for shot in reached if is_lasting(shot.result)]
+    if not recorded:
+        return UNRECORDED
+    version = max(shot.result.version for shot in recorded)
+    return wait_for_replicas(recorded[0].client, operating, version, wish.patience)
 
 
-def _code(shots: Sequence[Shot], laggards: Sequence[str], *, dry_run: bool) -> OperatorExit:
+def _code(shots: Sequence[Shot], waited: Waited | None, *, dry_run: bool) -> OperatorExit:
     results = [shot.result for shot in shots if shot.result]
     problems = [shot.problem for shot in shots if shot.problem]
     if not results:
         codes = {problem.code for problem in problems}
         return OperatorExit.REFUSED if OperatorExit.REFUSED in codes else OperatorExit.NOT_ASKED
-    recorded = dry_run or any("record" in result.reached for result in results)
-    return OperatorExit.DONE if recorded and not problems and not laggards else OperatorExit.PARTIAL
+    recorded = dry_run or any(map(is_lasting, results))
+    shown = waited is None or not waited.laggards
+    return OperatorExit.DONE if recorded and shown and not problems else OperatorExit.PARTIAL
 
 
-def _object(shots: Sequence[Shot], request_id: str, code: OperatorExit, laggards: Sequence[str]) -> dict[str, Any]:
+def _object(shots: Sequence[Shot], request_id: str, code: OperatorExit, waited: Waited | None) -> dict[str, Any]:
     targets = [
         {
             "target": shot.client.target,
+            "outcome": shot.outcome,
             "result": spoken(shot.result) if shot.result else None,
-            "problem": str(shot.problem) if shot.problem else "",
+            "problem": shot.problem.spoken if shot.problem else None,
         }
         for shot in shots
     ]
-    return {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": list(laggards)}
+    laggards = [] if waited is None else list(waited.laggards)
+    made = {"request_id": request_id, "exit_code": int(code), "targets": targets, "laggards": laggards}
+    if all(shot.problem for shot in shots):
+        made["problem"] = next(shot.problem.spoken for shot in shots if shot.problem and shot.problem.code is code)
+    return made
 
 
-def _tell(
-    operating: Operating, wish: StepWish, shots: Sequence[Shot], request_id: str, laggards: Sequence[str]
-) -> None:
+def _tell(operating: Operating, wish: StepWish, shots: Sequence[Shot], request_id: str, waited: Waited | None) -> None:
     lines = [[Part(f"{clean(wish.name)}: kill, request id {request_id}", "bold")]]
     for shot in shots:
         if shot.problem:
             words = str(shot.problem).replace("\n", "; ")
-            lines.append([Part(f"NOT reached: {shot.client.target}: {words}", "red")])
+            head = "REFUSED by" if shot.outcome == "refused" else "NOT reached:"
+            lines.append([Part(f"{head} {shot.client.target}: {words}", "red")])
         else:
             lines.append([Part(f"reached: {shot.client.target}", "green")])
-            lines += [[Part(*line)] for line in result_lines(shot.result, dry_run=wish.dry_run)]
-    lines += [[Part(f"not yet in effect: {each}", "yellow")] for each in laggards]
+            lines += [[Part(*line)] for line in result_lines(shot.result, "Kill", dry_run=wish.dry_run)]
+    lines += [[Part(*line)] for line in ([] if waited is None else effect_lines(waited))]
     if any(shot.problem and shot.problem.uncertain for shot in shots):
         again = f"run this again with --request-id {request_id} for those that were not reached: it is counted once"
         lines.append([Part(f"next: {again}", "yellow")])

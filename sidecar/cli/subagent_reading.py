@@ -4,32 +4,22 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TextIO
 
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.drawing import Screen
-from sidecar.cli.seeing import as_object
 from sidecar.cli.subagent_client import CannotOperate, OperatorClient, OperatorExit, Where
-from sidecar.cli.subagent_tables import (
-    audit_line,
-    explanation_lines,
-    list_lines,
-    preview_lines,
-    slot_lines,
-    state_word,
-)
+from sidecar.cli.subagent_json import spoken
+from sidecar.cli.subagent_tables import audit_line, explanation_lines, list_lines, preview_lines, slot_lines, standing
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_FAILURES: Final = 5
 """In a row, before following the audit is given up."""
 FIRST_PAUSE: Final = 0.25
-INTERRUPTED: Final = (
-    "interrupted; what a sidecar was asked for is not taken back: `sidecar subagent history` says what\n"
-)
+INTERRUPTED: Final = "interrupted; what a sidecar was asked for is not taken back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +32,7 @@ class Operating:
         pause: waits some seconds.
         passed: seconds on a clock that never jumps.
         new_id: makes request ids.
+        indent: of JSON, characters a level; None: each object is a line.
     """
 
     where: Where
@@ -53,6 +44,7 @@ class Operating:
     pause: Callable[[float], None] = time.sleep
     passed: Callable[[], float] = time.monotonic
     new_id: Callable[[], str] = field(default=lambda: f"cli-{uuid.uuid4()}")
+    indent: int | None = 2
 
     @property
     def screen(self) -> Screen:
@@ -61,7 +53,14 @@ class Operating:
 
     def write_json(self, value: Any) -> None:
         """Print for programs."""
-        self.screen.write(json.dumps(value, indent=2, ensure_ascii=False))
+        self.screen.write(json.dumps(value, indent=self.indent, ensure_ascii=False))
+
+    def refused(self, problem: CannotOperate, **more: Any) -> OperatorExit:
+        """Say why something was not done, for programs as one object with `more` in it; return the exit code."""
+        self.errors.write(f"{problem}\n")
+        if self.as_json:
+            self.write_json(more | {"exit_code": int(problem.code), "problem": problem.spoken})
+        return problem.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +89,27 @@ def operated(
     interrupted: OperatorExit = OperatorExit.PARTIAL,
 ) -> int:
     """Do something with one sidecar; return the exit code: `interrupted` if somebody has had enough."""
-    try:
+
+    def asking() -> OperatorExit:
         with OperatorClient(operating.where.targets[0], operating.where.token) as client:
             return work(client)
+
+    return guarded(operating, asking, interrupted)
+
+
+def guarded(
+    operating: Operating, work: Callable[[], OperatorExit], interrupted: OperatorExit = OperatorExit.PARTIAL
+) -> int:
+    """Do something, and say why not if it cannot be done; return the exit code."""
+    try:
+        return work()
     except CannotOperate as problem:
-        operating.errors.write(f"{problem}\n")
-        return problem.code
+        return operating.refused(problem)
     except KeyboardInterrupt:
-        if interrupted is not OperatorExit.DONE:
-            operating.errors.write(INTERRUPTED)
-        return interrupted
+        if interrupted is OperatorExit.DONE:
+            return interrupted
+        advice = "`sidecar subagent history` says what came of it"
+        return operating.refused(CannotOperate(INTERRUPTED, interrupted, advice=advice, uncertain=True))
 
 
 def show_list(operating: Operating) -> int:
@@ -111,11 +121,11 @@ def show_list(operating: Operating) -> int:
             operating.screen.show(list_lines(answer, operating.screen.room))
             return OperatorExit.DONE
         rows = [
-            {"slot": slot.slot, "revision": slot.revision} | spoken(each)
+            {"slot": slot.slot, "revision": slot.revision, "standing": standing(each)} | spoken(each)
             for slot in answer.slots
             for each in slot.definitions
         ]
-        backends = [as_object(each) for each in answer.backends]
+        backends = [spoken(each) for each in answer.backends]
         operating.write_json({"definitions": rows, "backends": backends, "version": answer.version})
         return OperatorExit.DONE
 
@@ -128,8 +138,7 @@ def show_slot(operating: Operating, name: str) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         status = client.status(name)
         if operating.as_json:
-            definitions = [spoken(each) for each in status.definitions]
-            operating.write_json(as_object(status) | {"definitions": definitions})
+            operating.write_json(spoken(status))
         else:
             operating.screen.show(slot_lines(status))
         return OperatorExit.DONE
@@ -146,7 +155,7 @@ def explain(operating: Operating, wish: ExplainWish) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("Explain", request, wish.name)
         if operating.as_json:
-            operating.write_json(as_object(answer))
+            operating.write_json(spoken(answer))
         else:
             operating.screen.show(explanation_lines(answer))
         return OperatorExit.DONE
@@ -161,7 +170,7 @@ def preview(operating: Operating, name: str, ramp: int, digest: str) -> int:
     def work(client: OperatorClient) -> OperatorExit:
         answer = client.ask("PreviewRamp", request, name)
         if operating.as_json:
-            operating.write_json(as_object(answer))
+            operating.write_json(spoken(answer))
         else:
             operating.screen.show(preview_lines(answer))
         return OperatorExit.DONE
@@ -171,6 +180,7 @@ def preview(operating: Operating, name: str, ramp: int, digest: str) -> int:
 
 def show_history(operating: Operating, wish: HistoryWish) -> int:
     """Print the audit, and what is added if wished; return the exit code."""
+    operating = replace(operating, indent=None)
 
     def work(client: OperatorClient) -> OperatorExit:
         after, failures = wish.after, 0
@@ -196,15 +206,9 @@ def show_history(operating: Operating, wish: HistoryWish) -> int:
 def _print_rows(operating: Operating, rows: Any) -> None:
     for row in rows:
         if operating.as_json:
-            operating.screen.write(json.dumps(as_object(row), ensure_ascii=False))
+            operating.write_json(spoken(row))
         else:
             operating.screen.show([audit_line(row)])
-
-
-def spoken(message: Message) -> dict[str, Any]:
-    """Return a message for programs, its lifecycle state in lower case, as operators and exports write it."""
-    made = as_object(message)
-    return made | {"state": state_word(message.state)}  # type: ignore[attr-defined]  # only messages that have one
 
 
 def stamp(at: datetime) -> Timestamp:

@@ -7,12 +7,10 @@ from typing import Any, Final
 
 from sidecar.cli.drawing import Part, clean
 from sidecar.cli.subagent_client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
-from sidecar.cli.subagent_decommission_tables import next_for
-from sidecar.cli.subagent_flag_tables import switch_lines
-from sidecar.cli.subagent_reading import Operating, operated, spoken
-from sidecar.cli.subagent_tables import short, state_word
-from sidecar.cli.subagent_waiting import wait_for_replicas
-from sidecar.cli.subagent_words import percent
+from sidecar.cli.subagent_json import spoken
+from sidecar.cli.subagent_reading import Operating, operated
+from sidecar.cli.subagent_results import is_lasting, result_lines
+from sidecar.cli.subagent_waiting import UNRECORDED, effect_lines, wait_for_replicas
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 
 UNREAD: Final = ("RampDown", "Kill", "SwitchCohortFlagOff", "SwitchKillFlagOff")
@@ -104,10 +102,10 @@ def found_by(client: OperatorClient, wish: StepWish) -> Found:
         if fitting:
             return Found(slot, ([each for each in fitting if each.active] or fitting)[-1])
     raise CannotOperate(
-        f"no rollout has a definition {wish.name} like that (UNKNOWN_SUBAGENT)\n"
-        "next: `sidecar subagent list` shows which there are",
+        f"no rollout has a definition {wish.name} like that (UNKNOWN_SUBAGENT)",
         OperatorExit.REFUSED,
         "UNKNOWN_SUBAGENT",
+        advice="`sidecar subagent list` shows which there are",
     )
 
 
@@ -135,8 +133,7 @@ class Stepping:
                 if not self._taken(verb):
                     return self._end(OperatorExit.PARTIAL)
         except CannotOperate as problem:
-            self._end(problem.code, problem=str(problem).partition("\n")[0])
-            raise
+            return self._operating.refused(problem, **self._reported)
         if self._wish.dry_run and len(verbs) > 1:
             self._say("  the next step can be tried once this one is taken", "dim")
         return self._waited()
@@ -160,7 +157,8 @@ class Stepping:
             result = self._asked(verb, f"{request_id}.{tries}", again)
         self._results.append(result)
         self._revision = None if verb.method in UNREAD else result.revision
-        self._tell(result)
+        for line in result_lines(result, verb.method, dry_run=self._wish.dry_run):
+            self._say(*line)
         return True
 
     def _asked(self, verb: Verb, request_id: str, again: str) -> Any:
@@ -180,11 +178,13 @@ class Stepping:
         except CannotOperate as problem:
             if not problem.uncertain:
                 raise
-            hint = (
-                f"{problem}\nwhether it was taken is not known; the same command with --request-id "
-                f"{request_id.removesuffix(verb.suffix)}{again} takes it once at most, and says what came of it"
+            repeat = (
+                f"the same command with --request-id {request_id.removesuffix(verb.suffix)}{again} takes it once at "
+                "most, and says what came of it"
             )
-            raise CannotOperate(hint, problem.code, problem.reason, uncertain=True) from None
+            said = f"{problem.said}; whether it was taken is not known"
+            advice = "; ".join(filter(None, (repeat, problem.advice)))
+            raise CannotOperate(said, problem.code, problem.reason, advice=advice, uncertain=True) from None
 
     def _switched(self, verb: Verb, until: float) -> bool:
         """Wait until the sidecar sees the flags of the definition as needed; False if that takes too long."""
@@ -195,58 +195,34 @@ class Stepping:
         return False
 
     def _waited(self) -> OperatorExit:
+        lasting = all(map(is_lasting, self._results))
         if not self._wish.wait or self._wish.dry_run:
-            lasting = all("record" in each.reached for each in self._results if each.reached)
             return self._end(OperatorExit.DONE if lasting else OperatorExit.PARTIAL)
         version = max(each.version for each in self._results)
-        waited = wait_for_replicas(self._client, self._operating, version, self._wish.patience)
-        for each in waited.laggards:
-            self._say(f"  not yet in effect: {each}", "yellow")
-        if not waited.laggards:
-            self._say(f"  in effect: every living replica ({waited.living}) shows version {waited.version}", "green")
+        waited = UNRECORDED
+        if lasting:
+            waited = wait_for_replicas(self._client, self._operating, version, self._wish.patience)
+        for line, style in effect_lines(waited):
+            self._say(f"  {line}", style)
         code = OperatorExit.PARTIAL if waited.laggards else OperatorExit.DONE
         return self._end(code, laggards=list(waited.laggards))
 
     def _end(self, code: OperatorExit, **more: Any) -> OperatorExit:
         if self._operating.as_json:
-            steps = [spoken(each) for each in self._results]
-            self._operating.write_json({"request_id": self._request_id, "exit_code": int(code), "steps": steps} | more)
+            self._operating.write_json(self._reported | {"exit_code": int(code)} | more)
         return code
+
+    @property
+    def _reported(self) -> dict[str, Any]:
+        return {"request_id": self._request_id, "steps": [spoken(each) for each in self._results]}
 
     def _tell_edits(self, result: Any, *, first: bool) -> None:
         for edit in result.edits if first else ():
             self._say(f"  somebody has to switch a flag first: {clean(edit)}", "yellow")
 
-    def _tell(self, result: Any) -> None:
-        for line in result_lines(result, dry_run=self._wish.dry_run):
-            self._say(*line)
-
     def _say(self, text: str, style: str = "") -> None:
         if not self._operating.as_json:
             self._operating.screen.show([[Part(text, style)]])
-
-
-def result_lines(result: Any, *, dry_run: bool = False) -> list[tuple[str, str]]:
-    """Return what came of a step, with a style for each line."""
-    if dry_run:
-        head = "dry run, nothing was written; then it would be"
-    elif result.repeated:
-        head = "answered as before:"
-    else:
-        head = "done:" if result.changed else "nothing to do, it was so already:"
-    active = ", active" if result.active else ""
-    where = f"{state_word(result.state)}{active}, ramp {percent(result.ramp_basis_points)}"
-    lines = [(f"  {head} {where} ({short(result.digest)}, revision {result.revision})", "green")]
-    if result.HasField("flag"):
-        lines += switch_lines(result.flag)
-    lines += [(f"  gate {clean(each)}", "") for each in result.gates]
-    if result.reached:
-        lines.append((f"  reached: {', '.join(map(clean, result.reached))}", ""))
-    if result.HasField("decommission"):
-        lines.append((f"  next: {next_for(result.decommission, clean(result.definition_id))}", ""))
-    lines += [(f"  do this, too: {clean(each)}", "yellow") for each in result.edits]
-    lines += [(f"  warning: {clean(each)}", "yellow") for each in result.warnings]
-    return lines
 
 
 def confirm(operating: Operating, wish: StepWish, danger: str) -> None:
@@ -255,7 +231,9 @@ def confirm(operating: Operating, wish: StepWish, danger: str) -> None:
         return
     if operating.ask is None:
         raise CannotOperate(
-            f"nothing was asked for: {danger}\nnext: nobody is here to confirm it; give --yes", OperatorExit.NOT_ASKED
+            f"nothing was asked for: {danger}",
+            OperatorExit.NOT_ASKED,
+            advice="nobody is here to confirm it; give --yes",
         )
     if not operating.ask(f"{danger} Go on?"):
         raise CannotOperate("nothing was done", OperatorExit.NOT_ASKED)

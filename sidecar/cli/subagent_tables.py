@@ -27,7 +27,14 @@ HEADER: Final = (
     "pinned",
     "drift",
 )
-STATE_STYLE: Final = {"promote": "green", "rollback": "red", "test": "cyan"}
+STATE_STYLE: Final = {
+    "promote": "green",
+    "rollback": "red",
+    "test": "cyan",
+    "killed": "red",
+    "decommissioning": "yellow",
+    "decommissioned": "dim",
+}
 WIDEST_WORDS: Final = 44
 """Characters of what gates said, in the list; `show` has all of it."""
 
@@ -35,6 +42,13 @@ WIDEST_WORDS: Final = 44
 def state_word(state: int) -> str:
     """Return a state as operators write it."""
     return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
+
+
+def standing(each: pb.DefinitionStatus) -> str:
+    """Return where a definition stands in one word: its state, or what became of one that is in `rollback`."""
+    if each.HasField("decommission"):
+        return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
+    return "killed" if each.HasField("killed") else state_word(each.state)
 
 
 def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[Line]:
@@ -168,15 +182,14 @@ def short(digest: str) -> str:
 
 
 def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends: dict[str, Any]) -> list[Part]:
-    state = "killed" if each.HasField("killed") else state_word(each.state)
-    said = clean(each.gates_said)
+    state, said = standing(each), clean(each.gates_said)
     name = f"{clean(each.definition_id)}@{short(each.digest)}" if several else clean(each.definition_id)
     return [
         Part(clean(slot.slot)),
         Part(name, "bold"),
-        Part(state, STATE_STYLE.get(state, "red" if state == "killed" else "")),
+        Part(state, STATE_STYLE.get(state, "")),
         Part("yes" if each.active else "-", "green" if each.active else ""),
-        Part(percent(each.ramp_basis_points)),
+        Part("-" if each.HasField("decommission") else percent(each.ramp_basis_points)),
         Part(flags_word(each, backends.get(each.flag_backend))),
         Part((said if len(said) <= WIDEST_WORDS else f"{said[: WIDEST_WORDS - 3]}...") or "-"),
         Part(_breach(each) or "-", "red"),

@@ -30,6 +30,17 @@ class Waited:
     living: int = 0
 
 
+UNRECORDED: Final = Waited(0, ("it is not on record yet, so no other replica knows of it",))
+"""What holds at one sidecar while the store is away has no version to wait for."""
+
+
+def effect_lines(waited: Waited) -> list[tuple[str, str]]:
+    """Return what came of waiting, with a style for each line."""
+    if waited.laggards:
+        return [(f"not yet in effect: {each}", "yellow") for each in waited.laggards]
+    return [(f"in effect: every living replica ({waited.living}) shows version {waited.version}", "green")]
+
+
 def wait_for_replicas(client: OperatorClient, operating: Operating, version: int, patience: timedelta) -> Waited:
     """Wait until the binds of every living replica show a version; 0 means the newest on record. Never raises."""
     until = operating.passed() + patience.total_seconds()

@@ -1,16 +1,16 @@
 """`sidecar validate-refs`: what a change of a configuration repository must pass. Source: PF1-D-52 to PF1-D-60."""
 
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
+from sidecar.cli.validate_refs_settings import checks_settings
 from sidecar.core.definitions.in_place import findings_of
 from sidecar.core.definitions.owning import CHECKS_FILE
-from sidecar.core.definitions.problems import printable, quoted
+from sidecar.core.definitions.problems import printable
 from sidecar.core.definitions.references import BaseWish, Check, Comparison, ComparisonRefused, Finding, Weight
 from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.states import LifecycleState
@@ -38,7 +38,8 @@ class ValidateRefsWish:
 
     Attributes:
         base: what to compare with.
-        rollout_export: file that says which definitions are in which state; None: none is in `rollback`.
+        rollout_export: file that says which definitions are in which state; None: the one that the settings file names,
+            if it is there; else none is in `rollback`, and the output says so.
         skipped: checks that are switched off, besides those that the settings file switches off.
     """
 
@@ -55,10 +56,13 @@ def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: Tex
         The exit code: 0 passed, 1 a check failed, 2 the states could not be compared.
     """
     try:
-        skipped = wish.skipped | skipped_by_settings(root / CHECKS_FILE)
+        settings = checks_settings(root / CHECKS_FILE)
+        skipped = wish.skipped | settings.skipped
         if skipped < LOOK_AT_BASE | skipped and (wish.base.ref is None) == (wish.base.folder is None):
             raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
-        rolled_back = frozenset[DefinitionId]() if wish.rollout_export is None else rolled_back_in(wish.rollout_export)
+        named = settings.rollout_export
+        export = wish.rollout_export or (named if named is not None and named.exists() else None)
+        rolled_back = frozenset[DefinitionId]() if export is None else rolled_back_in(export)
         compared = compare(root, BaseWish() if skipped >= LOOK_AT_BASE else wish.base)
         if Check.LOADS in skipped and compared.head.registries.config is None:
             raise ComparisonRefused("the configuration cannot be read; see what check a says")
@@ -67,29 +71,9 @@ def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: Tex
         return NOT_COMPARED
     findings = tuple(findings_of(replace(compared, rolled_back=rolled_back), skipped))
     failed = any(finding.weight is Weight.ERROR for finding in findings)
-    _print(findings, compared, skipped, wish.shape, out)
+    unknown = _nobody_known(named) if export is None and Check.RESOLVES not in skipped else ""
+    _print(findings, compared, (skipped, unknown), wish.shape, out)
     return FAILED if failed else PASSED
-
-
-def skipped_by_settings(file: Path) -> frozenset[Check]:
-    """Return the checks that a settings file switches off: `[checks]`, then `d = false`; none if there is no file.
-
-    Raises:
-        ComparisonRefused: the file says something else.
-    """
-    try:
-        said = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        return frozenset()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ComparisonRefused(f"{file} cannot be read: {printable(str(error))}") from None
-    checks = said.pop("checks", {})
-    if said or not isinstance(checks, dict):
-        raise ComparisonRefused(f"{file} may hold the table [checks] and nothing else")
-    for name, value in checks.items():
-        if name not in list(Check) or not isinstance(value, bool):
-            raise ComparisonRefused(f"{file}: [checks] holds a, b, c or d, each true or false, not {quoted(name)}")
-    return frozenset(Check(name) for name, on in checks.items() if not on)
 
 
 def rolled_back_in(file: Path) -> frozenset[DefinitionId]:
@@ -111,21 +95,34 @@ def rolled_back_in(file: Path) -> frozenset[DefinitionId]:
     return frozenset(DefinitionId(name) for name, _ in rows if name not in alive)
 
 
+def _nobody_known(named: Path | None) -> str:
+    """Say that check b asks for no rollback, or a run that passed would seem to have seen that nobody is."""
+    setting = f"`rollout_export` in {CHECKS_FILE}"
+    if named is not None:
+        return f"nobody counts as rolled back: there is no file {printable(str(named))} ({setting})"
+    return f"nobody counts as rolled back: there is no export of rollouts (--rollout-export, or {setting})"
+
+
 def _print(
-    findings: Sequence[Finding], compared: Comparison, skipped: frozenset[Check], shape: Format, out: TextIO
+    findings: Sequence[Finding], compared: Comparison, unseen: tuple[frozenset[Check], str], shape: Format, out: TextIO
 ) -> None:
+    """Print findings, and what was not looked at: checks that are off, and who is rolled back if nobody said so."""
+    skipped, unknown = unseen
     off = [check.value for check in Check if check in skipped]
+    told = [*compared.told, *([unknown] if unknown else [])]
     if shape is Format.JSON:
-        json.dump(_as_object(findings, compared, off), out, indent=2)
+        json.dump(_as_object(findings, compared.under, off, told), out, indent=2)
         out.write("\n")
         return
     if shape is Format.GITHUB:
         out.writelines(_as_command(finding, compared.under) + "\n" for finding in findings)
         if off:
             out.write(f"::notice title=subagent-validate-refs::checks switched off: {', '.join(off)}\n")
+        if unknown:
+            out.write(f"::notice title=subagent-validate-refs::{_data(told.pop())}\n")
     else:
         out.writelines(line + "\n" for finding in findings for line in _as_lines(finding))
-    out.writelines(line + "\n" for line in compared.told)
+    out.writelines(line + "\n" for line in told)
     out.write(_summary(findings, off) + "\n")
 
 
@@ -157,12 +154,12 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _as_object(findings: Sequence[Finding], compared: Comparison, off: Sequence[str]) -> dict[str, Any]:
+def _as_object(findings: Sequence[Finding], under: str, off: Sequence[str], told: Sequence[str]) -> dict[str, Any]:
     return {
         "passed": all(finding.weight is not Weight.ERROR for finding in findings),
-        "findings": [asdict(finding) | {"file": compared.under + finding.file} for finding in findings],
+        "findings": [asdict(finding) | {"file": under + finding.file} for finding in findings],
         "switched_off": list(off),
-        "told": list(compared.told),
+        "told": list(told),
     }
 
 

@@ -11,7 +11,7 @@ from sidecar.core.definitions.references import BaseWish, Check
 
 Base = Annotated[str | None, typer.Option("--base", help="Branch or commit the change is to be merged into.")]
 BaseDir = Annotated[Path | None, typer.Option("--base-dir", help="A folder with the configuration before, not git.")]
-Export = Annotated[Path | None, typer.Option(help="JSON file that says which definitions are in which state.")]
+Export = Annotated[Path | None, typer.Option(help="What `sidecar subagent list --json` printed: who is in rollback.")]
 Skip = Annotated[list[Check] | None, typer.Option("--skip", help="Switch a check off; may stand several times.")]
 Shape = Annotated[Format, typer.Option("--format", help="How to print findings.")]
 

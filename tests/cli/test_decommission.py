@@ -5,85 +5,18 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from sidecar.adapters.definitions_directory.cleanup.looking import look
-from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
-from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.cli import subagent_cleanup as cleanup
 from sidecar.cli import subagent_decommission as verbs
-from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.subagent_reading import HistoryWish, show_history, show_list, show_slot
 from sidecar.core.rollout.cleanup import MODULES
-from sidecar.core.rollout.decommission_facts import Choice, CodeFate
-from sidecar.core.rollout.states import LifecycleState
-from tests.support.checkouts import a_repository, applied
-from tests.support.config_repository import ConfigRepository
-from tests.support.decommissions import loaded
-from tests.support.operator_desk import Answers, Desk, wish
-from tests.support.operators import OperatedSidecar, an_operated_sidecar
+from sidecar.core.rollout.decommission_facts import Choice
+from tests.support.checkouts import applied
+from tests.support.decommission_bench import CHECKOUTS, DEPRECATED, GONE, a_bench
+from tests.support.operator_desk import Answers, wish
 from tests.support.requirement import requirement
-
-CHECKOUTS = Checkouts(patch_of, look)
-GONE, DEPRECATED = CodeFate.GONE, CodeFate.DEPRECATED
-
-
-@dataclass
-class Bench:
-    """A sidecar whose configuration is what the repository holds."""
-
-    sidecar: OperatedSidecar
-    desk: Desk
-    repository: ConfigRepository
-
-    @property
-    def at(self) -> cleanup.At:
-        """The checkout."""
-        return cleanup.At(CHECKOUTS, self.repository.root, MODULES)
-
-    async def merged(self) -> None:
-        """Let the sidecar load what the repository holds now."""
-        catalogue = load_directory(self.repository.root).catalogue
-        assert catalogue is not None
-        await loaded(self.sidecar, catalogue)
-
-    async def say(self, command: Any, *arguments: Any, **given: Any) -> tuple[int, str, str]:
-        """Run a command."""
-        return await self.desk.say(command, *arguments, **given)
-
-    async def step(self, number: int = 0, code: CodeFate = GONE, word: str = "", **given: Any) -> tuple[int, str, str]:
-        """Run `step` with the checkout."""
-        return await self.say(verbs.step, wish(), self.at, (number, code, word), **given)
-
-    async def patched(self, **fields: Any) -> str:
-        """Have the next patch written, merge it, and load it; return what it changed."""
-        code, diff, errors = await self.say(cleanup.patch, cleanup.PatchWish("shop", **fields), self.at)
-        assert code == 0, errors
-        changed = applied(self.repository, diff)
-        await self.merged()
-        return changed
-
-
-@asynccontextmanager
-async def a_bench(folder: Path, *, begun: bool = True) -> AsyncIterator[Bench]:
-    """Serve the repository's configuration, with `shop` rolled back and its decommission begun."""
-    repository = a_repository(folder / "config")
-    catalogue = load_directory(repository.root).catalogue
-    assert catalogue is not None
-    cards = [card for card in catalogue.cards.values() if not card.definition.is_orchestrator]
-    async with an_operated_sidecar(*cards) as sidecar:
-        bench = Bench(sidecar, Desk(sidecar), repository)
-        await bench.merged()
-        await sidecar.put(sidecar.facts(LifecycleState.ROLLBACK))
-        if begun:
-            code, _, errors = await bench.say(verbs.begin, wish())
-            assert code == 0, errors
-        yield bench
 
 
 @requirement("PF1-FR-6a", "PF1-FR-6b", "PF1-FR-6d", "PF1-AC-7a")
@@ -306,4 +239,4 @@ async def test_the_slot_and_the_status_say_how_far_it_is(tmp_path: Path) -> None
         assert "begun 2026-11-22 by ada@example: because a test says so\n" in text
         assert "x 1 (entry): 2026-11-22 12:00:00 UTC by ada@example: because a test says so\n" in text
     assert "  next: step 2 (references): `sidecar subagent decommission patch shop` writes the change; " in status
-    assert json.loads(said)["decommission"]["next_step"] == "CLEANUP_STEP_REFERENCES"
+    assert json.loads(said)["decommission"]["next_step"] == "references"

@@ -199,7 +199,13 @@ async def test_what_a_gate_refuses_or_holds_is_told_with_the_next_step_and_a_fai
         "pre_ramp: fail: as scripted (GATE_FAILED)\nnext: nothing moved; fix what the gate says"
     )
     assert "`sidecar subagent override shop --gate pre_ramp …`" in failed[2]
-    assert (held[0], held_json, said["problem"]) == (1, 1, "pre_ramp: held: it is away (GATE_HELD)")
+    assert (held[0], held_json, said["exit_code"]) == (1, 1, 1)
+    assert said["problem"] == {
+        "message": "pre_ramp: held: it is away (GATE_HELD)",
+        "reason": "GATE_HELD",
+        "next": "nothing moved; run this again once pre_ramp has said yes (an outage cannot be overridden)",
+        "uncertain": False,
+    }
     assert "next: nothing moved; run this again once pre_ramp has said yes" in held[2]
     assert (let[0], passed[0]) == (0, 0)
     assert "passed by an operator's override" in passed[1]

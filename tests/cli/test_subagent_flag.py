@@ -34,7 +34,7 @@ async def test_a_pause_and_its_end_say_what_they_did_and_whom_they_reach() -> No
     assert "shop: cohort flag -> on; it serves as far as its ramp of 5 % goes" in on[1]
     assert f"{COHORT} of memory: off -> on" in on[1]
     assert "in effect: every living replica (1)" in on[1]
-    assert (again, told["steps"][0]["changed"], told["steps"][0]["flag"]["after"]) == (0, False, "FLAG_VALUE_ON")
+    assert (again, told["steps"][0]["changed"], told["steps"][0]["flag"]["after"]) == (0, False, "on")
 
 
 async def test_the_flags_are_shown_as_a_table_each_alone_if_wished_and_as_json() -> None:

@@ -247,8 +247,9 @@ def test_two_folders_are_compared_without_git(tmp_path: Path) -> None:
     [
         ("[checks]\ne = false\n", 'holds a, b, c or d, each true or false, not "e"'),
         ('[checks]\na = "no"\n', 'not "a"'),
-        ("[check]\na = false\n", "may hold the table [checks] and nothing else"),
-        ("checks = 1\n", "may hold the table [checks] and nothing else"),
+        ("[check]\na = false\n", "may hold `rollout_export`, the table [checks], and nothing else"),
+        ("checks = 1\n", "may hold `rollout_export`, the table [checks], and nothing else"),
+        ("rollout_export = 1\n", "rollout_export is a path, from the folder of this file"),
         ("[checks\n", "cannot be read"),
     ],
 )

@@ -17,7 +17,17 @@ from tests.support.requirement import requirement
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLE: Final = ROOT / "examples" / "config"
 WORKFLOW: Final = EXAMPLE / ".github" / "workflows" / "subagent-validate-refs.yml"
-COMMAND: Final = 'sidecar validate-refs . --base "$BASE" --format github'
+COMMAND: Final = 'sidecar validate-refs . --base "$BASE" --format github ${EXPORT:+--rollout-export "$EXPORT"}'
+UNKNOWN: Final = (
+    "::notice title=subagent-validate-refs::nobody counts as rolled back: there is no export of rollouts "
+    "(--rollout-export, or `rollout_export` in subagent-validate-refs.toml)\n"
+)
+PAGE: Final = ROOT / "docs" / "validate-refs.md"
+
+
+IDENTITY: Final = {
+    f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+}
 
 
 def steps() -> list[dict[str, Any]]:
@@ -27,8 +37,8 @@ def steps() -> list[dict[str, Any]]:
     return list(jobs["validate-refs"]["steps"])
 
 
-def run_step(script: str, repository: ConfigRepository, output: Path) -> subprocess.CompletedProcess[str]:
-    """Run a step's script in a shell, as a runner would."""
+def run_step(script: str, repository: ConfigRepository, output: Path, **also: str) -> subprocess.CompletedProcess[str]:
+    """Run a step's script in a shell, as a runner would; `also` is in its environment."""
     bin_folder = output.parent / "bin"
     bin_folder.mkdir(exist_ok=True)
     (bin_folder / "sidecar").write_text(f'#!/bin/sh\nexec {sys.executable} -m sidecar "$@"\n')
@@ -38,6 +48,7 @@ def run_step(script: str, repository: ConfigRepository, output: Path) -> subproc
         "PYTHONPATH": str(ROOT),
         "BASE": repository.git("rev-parse", "main"),
         "GITHUB_OUTPUT": str(output),
+        **also,
     }
     return subprocess.run(
         [needs_tool("bash"), "-e", "-c", script],
@@ -91,9 +102,36 @@ def test_the_workflows_last_step_fails_the_job_of_a_forbidden_change(tmp_path: P
     failed = run_step(steps()[-1]["run"], repository, tmp_path / "output")
 
     assert steps()[-1]["run"] == COMMAND
-    assert (passed.returncode, passed.stdout) == (0, "passed: 0 errors, 0 warnings, 0 notices\n")
+    assert (passed.returncode, passed.stdout) == (0, UNKNOWN + "passed: 0 errors, 0 warnings, 0 notices\n")
     assert failed.returncode == 1
     assert failed.stdout.startswith("::error file=agent_config.yaml,line=28,title=check d%2C agents.shop.model ")
+
+
+@requirement("PF1-D-56")
+@pytest.mark.system
+def test_a_kill_that_was_published_fails_the_next_change_until_it_cleans_up(tmp_path: Path) -> None:
+    """Published as the page says, fetched and used as the workflow says: an untouched list that names it is refused."""
+    repository = ConfigRepository(tmp_path / "repository")
+    subprocess.run([needs_tool("git"), "init", "-q", "--bare", "origin"], cwd=tmp_path, check=True, timeout=20)
+    repository.git("remote", "add", "origin", str(tmp_path / "origin"))
+    (publishing,) = re.findall(r"```sh\n(set -eu\n.*?)```", PAGE.read_text(), re.DOTALL)
+    said = '{"definitions": [{"definition_id": "shop", "state": "rollback"}], "version": 7}'
+    asked = publishing.replace("sidecar subagent list --json", f"echo '{said}'")
+    place = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ENV": str(tmp_path / "env"), "HOME": str(tmp_path)} | IDENTITY
+    place |= {"ROLLOUTS": yaml.safe_load(WORKFLOW.read_text())["env"]["ROLLOUTS"]}
+
+    before = run_step(steps()[-2]["run"], repository, tmp_path / "output", **place)
+    nothing = (tmp_path / "env").exists()
+    published = run_step(asked, repository, tmp_path / "output", **place)
+    repository.git("fetch", "-q", "origin")
+    fetched = run_step(steps()[-2]["run"], repository, tmp_path / "output", **place)
+    export = (tmp_path / "env").read_text().strip().removeprefix("EXPORT=")
+    refused = run_step(steps()[-1]["run"], repository, tmp_path / "output", EXPORT=export)
+
+    assert [each.returncode for each in (before, published, fetched, refused)] == [0, 0, 0, 1], published.stderr
+    assert asked != publishing
+    assert (nothing, refused.stdout.count("::error "), UNKNOWN in refused.stdout) == (False, 1, False)
+    assert "check b%2C agents.concierge.sub_agents" in refused.stdout
 
 
 @requirement("PF1-D-52")

@@ -5,7 +5,7 @@ from subagents_errors.tree import AlreadyExists, Conflict, NotKnown, Refused
 
 
 class TransitionRefused(Refused):
-    """The rollout's rules do not allow the step from where the definition stands."""
+    """The rollout's rules do not allow the step from where the definition stands; `metadata` may name a `remedy`."""
 
     reason = "TRANSITION_REFUSED"
 

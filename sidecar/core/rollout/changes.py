@@ -13,6 +13,7 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
+from sidecar.core.rollout.remedies import REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
 from sidecar.core.rollout.stepping import (
     By,
@@ -75,7 +76,8 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
     facts = facts_of(rollout, digest)
     refuse_unless(0 <= to <= WHOLE, f"a ramp is 0 to {WHOLE} basis points, not {to}")
     promoted = facts.state is LifecycleState.PROMOTE
-    refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps")
+    before = Remedy.PROMOTE if facts.state in {LifecycleState.DEV, LifecycleState.TEST} else None
+    refuse_unless(promoted, f"{facts.definition_id} is in {facts.state}; only `promote` ramps", before)
     if to == facts.ramp:
         return Change(rollout)
     first = facts.activated_at is None
@@ -252,12 +254,13 @@ def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
 
 def _refuse_raise(rollout: SlotRollout, facts: DefinitionFacts, to: int, *, first: bool) -> None:
     name = facts.definition_id
-    refuse_unless(not (first and to == WHOLE), f"the first step of {name} must be below 100 %")
+    refuse_unless(not (first and to == WHOLE), f"the first step of {name} must be below 100 %", Remedy.FIRST_RAMP)
     if facts.breach is not None and not facts.breach.acknowledged_by:
         raise TransitionRefused(
             f"{name} was ramped down by breach {facts.breach.breach_id}; acknowledge it before the next step",
-            metadata={"breach_id": facts.breach.breach_id},
+            metadata={"breach_id": facts.breach.breach_id, REMEDY: Remedy.ACKNOWLEDGE},
         )
     steps = ", ".join(f"{each / 100:g} %" for each in rollout.curve)
     declared = not rollout.curve or to in rollout.curve
-    refuse_unless(declared, f"{to / 100:g} % is not a declared step of {name}; its curve is: {steps}")
+    said = f"{to / 100:g} % is not a declared step of {name}; its curve is: {steps}"
+    refuse_unless(declared, said, Remedy.DECLARED_RAMP)

@@ -23,6 +23,7 @@ from sidecar.core.rollout.decommission_facts import (
 )
 from sidecar.core.rollout.events import AuditCohort, DecommissionMark, Happening
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.remedies import REMEDY, STEP, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.core.rollout.stepping import By, Change, event_about, facts_of, next_revision, refuse_unless
 
@@ -60,7 +61,8 @@ def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: By) -> Ch
     name = facts.definition_id
     if facts.state is not LifecycleState.ROLLBACK:
         raise TransitionRefused(
-            f"{name} is in {facts.state}; only what is in rollback is decommissioned: {INSTEAD[facts.state]}"
+            f"{name} is in {facts.state}; only what is in rollback is decommissioned: {INSTEAD[facts.state]}",
+            metadata={} if facts.state is LifecycleState.DEV else {REMEDY: Remedy.ROLL_BACK},
         )
     alive = (LifecycleState.TEST, LifecycleState.PROMOTE)
     others = [each.digest for each in rollout.of_id(name) if each.digest != digest and each.state in alive]
@@ -135,7 +137,9 @@ def undo(rollout: SlotRollout, digest: Digest, by: By) -> Change:
 def _begun(rollout: SlotRollout, digest: Digest) -> tuple[DefinitionFacts, Decommission]:
     facts = facts_of(rollout, digest)
     if facts.decommission is None:
-        raise TransitionRefused(f"the decommission of {facts.definition_id} has not begun")
+        raise TransitionRefused(
+            f"the decommission of {facts.definition_id} has not begun", metadata={REMEDY: Remedy.BEGIN_DECOMMISSION}
+        )
     return facts, facts.decommission
 
 
@@ -143,7 +147,8 @@ def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: Taking) -
     step, name, following = taking.step, facts.definition_id, record.next_step
     if record.taken(step) is None and following is not step:
         expected = "all are taken" if following is None else f"step {following.label} is next"
-        raise TransitionRefused(f"step {step.label} of {name} is out of order: {expected}")
+        metadata = {} if following is None else {REMEDY: Remedy.DECOMMISSION_STEP, STEP: str(following.number)}
+        raise TransitionRefused(f"step {step.label} of {name} is out of order: {expected}", metadata=metadata)
     refuse_unless(not (step is CleanupStep.MODULES and taking.code is None), "step 3 says whether the code is deleted")
     refuse_unless(step is CleanupStep.MODULES or taking.code is None, "only step 3 says what became of the code")
     deleted = record.code_gone and taking.code is CodeFate.DEPRECATED
@@ -154,7 +159,8 @@ def _refuse_step(facts: DefinitionFacts, record: Decommission, taking: Taking) -
     )
     if step is CleanupStep.EVALS_AND_TOOLS:
         waiting = " and ".join(record.undecided)
-        refuse_unless(not waiting, f"nobody has decided yet what becomes of the {waiting} of {name}: retain or remove")
+        said = f"nobody has decided yet what becomes of the {waiting} of {name}: retain or remove"
+        refuse_unless(not waiting, said, Remedy.DECIDE)
 
 
 def _recorded(

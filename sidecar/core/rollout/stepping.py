@@ -8,6 +8,7 @@ from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.remedies import REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
 
 
@@ -103,7 +104,7 @@ def facts_of(rollout: SlotRollout, digest: Digest) -> DefinitionFacts:
     return facts
 
 
-def refuse_unless(possible: bool, why: str) -> None:
-    """Raise `TransitionRefused` unless a step is possible."""
+def refuse_unless(possible: bool, why: str, remedy: Remedy | None = None) -> None:
+    """Raise `TransitionRefused` unless a step is possible; `remedy` is what would help."""
     if not possible:
-        raise TransitionRefused(why)
+        raise TransitionRefused(why, metadata={} if remedy is None else {REMEDY: remedy})

@@ -15,6 +15,7 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout import decommission
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.leftovers import Scene, in_the_way
+from sidecar.core.rollout.remedies import REMEDY, Remedy
 from sidecar.core.rollout.stepping import By, Change
 from sidecar.operations.ports import Definitions
 from sidecar.operations.rollout.pinned import PinnedTurns
@@ -74,7 +75,7 @@ class Decommissioning:
         if turns:
             raise TransitionRefused(
                 f"open turns are bound to {facts.definition_id}: {turns}; wait until they have ended, then ask again",
-                metadata={"pinned_turns": str(turns)},
+                metadata={"pinned_turns": str(turns), REMEDY: Remedy.WAIT_FOR_TURNS},
             )
 
     async def _refuse_needed(self, asked: TakeDecommissionStep, rollout: SlotRollout, facts: DefinitionFacts) -> None:
@@ -89,7 +90,8 @@ class Decommissioning:
             version = scene.catalogue.agent_definition_version
             raise TransitionRefused(
                 f"step {asked.step.label} of {facts.definition_id} has to wait: {'; '.join(needed)} "
-                f"(configuration {version}); `sidecar subagent decommission patch` writes the change"
+                f"(configuration {version}); `sidecar subagent decommission patch` writes the change",
+                metadata={REMEDY: Remedy.CLEAN_UP},
             )
 
     async def _card(self, digest: Digest) -> Card | None:

@@ -1,0 +1,35 @@
+"""What helps where the rules refuse a step, as metadata of the refusal, for whoever advises an operator."""
+
+from enum import StrEnum, unique
+from typing import Final
+
+REMEDY: Final = "remedy"
+"""Key of the metadata."""
+STEP: Final = "step"
+"""Key of the metadata: number of the step of a decommission that is next, 1 to 5."""
+
+
+@unique
+class Remedy(StrEnum):
+    """What has to come before."""
+
+    PROMOTE = "promote"
+    """The definition has to be in `promote`."""
+    FIRST_RAMP = "first_ramp"
+    """A smaller share of users."""
+    DECLARED_RAMP = "declared_ramp"
+    """A step of the declared curve, or another curve."""
+    ACKNOWLEDGE = "acknowledge"
+    """Somebody takes note of the open breach."""
+    ROLL_BACK = "roll_back"
+    """The definition has to be in `rollback`."""
+    BEGIN_DECOMMISSION = "begin_decommission"
+    """Nobody has begun."""
+    DECOMMISSION_STEP = "decommission_step"
+    """An earlier step; metadata `step` says which."""
+    DECIDE = "decide"
+    """Somebody decides what becomes of evals and tools."""
+    CLEAN_UP = "clean_up"
+    """A change of the configuration."""
+    WAIT_FOR_TURNS = "wait_for_turns"
+    """Open turns have to end."""
