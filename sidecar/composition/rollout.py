@@ -139,10 +139,9 @@ async def _joined(
     await operations.seeing.look()  # before anything is bound: what is not on record is not served
     await operations.views.look()
     _show(around.metrics, operations, export, cohorts)
-    loops = (*operations.loops, export.run)
-    named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in loops]
+    named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
     kept = KeptDefinitions(around.ports.definitions, operations.seeing, ports.store, recorder)
-    return OpenRollout(operations, kept, named, cohorts.bound_in)
+    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
 
 
 def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, cohorts: CohortCount) -> None:
