@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.states import LifecycleState
 
 
@@ -118,6 +119,8 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         gate: which one is to be overridden; empty for every other step.
+        from_mode, to_mode: of the slot, now and after the step; only `configure` changes it. From `experiment` to
+            `full` the control arm comes in to what is active, at its present ramp.
         approvals: who has asked for exactly this step since the definition last changed, each subject once, by the
             time of asking; the one who asks now is the last.
         last_step_at: when users last got more of the definition, or another content of it: its ramp was raised, it
@@ -135,6 +138,8 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     to_ramp: int
     actor: str
     gate: str = ""
+    from_mode: RolloutMode = RolloutMode.EXPERIMENT
+    to_mode: RolloutMode = RolloutMode.EXPERIMENT
     approvals: tuple[Approval, ...]
     last_step_at: datetime | None
     now: datetime
