@@ -116,6 +116,7 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
                     (around.record.rollouts, around.ports.clock),
                 ),
                 ask_policy=PolicyThreads().ask,
+                turn_lifetime=around.settings.dispatch.turn_lifetime,
                 decommission_window=timedelta(days=around.settings.rollout.decommission_days),
             )
             yield await _joined(around, ports, recorder, sinks)

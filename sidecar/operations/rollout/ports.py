@@ -12,17 +12,18 @@ The rules every database keeps (one suite holds each to them):
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum, unique
 from hashlib import sha256
 from typing import Protocol
 
 import msgspec
 
-from sidecar.core.identifiers import Commit, DefinitionId, Digest, InstanceId, Slot
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.audit_marker import AuditMarker
+from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
@@ -100,15 +101,6 @@ class AuditQuery(msgspec.Struct, frozen=True):
     after: int = 0
     since: datetime | None = None
     limit: int = 200
-
-
-class Replica(msgspec.Struct, frozen=True):
-    """A sidecar and the newest version that its binds show."""
-
-    instance: InstanceId
-    version: int
-    seen_at: datetime
-    alive: bool
 
 
 class FlagWriter(Protocol):
@@ -291,10 +283,17 @@ class RolloutStore(Protocol):
         """Set, or with `expected_revision` 0 create, a flag. Raises `RevisionConflict`."""
         ...
 
-    async def show(self, version: int, at: datetime) -> None:
-        """Say which version the binds of this instance show."""
+    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+        """Say which version the binds of this instance show, and which turns were bound until then.
+
+        With another version both are kept at once; with the same one, other turns may wait for the next sign of life.
+        """
         ...
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the sidecars that said so lately."""
+        ...
+
+    async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
+        """Return what the other sidecars said last, dead ones too, if that is not longer ago than `within`."""
         ...
