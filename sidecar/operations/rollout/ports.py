@@ -178,6 +178,10 @@ class Tombstones(Protocol):
         """Return stops that are not on record yet, oldest first."""
         ...
 
+    def pending_again(self, killed: frozenset[Digest]) -> None:
+        """Let kills be pending that were on record, or refused there; memory only: after a start it is found again."""
+        ...
+
     async def recorded(self, stop: LocalStop) -> None:
         """Note that a stop is on record, or never will be. Raises `OSError`: it is tried again, and is there then."""
         ...
