@@ -288,10 +288,7 @@ class RolloutStore(Protocol):
         ...
 
     async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
-        """Say which version the binds of this instance show, and which turns were bound until then.
-
-        With another version both are kept at once; with the same one, other turns may wait for the next sign of life.
-        """
+        """Say which version the binds here show, and what is pinned; that may wait while the version is the same."""
         ...
 
     async def replicas(self) -> Sequence[Replica]:
