@@ -116,6 +116,7 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
                     (around.record.rollouts, around.ports.clock),
                 ),
                 ask_policy=PolicyThreads().ask,
+                turn_lifetime=around.settings.dispatch.turn_lifetime,
                 decommission_window=timedelta(days=around.settings.rollout.decommission_days),
             )
             yield await _joined(around, ports, recorder, sinks)
@@ -139,10 +140,9 @@ async def _joined(
     await operations.seeing.look()  # before anything is bound: what is not on record is not served
     await operations.views.look()
     _show(around.metrics, operations, export, cohorts)
-    loops = (*operations.loops, export.run)
-    named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in loops]
+    named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
     kept = KeptDefinitions(around.ports.definitions, operations.seeing, ports.store, recorder)
-    return OpenRollout(operations, kept, named, cohorts.bound_in)
+    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
 
 
 def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, cohorts: CohortCount) -> None:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.states import LifecycleState
 
 
@@ -132,6 +133,8 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         actor_key: what vouches for the actor, as in `Approval.key`.
         gate: which one is to be overridden; empty for every other step.
+        from_mode, to_mode: of the slot, now and after the step; only `configure` changes it. From `experiment` to
+            `full` the control arm comes in to what is active, at its present ramp.
         approvals: who has asked for exactly this step since the definition last changed, each subject once, by the
             time of asking; the one who asks now is the last.
         last_step_at: when users last got more of the definition, or another content of it: its ramp was raised, it
@@ -150,6 +153,8 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     actor_key: str = ""
     gate: str = ""
+    from_mode: RolloutMode = RolloutMode.EXPERIMENT
+    to_mode: RolloutMode = RolloutMode.EXPERIMENT
     approvals: tuple[Approval, ...]
     last_step_at: datetime | None
     now: datetime

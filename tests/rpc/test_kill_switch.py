@@ -102,6 +102,24 @@ async def test_a_kill_shows_at_the_next_bind_whoever_is_away(store: bool, backen
         assert len(run.rollouts.transitions()) == 1
 
 
+async def test_a_kill_is_on_record_again_after_the_database_was_restored_as_it_was_before() -> None:
+    """The record says that it serves everybody: nobody is offered it, and soon the record says rollback again."""
+    async with serving() as run:
+        kept = run.rollouts.contents
+        before = dict(kept.rollouts)
+        await run.replica.stops.kill(a_kill(SHOP), "alice")
+        for lost in (kept.audit, kept.numbers, kept.effective, kept.answers):
+            lost.clear()
+        kept.rollouts, kept.version = before, kept.version + 1
+        await run.replica.views.look()
+        offered = await run.tools()
+        await run.replica.look()
+
+        assert (offered, await run.tools()) == (["ask_rewards"], ["ask_rewards"])
+        assert run.rollouts.facts(SHOP).state is LifecycleState.ROLLBACK
+        assert [event.actor for event in run.rollouts.transitions()] == ["alice"]
+
+
 async def test_a_flag_backend_that_is_away_takes_it_off_and_never_moves_its_state() -> None:
     """Stale is absent for new turns, and nothing else; back again it serves again."""
     async with serving() as run:

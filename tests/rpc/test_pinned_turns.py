@@ -1,15 +1,21 @@
 """How many open turns are bound to a definition, here and at other sidecars."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import msgspec
 
 from sidecar.adapters.record_memory import MemoryStore
+from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.executing.stored import TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
 from sidecar.operations.rollout.pinned import MOST_ELSEWHERE, PinnedTurns
 from tests.support.harness import running_sidecar_for_tests
+from tests.support.second_place import SettableClock
+
+LIFETIME = timedelta(minutes=15)
+NOBODY = MemoryRollouts(SettableClock(datetime(2026, 3, 1, tzinfo=UTC)))
+"""No other replica says anything."""
 
 
 async def test_turns_of_another_sidecar_count_once_they_are_on_record_and_ended_ones_do_not() -> None:
@@ -19,8 +25,8 @@ async def test_turns_of_another_sidecar_count_once_they_are_on_record_and_ended_
         digest = sidecar.definitions.current_card("shop").digest
         calling, idle = await sidecar.bind(), await sidecar.bind()
         await sidecar.dispatch(calling, "ask_rewards")
-        here = PinnedTurns(lambda: sidecar.operations.turns, store)
-        elsewhere = PinnedTurns(lambda: (), store)
+        here = PinnedTurns(lambda: sidecar.operations.turns, store, NOBODY, LIFETIME)
+        elsewhere = PinnedTurns(lambda: (), store, NOBODY, LIFETIME)
         counted = (await here.count()).get(digest), (await elsewhere.count()).get(digest)
         await sidecar.end(calling)
         await sidecar.end(idle)
@@ -43,7 +49,7 @@ async def test_what_decommissions_wait_for_counts_open_turns_beyond_the_newest_f
             )
             for number in range(1, MOST_ELSEWHERE + 1)
         ]
-        elsewhere = PinnedTurns(lambda: (), cast("Any", Pages(store, [*reversed(newer), oldest])))
+        elsewhere = PinnedTurns(lambda: (), cast("Any", Pages(store, [*reversed(newer), oldest])), NOBODY, LIFETIME)
         shown, waited_for = (await elsewhere.count()).get(digest), await elsewhere.pinned_to(digest)
 
     assert (shown, waited_for) == (None, 1)

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from sidecar.policy.lifecycle import PolicyAnswer, Step, StepFacts, Verdict
+from sidecar_lifecycle_examples.observation_time import ObservationTime
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requirement import requirement
@@ -154,6 +155,21 @@ async def test_nobody_lets_a_control_arm_in_past_the_gate_or_the_policies() -> N
     assert kept["control"] == again["control"] == []
     assert asked == [("pre_ramp", 500, 500)] * 3
     assert (list(passed.gates), passed.changed, back.changed) == (["pre_ramp: pass: as scripted"], True, True)
+
+
+async def test_the_control_arm_comes_in_only_after_the_time_of_observation() -> None:
+    """The example policy, right after a raise; keeping the control arm away is possible at any time."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(500)
+        bench.policies.append(("observation-time", ObservationTime({"at_least": "4h"})))
+        denied = await bench.refused("Configure", mode=FULL)
+        bench.policies.clear()
+        await bench.step("Configure", mode=FULL)
+        bench.policies.append(("observation-time", ObservationTime({"at_least": "4h"})))
+        back = await bench.step("Configure", mode=EXPERIMENT)
+
+    assert (denied.reason, back.changed) == ("POLICY_DENIED", True)
+    assert "the last change is watched until" in denied.message
 
 
 async def test_explain_knows_the_mode_of_a_time_in_the_past() -> None:

@@ -117,6 +117,10 @@ class StopsInMemory:
         """Return what is not on record."""
         return [stop for stop in self._stops if stop not in self._recorded]
 
+    def pending_again(self, killed: frozenset[Digest]) -> None:
+        """Let kills be pending again."""
+        self._recorded = [stop for stop in self._recorded if stop.digest not in killed]
+
     async def recorded(self, stop: LocalStop) -> None:
         """Note that it is."""
         self._recorded.append(stop)

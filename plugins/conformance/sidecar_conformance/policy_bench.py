@@ -5,12 +5,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import product
 from types import FrameType
 from typing import Any, Final
 
 import msgspec
 
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.policy.lifecycle import Approval, LifecyclePolicy, Step, StepFacts
 
@@ -74,7 +76,7 @@ def every_kind_of_step() -> Iterator[StepFacts]:
     for step in Step:
         for state in LifecycleState:
             for ramps in ((0, 0), (0, 1), (500, 2500), (2500, 500), (9999, 10_000), (10_000, 0)):
-                for last in (None, NOW, FACTS.last_step_at):
+                for last, mode in product((None, NOW, FACTS.last_step_at), RolloutMode):
                     who = (Approval(f"somebody-{len(state)}", NOW), Approval("first@example.com", NOW))
                     yield changed(
                         step=step,
@@ -82,6 +84,7 @@ def every_kind_of_step() -> Iterator[StepFacts]:
                         from_ramp=ramps[0],
                         to_ramp=ramps[1],
                         last_step_at=last,
+                        to_mode=mode if step is Step.CONFIGURE else FACTS.from_mode,
                         vertical=Vertical("never-heard-of"),
                         gate="pre_ramp" if step is Step.OVERRIDE_GATE else "",
                         approvals=who[: 1 + (last is None)],

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar.policy.lifecycle import PolicyAnswer, StepFacts
-from sidecar_lifecycle_examples.settings import ALLOWED, DURATION_SCHEMA, duration, raises_exposure, schema_of
+from sidecar_lifecycle_examples.settings import ALLOWED, DURATION_SCHEMA, duration, gives_more, schema_of
 
 SCHEMA: Final = schema_of(
-    {"at_least": {**DURATION_SCHEMA, "description": "Shortest time between two raises, e.g. `4h`."}}
+    {"at_least": {**DURATION_SCHEMA, "description": "Shortest time between two steps that give users more, e.g. `4h`."}}
 )
 
 
@@ -18,8 +18,8 @@ class ObservationTime:
         self._at_least = duration(settings.get("at_least", "4h"))
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
-        """Deny a raise that comes too early; a first step, and one down, come when they like."""
-        if not raises_exposure(facts) or facts.last_step_at is None:
+        """Deny a step that gives users more too early; a first one, and one that takes away, come when they like."""
+        if not gives_more(facts) or facts.last_step_at is None:
             return ALLOWED
         earliest = facts.last_step_at + self._at_least
         if facts.now >= earliest:

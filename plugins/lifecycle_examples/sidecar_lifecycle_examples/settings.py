@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
 
+from sidecar.core.rollout.facts import RolloutMode
 from sidecar.policy.lifecycle import LifecyclePolicy, PolicyAnswer, Step, StepFacts
 
 DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(m|h|d)\Z")
@@ -39,6 +40,16 @@ def duration(text: str) -> timedelta:
 def raises_exposure(facts: StepFacts) -> bool:
     """Say whether a step is a ramp that rises; lowering one is never held back."""
     return facts.step is Step.SET_RAMP and facts.to_ramp > facts.from_ramp
+
+
+def gives_more(facts: StepFacts) -> bool:
+    """Say whether a step would give the definition to users who do not get it now.
+
+    A ramp that rises does, and at a ramp above 0 what is activated, and a mode that lets the control arm in.
+    """
+    lets_control_in = (facts.from_mode, facts.to_mode) == (RolloutMode.EXPERIMENT, RolloutMode.FULL)
+    brings_in = facts.step is Step.ACTIVATE or (facts.step is Step.CONFIGURE and lets_control_in)
+    return raises_exposure(facts) or (brings_in and facts.from_ramp > 0)
 
 
 def concerns(facts: StepFacts, steps: frozenset[Step]) -> bool:

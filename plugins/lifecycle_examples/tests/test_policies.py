@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sidecar.core.identifiers import Vertical
+from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.policy.lifecycle import Approval, Step, StepFacts
 from sidecar.policy.making import make_lifecycle_policy
@@ -143,6 +144,32 @@ def test_a_raise_waits_until_the_last_one_has_been_watched() -> None:
     assert denied("observation-time", settings, changed(last_step_at=NOW - timedelta(hours=3))) == (
         "the last change is watched until 2026-03-04 13:00:00 UTC"
     )
+
+
+FULL = RolloutMode.FULL
+
+
+@pytest.mark.parametrize(
+    ("step", "more"),
+    [
+        ({"step": Step.CONFIGURE, "to_mode": FULL}, True),
+        ({"step": Step.CONFIGURE, "to_mode": FULL, "from_ramp": 0}, False),
+        ({"step": Step.CONFIGURE, "from_mode": FULL, "to_mode": FULL}, False),  # another curve
+        ({"step": Step.CONFIGURE, "from_mode": FULL}, False),  # the control arm is kept away
+        ({"step": Step.ACTIVATE}, True),
+        ({"step": Step.ACTIVATE, "from_ramp": 0}, False),
+        ({"step": Step.SET_RAMP, "to_ramp": 100}, False),
+        ({"step": Step.RETIRE_FLAGS}, False),
+    ],
+)
+def test_whatever_gives_users_more_waits_for_the_observation_time(step: dict[str, Any], more: bool) -> None:
+    """The control arm that comes in, and what is activated, as much as a raise; at 0 % nobody gets anything."""
+    at_present = {"to_ramp": step.get("from_ramp", 500), **step}
+
+    early = denied("observation-time", {"at_least": "4h"}, changed(**at_present, last_step_at=NOW))
+    later = denied("observation-time", {"at_least": "4h"}, changed(**at_present, last_step_at=NOW - timedelta(hours=4)))
+
+    assert (bool(early), later) == (more, "")
 
 
 def test_a_vertical_may_differ() -> None:

@@ -14,6 +14,7 @@ from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.flag_writes import FlagWrite
 from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
 from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
+from sidecar.operations.rollout.replicas import Replica
 from sidecar.operations.rollout.retention import (
     LARGEST_REMOVAL,
     OldAudit,
@@ -32,7 +33,7 @@ class RolloutsInMemory:
         audit: by number, in order.
         numbers: of transition events, by their id; an event is kept once, even if its row was removed.
         effective: when transitions took effect, by their id.
-        shown: version and time, by replica.
+        shown: what each replica said last.
         listeners: told of every change.
     """
 
@@ -45,7 +46,7 @@ class RolloutsInMemory:
     answers: dict[str, StoredAnswer] = field(default_factory=dict)
     definitions: dict[Digest, KeptDefinition] = field(default_factory=dict)
     flags: dict[str, StoredFlag] = field(default_factory=dict)
-    shown: dict[InstanceId, tuple[int, datetime]] = field(default_factory=dict)
+    shown: dict[InstanceId, Replica] = field(default_factory=dict)
     markers: list[AuditMarker] = field(default_factory=list)
     listeners: list[Callable[[], None]] = field(default_factory=list)
 

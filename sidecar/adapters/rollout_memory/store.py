@@ -1,7 +1,7 @@
 """The port of rollouts over what is kept in memory."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
@@ -18,11 +18,11 @@ from sidecar.operations.rollout.ports import (
     AuditQuery,
     AuditRow,
     KeptDefinition,
-    Replica,
     RolloutWrite,
     StoredAnswer,
     StoredFlag,
 )
+from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
 from sidecar.operations.rollout.retention import OldAudit
 
 ALONE: Final = InstanceId("in-memory")
@@ -113,18 +113,21 @@ class MemoryRollouts:
         self._contents().set_flag(flag, expected_revision)
         return flag
 
-    async def show(self, version: int, at: datetime) -> None:
-        """Say which version the binds of this replica show."""
-        self._contents().shown[self._instance] = (version, at)
+    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+        """Say which version the binds of this replica show, and which turns it has bound."""
+        self._contents().shown[self._instance] = Replica(self._instance, version, at, alive=True, pinned=pinned.turns)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the replicas that said so lately, by id."""
-        now = self._clock.now()
-        return [
-            Replica(instance, version, at, alive=now - at <= ALIVE_FOR)
-            for instance, (version, at) in sorted(self._contents().shown.items())
-            if now - at <= LISTED_FOR
-        ]
+        return self._said(LISTED_FOR)
+
+    async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
+        """Return what the other replicas said last."""
+        return [each for each in self._said(within) if each.instance != self._instance]
+
+    def _said(self, within: timedelta) -> Sequence[Replica]:
+        ages = [(each, self._clock.now() - each.seen_at) for _, each in sorted(self._contents().shown.items())]
+        return [msgspec.structs.replace(each, alive=age <= ALIVE_FOR) for each, age in ages if age <= within]
 
     # --- retention
 

@@ -10,22 +10,22 @@ from typing import Final
 from sidecar.adapters.postgresql import Changes, Connection, Connections, Limits
 from sidecar.adapters.rollout_postgresql import writing
 from sidecar.adapters.rollout_postgresql.asking import Asking
-from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, kept
+from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, body, kept
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.audit_marker import AuditMarker
-from sidecar.operations.rollout.bodies import ANSWERS, DEFINITIONS, FLAGS, MARKERS, ROLLOUTS
+from sidecar.operations.rollout.bodies import ANSWERS, DEFINITIONS, FLAGS, MARKERS, PINNED, ROLLOUTS
 from sidecar.operations.rollout.confirming import confirmed, confirmed_by
 from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
 from sidecar.operations.rollout.ports import (
     AuditQuery,
     AuditRow,
     KeptDefinition,
-    Replica,
     RolloutWrite,
     StoredAnswer,
     StoredFlag,
 )
+from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
 from sidecar.operations.rollout.retention import OldAudit
 
 CHANNEL: Final = "sidecar_rollouts"
@@ -34,7 +34,7 @@ CHANGED: Final = "select version + last_number from rollout_version"
 """What hints are given for: audit rows, too."""
 READERS: Final = 2
 SAID_AGAIN_AFTER: Final = timedelta(seconds=2)
-"""A replica that still shows the same version writes so only this often."""
+"""A replica that still shows the same version writes so, and which turns it has bound by now, only this often."""
 
 AUDIT: Final = """
 select a.number, a.slot, a.kind, a.body, t.effective_at, u.number is null as exported
@@ -53,15 +53,15 @@ delete from rollout_unexported where number in
   (select number from rollout_unexported where number = any($1::bigint[]) order by number for update)
 """
 SHOW: Final = """
-insert into rollout_replicas as kept values ($1, $2, $3, clock_timestamp())
+insert into rollout_replicas as kept values ($1, $2, $3, clock_timestamp(), $5)
 on conflict (instance_id) do update set version = excluded.version, seen_at = excluded.seen_at,
-  heard_at = excluded.heard_at
+  heard_at = excluded.heard_at, pinned = excluded.pinned
 where kept.version <> excluded.version or kept.heard_at < clock_timestamp() - $4::interval
 returning 1
 """
 FORGET: Final = "delete from rollout_replicas where heard_at < clock_timestamp() - $1::interval"
 REPLICAS: Final = """
-select instance_id, version, seen_at, heard_at >= clock_timestamp() - $1::interval as alive
+select instance_id, version, seen_at, heard_at >= clock_timestamp() - $1::interval as alive, pinned
 from rollout_replicas where heard_at >= clock_timestamp() - $2::interval order by instance_id
 """
 
@@ -166,19 +166,22 @@ class PostgresRollouts:
         await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
         return flag
 
-    async def show(self, version: int, at: datetime) -> None:
-        """Say which version the binds of this replica show, and forget replicas that were silent for long."""
+    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+        """Say what the binds of this replica show and have bound, and forget replicas that were silent for long."""
 
         async def said(connection: Connection) -> None:
-            if await connection.fetchval(SHOW, self._instance, version, at, SAID_AGAIN_AFTER):
-                await connection.execute(FORGET, LISTED_FOR)
+            if await connection.fetchval(SHOW, self._instance, version, at, SAID_AGAIN_AFTER, body(pinned.turns)):
+                await connection.execute(FORGET, max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
 
         await confirmed(partial(self._asking.write, said))
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the replicas that said so lately, by id."""
-        rows = await self._asking.rows(REPLICAS, ALIVE_FOR, LISTED_FOR)
-        return [Replica(InstanceId(row[0]), row[1], row[2], alive=row[3]) for row in rows]
+        return await self._said(LISTED_FOR)
+
+    async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
+        """Return what the other replicas said last."""
+        return [each for each in await self._said(within) if each.instance != self._instance]
 
     # --- retention
 
@@ -194,6 +197,10 @@ class PostgresRollouts:
         """Return every marker, oldest first."""
         rows = await self._asking.rows("select body from rollout_audit_markers order by number")
         return tuple(all_kept(MARKERS, rows))
+
+    async def _said(self, within: timedelta) -> Sequence[Replica]:
+        rows = await self._asking.rows(REPLICAS, ALIVE_FOR, within)
+        return [Replica(InstanceId(row[0]), row[1], row[2], alive=row[3], pinned=PINNED.decode(row[4])) for row in rows]
 
     async def _written(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         await self._asking.write(work)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import apsw
 
-from sidecar.core.identifiers import Digest, Slot
+from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.bodies import (
@@ -14,10 +14,12 @@ from sidecar.operations.rollout.bodies import (
     DEFINITIONS,
     FLAGS,
     MARKERS,
+    PINNED,
     ROLLOUTS,
     audit_body,
 )
 from sidecar.operations.rollout.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
+from sidecar.operations.rollout.replicas import Replica
 from sidecar.operations.rollout.retention import LARGEST_REMOVAL, OldAudit, old_audit_of
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,6 +100,15 @@ def flag_in(connection: apsw.Connection, name: str) -> StoredFlag | None:
     """Return one embedded flag."""
     body = connection.execute("SELECT body FROM rollout_flags WHERE name = ?", (name,)).get
     return None if body is None else FLAGS.decode(body)
+
+
+def replicas_in(connection: apsw.Connection, since: datetime) -> list[Replica]:
+    """Return what processes that have or had the file said last, if that was not before `since`."""
+    asked = "SELECT instance_id, version, seen_at, pinned FROM rollout_replicas WHERE seen_at >= ? ORDER BY instance_id"
+    return [
+        Replica(InstanceId(instance), version, _time(seen_at), alive=False, pinned=PINNED.decode(pinned))
+        for instance, version, seen_at, pinned in connection.execute(asked, (microseconds(since),))
+    ]
 
 
 def old_audit_in(connection: apsw.Connection, before: datetime) -> OldAudit | None:

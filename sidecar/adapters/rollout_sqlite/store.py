@@ -1,10 +1,10 @@
 """The port of rollouts over the SQLite file of the record."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import apsw
 
@@ -20,14 +20,17 @@ from sidecar.operations.rollout.ports import (
     AuditQuery,
     AuditRow,
     KeptDefinition,
-    Replica,
     RolloutWrite,
     StoredAnswer,
     StoredFlag,
 )
+from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
 from sidecar.operations.rollout.retention import OldAudit
 
 Result = TypeVar("Result")
+
+SAID_AGAIN_AFTER: Final = timedelta(seconds=5)
+"""Turns that are as many as before are written again only so often."""
 
 
 class SqliteRollouts:
@@ -47,6 +50,7 @@ class SqliteRollouts:
         self._told: list[Callable[[], None]] = []
         self._writes = count(1)
         self._shown: tuple[int, datetime] | None = None
+        self._kept: tuple[Pinned, datetime] | None = None
 
     async def version(self) -> int:
         """Return the newest version."""
@@ -112,9 +116,18 @@ class SqliteRollouts:
         await confirmed_by(partial(self._is_flag, flag), partial(self._written, partial(writing.set_flag, flag=flag)))
         return flag
 
-    async def show(self, version: int, at: datetime) -> None:
-        """Say which version the binds of this process show. Kept in memory: every other process is dead."""
+    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+        """Say which version the binds of this process show, and which turns it has bound.
+
+        The version is kept in memory: every other process is dead. The turns are for the one that comes next.
+        """
         self._shown = (version, at)
+        before, kept_at = self._kept or (NOTHING_PINNED, at)
+        if before.turns != pinned.turns or (pinned.turns and at - kept_at >= SAID_AGAIN_AFTER):
+            said = Replica(self._instance, version, at, alive=True, pinned=pinned.turns)
+            work = partial(writing.show, said=said, forgotten=at - max(LISTED_FOR, pinned.lasting + ALIVE_FOR))
+            await confirmed(partial(self._engine.write, work))
+            self._kept = (pinned, at)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return this process, if it said so lately."""
@@ -122,6 +135,12 @@ class SqliteRollouts:
             return []
         (version, at), now = self._shown, self._clock.now()
         return [Replica(self._instance, version, at, alive=now - at <= ALIVE_FOR)] if now - at <= LISTED_FOR else []
+
+    async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
+        """Return what the processes that had the file before said last."""
+        since = self._clock.now() - within
+        said = await self._engine.read(partial(reading.replicas_in, since=since))
+        return [each for each in said if each.instance != self._instance]
 
     # --- retention
 

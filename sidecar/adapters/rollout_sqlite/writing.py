@@ -13,6 +13,7 @@ from sidecar.operations.rollout.bodies import MARKERS, kind_of, text_of, transit
 from sidecar.operations.rollout.flag_writes import FlagWrite
 from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
 from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
+from sidecar.operations.rollout.replicas import Replica
 from sidecar.operations.rollout.retention import check_marker
 
 RAISE_VERSION: Final = "UPDATE rollout_version SET version = version + 1"
@@ -67,6 +68,13 @@ def keep_definition(connection: apsw.Connection, definition: KeptDefinition) -> 
         return False
     connection.execute(RAISE_VERSION)
     return True
+
+
+def show(connection: apsw.Connection, said: Replica, forgotten: datetime) -> None:
+    """Keep what this process says of itself, and forget what others said before `forgotten`."""
+    values = (said.instance, said.version, microseconds(said.seen_at), text_of(said.pinned))
+    connection.execute("INSERT OR REPLACE INTO rollout_replicas VALUES (?, ?, ?, ?)", values)
+    connection.execute("DELETE FROM rollout_replicas WHERE seen_at < ?", (microseconds(forgotten),))
 
 
 def became_effective(connection: apsw.Connection, event_ids: Sequence[str], at: datetime, noted_by: str) -> list[str]:

@@ -66,6 +66,10 @@ class TombstonesInFile:
         """Return stops that are not on record yet, oldest first."""
         return self._memory.pending()
 
+    def pending_again(self, killed: frozenset[Digest]) -> None:
+        """Let kills be pending that were settled; the file says so no more than before."""
+        self._memory.pending_again(killed)
+
     async def recorded(self, stop: LocalStop) -> None:
         """Note that a stop is on record, durably. Raises `OSError`."""
         if self._memory.settled(stop):

@@ -44,6 +44,11 @@ class TombstonesInMemory:
         """Return stops that are not on record yet, oldest first."""
         return tuple(self._pending.values())
 
+    def pending_again(self, killed: frozenset[Digest]) -> None:
+        """Let kills be pending that were settled."""
+        again = {key: stop for key, stop in self._kills.items() if stop.digest in killed}
+        self._pending = {**again, **self._pending}
+
     def needed(self) -> tuple[Sequence[LocalStop], Sequence[StopKey]]:
         """Return the stops that still count, and which of them are on record: all that has to be kept."""
         stops = (*self._kills.values(), *(each for key, each in self._pending.items() if key not in self._kills))

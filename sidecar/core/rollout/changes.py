@@ -184,13 +184,21 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Chan
         return Change(rollout)
     refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
     if trigger is Trigger.KILL_SWITCH and facts.state is LifecycleState.TEST:
-        created = facts.flags not in {FlagPair.NONE, FlagPair.NAMED}
-        refuse_unless(created, f"the flags of {facts.definition_id} were never created")
+        refuse_unless(_flags_created(facts), f"the flags of {facts.definition_id} were never created")
     dead = msgspec.structs.replace(facts, killed=Tombstone(by.at, by.actor, by.reason))
     if rollout.active == digest:
         rollout = msgspec.structs.replace(rollout, active=None)
     change = transition(rollout, dead, LifecycleState.ROLLBACK, trigger, by)
     return with_events(change, event_about(rollout, dead, Happening.KILLED, by))
+
+
+def may_be_killed(facts: DefinitionFacts) -> bool:
+    """Say whether a kill would change anything, and is not refused."""
+    return facts.state is LifecycleState.PROMOTE or (facts.state is LifecycleState.TEST and _flags_created(facts))
+
+
+def _flags_created(facts: DefinitionFacts) -> bool:
+    return facts.flags not in {FlagPair.NONE, FlagPair.NAMED}
 
 
 def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetime], by: By) -> Change:

@@ -50,6 +50,7 @@ class RolloutPorts:
         policies_of: the policies of a vertical, by name, in the order of the settings.
         writer_of: who writes the flags of a vertical.
         ask_policy: asks one policy; a process guards itself against one that does not come back.
+        turn_lifetime: the longest life of a turn, and of its surface token.
         decommission_window: from the begin of a decommission until it has to have ended.
     """
 
@@ -68,6 +69,7 @@ class RolloutPorts:
     writer_of: Callable[[Vertical], FlagWriter]
     gate_rules: GateRules = field(default_factory=GateRules)
     ask_policy: AsksPolicy = asked_at_once
+    turn_lifetime: timedelta = timedelta(minutes=15)
     decommission_window: timedelta = WINDOW
 
 
@@ -135,7 +137,8 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
     seeing = SeeDefinitions(ports.definitions, store, views, (clock, ports.ids), ports.recorder)
     views.before_showing(seeing.fetch)
-    pinned = PinnedTurns(ports.turns, ports.record)
+    pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
+    views.shown_with(pinned.bound_here)
     surrounding = partial(_surrounding, ports)
     steps = StepParts(
         store=store,

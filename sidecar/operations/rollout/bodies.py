@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.audit_marker import AuditMarker
@@ -18,6 +19,7 @@ ANSWERS: Final = msgspec.json.Decoder(StoredAnswer)
 DEFINITIONS: Final = msgspec.json.Decoder(KeptDefinition)
 FLAGS: Final = msgspec.json.Decoder(StoredFlag)
 MARKERS: Final = msgspec.json.Decoder(AuditMarker)
+PINNED: Final = msgspec.json.Decoder(dict[Digest, int])
 _TRANSITIONS: Final = msgspec.json.Decoder(TransitionEvent)
 _EVENTS: Final = msgspec.json.Decoder(RolloutEvent)
 

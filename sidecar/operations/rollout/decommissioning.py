@@ -1,8 +1,8 @@
 """Decommissions: what their requests make of a rollout, and who has to be away before. Source: PF1-FR-6, SX-39.
 
-A step is refused while an open turn is bound to the definition, and while the configuration as loaded here still needs
-it. What cannot be found out refuses, too: a record that does not answer, a configuration that was never loaded, a
-definition that is kept nowhere.
+A step is refused while an open turn is bound to the definition at any replica, and while the configuration as loaded
+here still needs it. What cannot be found out refuses, too: a record that does not answer, a configuration that was
+never loaded, a definition that is kept nowhere.
 """
 
 from datetime import timedelta
@@ -60,6 +60,8 @@ class Decommissioning:
         """
         change = _laid_out(asked, rollout, facts, by, self._window)
         if change.rollout is not rollout and isinstance(asked, BeginDecommission | TakeDecommissionStep):
+            if isinstance(asked, BeginDecommission):
+                await self._refuse_unseen(facts)  # before the turns are counted: whoever shows it has said them by then
             await self._refuse_pinned(facts)
             if isinstance(asked, TakeDecommissionStep):
                 await self._refuse_needed(asked, rollout, facts)
@@ -69,6 +71,17 @@ class Decommissioning:
         """Return what is to be looked at for leftovers; None: it cannot be found out. Raises `StoreUnavailable`."""
         catalogue, card = self._definitions.current(), await self._card(facts.digest)
         return None if catalogue is None or card is None else Scene(rollout, facts, card, catalogue)
+
+    async def _refuse_unseen(self, facts: DefinitionFacts) -> None:
+        """Refuse while a living replica may still bind the definition: it shows a state from before its end."""
+        newest = await self._store.version()
+        behind = [each.instance for each in await self._store.replicas() if each.alive and each.version < newest]
+        if behind:
+            raise TransitionRefused(
+                f"not every replica shows yet that {facts.definition_id} serves nobody: {', '.join(behind)}; they look"
+                " every second, so ask again then",
+                metadata={"replicas": ",".join(behind)},
+            )
 
     async def _refuse_pinned(self, facts: DefinitionFacts) -> None:
         turns = await self._pinned.pinned_to(facts.digest)

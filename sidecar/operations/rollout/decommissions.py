@@ -32,7 +32,7 @@ class DecommissionReading(msgspec.Struct, frozen=True, kw_only=True):
         revision: of the slot's rollout.
         left: what has to be gone, or decided, before it has ended, a sentence each.
         blocks, tools: that the definition named; which of them others use is not looked at here.
-        pinned: open turns that are bound to the definition.
+        pinned: open turns that are bound to the definition, over all replicas.
     """
 
     slot: Slot

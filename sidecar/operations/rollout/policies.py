@@ -17,11 +17,11 @@ from typing import Final
 from sidecar.core.errors import GateFailed, GateHeld, PolicyDenied
 from sidecar.core.identifiers import Slot, Vertical
 from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode
+from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.auditing import NOT_TAKEN, pages_of
 from sidecar.operations.rollout.ports import AuditQuery, AuditRow, RolloutRecorder, RolloutStore
-from sidecar.operations.rollout.requests import Asked, OverrideGate
+from sidecar.operations.rollout.requests import Asked, Configure, OverrideGate
 from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, Step, StepFacts, combined
 from sidecar.policy.platform import PLATFORM, PlatformRules
 
@@ -69,7 +69,7 @@ class Policies:
         self._ask_one = ask
 
     async def check(
-        self, step: Step, slot: Slot, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
+        self, step: Step, rollout: SlotRollout, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
     ) -> tuple[str, ...]:
         """Return the gates that policies ask for; an override, which is about a gate, needs none.
 
@@ -79,7 +79,7 @@ class Policies:
         if step is Step.SET_RAMP and to <= facts.ramp:
             return ()
         own = self._of_vertical(facts.vertical)
-        facts_of_step = await self._facts(step, slot, facts, to, who)
+        facts_of_step = await self._facts(step, rollout, facts, to, who)
         answers = [PlatformRules().check(facts_of_step)]
         answers += [await self._ask(name, policy, facts_of_step) for name, policy in own]
         said = combined(answers)
@@ -88,15 +88,15 @@ class Policies:
         return () if step is Step.OVERRIDE_GATE else said.more_gates
 
     async def _facts(
-        self, step: Step, slot: Slot, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
+        self, step: Step, rollout: SlotRollout, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
     ) -> StepFacts:
         actor, asked = who
         now = self._clock.now()
-        rows = await self._rows(slot, facts)
+        rows = await self._rows(rollout.slot, facts)
         standing = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
         return StepFacts(
             step=step,
-            slot=slot,
+            slot=rollout.slot,
             definition_id=facts.definition_id,
             digest=facts.digest,
             vertical=facts.vertical,
@@ -106,6 +106,8 @@ class Policies:
             actor=actor,
             actor_key=asked.actor_key,
             gate=asked.gate if isinstance(asked, OverrideGate) else "",
+            from_mode=rollout.mode,
+            to_mode=asked.mode if isinstance(asked, Configure) else rollout.mode,
             approvals=(*standing.values(), Approval(actor, now, asked.actor_key)),
             last_step_at=last_step_of(rows, facts),
             now=now,

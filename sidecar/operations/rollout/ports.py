@@ -12,17 +12,18 @@ The rules every database keeps (one suite holds each to them):
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum, unique
 from hashlib import sha256
 from typing import Protocol
 
 import msgspec
 
-from sidecar.core.identifiers import Commit, DefinitionId, Digest, InstanceId, Slot
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.rollout.audit_marker import AuditMarker
+from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
@@ -102,15 +103,6 @@ class AuditQuery(msgspec.Struct, frozen=True):
     limit: int = 200
 
 
-class Replica(msgspec.Struct, frozen=True):
-    """A sidecar and the newest version that its binds show."""
-
-    instance: InstanceId
-    version: int
-    seen_at: datetime
-    alive: bool
-
-
 class FlagWriter(Protocol):
     """Switches flags where a backend lets itself be written; None in its place: somebody else has to."""
 
@@ -184,6 +176,10 @@ class Tombstones(Protocol):
 
     def pending(self) -> Sequence[LocalStop]:
         """Return stops that are not on record yet, oldest first."""
+        ...
+
+    def pending_again(self, killed: frozenset[Digest]) -> None:
+        """Let kills be pending that were on record, or refused there; memory only: after a start it is found again."""
         ...
 
     async def recorded(self, stop: LocalStop) -> None:
@@ -291,10 +287,14 @@ class RolloutStore(Protocol):
         """Set, or with `expected_revision` 0 create, a flag. Raises `RevisionConflict`."""
         ...
 
-    async def show(self, version: int, at: datetime) -> None:
-        """Say which version the binds of this instance show."""
+    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
+        """Say which version the binds here show, and what is pinned; that may wait while the version is the same."""
         ...
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the sidecars that said so lately."""
+        ...
+
+    async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
+        """Return what the other sidecars said last, dead ones too, if that is not longer ago than `within`."""
         ...

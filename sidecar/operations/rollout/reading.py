@@ -19,7 +19,8 @@ from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rollout.auditing import GatesSaid, LastSaid
 from sidecar.operations.rollout.pinned import PinnedTurns
-from sidecar.operations.rollout.ports import Replica, RolloutStore
+from sidecar.operations.rollout.ports import RolloutStore
+from sidecar.operations.rollout.replicas import Replica
 from sidecar.operations.rollout.snapshot import RolloutViews
 
 
@@ -42,7 +43,7 @@ class DefinitionReading(msgspec.Struct, frozen=True, kw_only=True):
         flags: (name, value) of kill and cohort flag; empty if it names none.
         backend: that answers for them.
         said: what gates last said; None: they were not asked.
-        pinned: open turns that are bound to it.
+        pinned: open turns that are bound to it, over all replicas.
         configured: the configuration has this digest.
         overdue: its decommission has outlived its window.
     """

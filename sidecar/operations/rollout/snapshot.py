@@ -16,6 +16,7 @@ from sidecar.core.rollout.view import RolloutView, in_their_place, with_ramps_do
 from sidecar.operations.ports import Clock
 from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.ports import RolloutRecorder, RolloutStore, StopKind, Tombstones
+from sidecar.operations.rollout.replicas import Pinned
 
 POLL = timedelta(seconds=1)
 LONGEST_READ = 2.0
@@ -33,6 +34,7 @@ class RolloutViews:
         self._read = RolloutView(version=-1)
         self._view = self._read
         self._stopped: tuple[frozenset[Digest], frozenset[Digest]] = (frozenset(), frozenset())
+        self._pinned: Callable[[], Pinned] = Pinned
         self._preparing: list[Callable[[frozenset[Digest]], Awaitable[None]]] = []
         self._changed = asyncio.Event()
         self._looking = asyncio.Lock()
@@ -41,6 +43,10 @@ class RolloutViews:
     def before_showing(self, prepare: Callable[[frozenset[Digest]], Awaitable[None]]) -> None:
         """Have `prepare` awaited with what binds may choose, before they are shown a state in which they may."""
         self._preparing.append(prepare)
+
+    def shown_with(self, pinned: Callable[[], Pinned]) -> None:
+        """Have the others told, with each version that is shown here, which turns are bound here; memory only."""
+        self._pinned = pinned
 
     def current(self) -> RolloutView:
         """Return the view; memory only."""
@@ -78,10 +84,9 @@ class RolloutViews:
                 self._stop(self._tombstones.all(), self._tombstones.ramped_down())
                 for facts in (facts for each in found for facts in each.definitions.values()):
                     self._recorder.known(facts.definition_id)  # before anything happens to it: a first kill is a rise
-            try:
-                await self._store.show(self._view.version, self._clock.now())
-            except StoreUnavailable:
-                return
+            # What was bound by an earlier view is among them: a bind reads the view and is kept without a wait.
+            said = self._store.show(self._view.version, self._clock.now(), self._pinned())
+            await in_time(said, LONGEST_READ)
 
     def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
         """Let what was read be shown with what was stopped here."""

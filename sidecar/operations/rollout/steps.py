@@ -195,7 +195,7 @@ class TakeStep:
         to = asked.to if isinstance(asked, SetRamp | OverrideGate) else facts.ramp
         if step is None:
             return ()
-        more = await self._parts.policies.check(step, rollout.slot, facts, to, (actor, asked))
+        more = await self._parts.policies.check(step, rollout, facts, to, (actor, asked))
         question = GateQuestion(
             gate="",
             slot=rollout.slot,

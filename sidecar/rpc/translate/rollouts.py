@@ -9,9 +9,10 @@ from sidecar.core.rollout.bucketing import VERSION, WHOLE
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.serving import Asker
 from sidecar.operations.rollout.explaining import Explained, Explanation
-from sidecar.operations.rollout.ports import AuditQuery, AuditRow, Replica
+from sidecar.operations.rollout.ports import AuditQuery, AuditRow
 from sidecar.operations.rollout.previewing import Preview
 from sidecar.operations.rollout.reading import BackendReading, DefinitionReading, RolloutsReading, SlotReading
+from sidecar.operations.rollout.replicas import Replica
 from sidecar.rpc.translate import decommissions, enums, steps
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.times import fill_duration, fill_timestamp

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
 from sidecar.adapters.record_memory import MemoryStore
@@ -66,7 +67,7 @@ class Replica:
     @property
     def _take(self) -> TakeStep:
         clock, recorder, flags = SettableClock(moment()), ToldRecorder(), cast("Any", None)
-        pinned = PinnedTurns(lambda: (), MemoryStore())
+        pinned = PinnedTurns(lambda: (), MemoryStore(), self.store, timedelta(minutes=15))
         return TakeStep(
             StepParts(
                 store=self.store,

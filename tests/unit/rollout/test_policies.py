@@ -14,7 +14,7 @@ from sidecar.core.binding.flags import FlagSnapshot
 from sidecar.core.errors import GateHeld, PolicyDenied
 from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.events import RolloutEvent
-from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
 from sidecar.operations.rollout.policies import Policies
@@ -23,6 +23,7 @@ from sidecar.operations.rollout.requests import (
     AcknowledgeBreach,
     Activate,
     Asked,
+    Configure,
     OverrideGate,
     RampDown,
     SetRamp,
@@ -242,6 +243,22 @@ async def test_a_policy_is_told_who_asked_when_and_when_users_last_got_more() ->
     assert (asked.last_step_at, asked.now) == (raised_at, bench.clock.time)
 
 
+async def test_a_policy_is_told_the_mode_before_and_after_the_step() -> None:
+    """Only `configure` changes it."""
+    bench = await stepping(policy := Keeps())
+
+    await bench.ask(SetRamp, to=2500)
+    await bench.ask(Configure, mode=RolloutMode.FULL)
+    await bench.ask(Configure, mode=RolloutMode.FULL, curve=(500, 10_000))
+
+    modes = [(each.step, each.from_mode, each.to_mode) for each in policy.asked]
+    assert modes == [
+        (Step.SET_RAMP, RolloutMode.EXPERIMENT, RolloutMode.EXPERIMENT),
+        (Step.CONFIGURE, RolloutMode.EXPERIMENT, RolloutMode.FULL),
+        (Step.CONFIGURE, RolloutMode.FULL, RolloutMode.FULL),
+    ]
+
+
 async def test_every_row_on_record_is_read_however_many_there_are() -> None:
     """The newest ones decide, and they come last."""
     bench = await stepping(policy := Keeps(lambda asked: PolicyAnswer("no")))
@@ -336,5 +353,6 @@ async def test_a_policy_that_hangs_denies_once_its_guard_gives_it_up() -> None:
     policies = Policies(lambda vertical: [("slow", Keeps())], store, Clock(), told, given_up)
     asked = SetRamp(definition_id=SHOP_ID, reason="because", request_id="r-1", to=2500)
 
+    shop = facts("shop", ramp=500)
     with pytest.raises(PolicyDenied, match="policy slow raised TimeoutError"):
-        await asyncio.wait_for(policies.check(Step.SET_RAMP, SHOP, facts("shop", ramp=500), 2500, ("ada", asked)), 5)
+        await asyncio.wait_for(policies.check(Step.SET_RAMP, rollout(shop), shop, 2500, ("ada", asked)), 5)

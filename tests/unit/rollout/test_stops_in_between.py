@@ -109,7 +109,9 @@ async def test_a_kill_is_counted_once_though_the_loop_puts_it_on_record_meanwhil
 
     asked = asyncio.ensure_future(kill(a_kill(SHOP), "alice"))
     await store.kept.wait()
-    await RecordStops(replica.tombstones, kill, replica.stops.ramp_down, replica.stops.parts.recorder).look()
+    await RecordStops(
+        replica.tombstones, replica.views, kill, replica.stops.ramp_down, replica.stops.parts.recorder
+    ).look()
     store.say.set()
     answer = await asked
 

@@ -159,7 +159,7 @@ class Replica:
         await operations.views.look()
         await operations.seeing.look()
         await operations.views.look()
-        for run in (*operations.loops, self.export.run, self.flags.run):
+        for run in (*operations.loops, *(run for _, run in self.export.loops), self.flags.run):
             self._loops.append(start(run(), f"{type(getattr(run, '__self__', run)).__name__} of {self.life}"))
         self.began.set()
 

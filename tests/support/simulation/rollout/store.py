@@ -21,11 +21,11 @@ from sidecar.operations.rollout.ports import (
     AuditQuery,
     AuditRow,
     KeptDefinition,
-    Replica,
     RolloutWrite,
     StoredAnswer,
     StoredFlag,
 )
+from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
 from tests.support.simulation.ports import BEGIN, JumpingClock
 from tests.support.simulation.record.processes import Process, State
 from tests.support.simulation.rollout.journal import Committed, Effective, Journal, Shown, Switched, Troubled
@@ -239,13 +239,13 @@ class FaultyRollouts(MemoryRollouts):
         await self._forget()
         return flag
 
-    async def show(self, version: int, at: datetime) -> None:
+    async def show(self, version: int, at: datetime, pinned: Pinned = NOTHING_PINNED) -> None:
         """Say what is shown, unless away."""
         if self._shown != version:
             self._shown = version
             self._weather.journal.add(Shown(self._weather.life, version))
         await self._read()
-        await super().show(version, at)
+        await super().show(version, at, pinned)
 
     async def replicas(self) -> Sequence[Replica]:
         """Return the replicas, unless away."""
