@@ -139,6 +139,23 @@ async def test_no_step_is_taken_while_a_turn_is_bound_to_it() -> None:
     assert "open turns are bound to shop: 1; wait until" in begun_too_early.message
 
 
+async def test_a_turn_that_was_bound_to_an_earlier_content_of_it_counts_too() -> None:
+    """Its entry was marked deprecated in between, which is a minor revision: another digest of the same definition."""
+    async with an_operated_sidecar(shop(), rewards()) as bench:
+        await bench.promoted(ramp=9999)
+        [digest] = [each.digest for each in (await bench.status()).definitions]
+        bound = await bench.sidecar.bind(principal="user-20")
+        await bench.step("RollBack")
+        await loaded(bench, configuration(shop(deprecated=True), rewards()))
+        [revised] = [each.digest for each in (await bench.status()).definitions]
+        begun_too_early = await bench.refused("BeginDecommission")
+        await bench.sidecar.end(bound)
+        await begin(bench)
+
+    assert revised != digest
+    assert "open turns are bound to shop: 1; wait until" in begun_too_early.message
+
+
 async def test_a_record_that_cannot_say_which_turns_are_open_holds_everything() -> None:
     """Away: begin is neither refused nor done, and the same request is answered once the record is back."""
     store = Record()

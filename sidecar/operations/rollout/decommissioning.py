@@ -70,7 +70,7 @@ class Decommissioning:
         return None if catalogue is None or card is None else Scene(rollout, facts, card, catalogue)
 
     async def _refuse_pinned(self, facts: DefinitionFacts) -> None:
-        turns = await self._pinned.pinned_to(facts.digest)
+        turns = await self._pinned.pinned_to(facts.definition_id)
         if turns:
             raise TransitionRefused(
                 f"open turns are bound to {facts.definition_id}: {turns}; wait until they have ended, then ask again",

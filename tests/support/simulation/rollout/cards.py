@@ -155,6 +155,12 @@ _KNOWN: Final = {card(name, variant).digest: (name, variant) for name in SLOT_OF
 
 
 @cache
+def contents_of(name: str) -> frozenset[str]:
+    """Return every content that a definition id may have."""
+    return frozenset(card(name, variant).digest for variant in VARIANTS)
+
+
+@cache
 def deprecated_in(variants: Variants) -> frozenset[str]:
     """Return the contents whose entry says that they are deprecated."""
     return frozenset(card(name, variant).digest for name, variant in variants if variant == DEPRECATED)

@@ -149,9 +149,6 @@ def _commit(facts: RolloutFacts, place: int, at: float, entry: Committed) -> Non
     answered = change.answer.kind if change.answer else ""
     step = Step(place, at, entry.life, entry, decided, wish, before, said, found, answered)
     facts.steps.append(step)
-    for each in change.events:
-        if each.what == "definition_revised":
-            facts.holdups.revised.append((place, each.detail, str(each.digest)))
     if change.rollout is not None:
         # What is on record goes on, right or wrong: one wrong step is told once.
         agreed = said is not None and said.after is not None and same(said.after, found, decided)

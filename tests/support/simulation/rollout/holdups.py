@@ -31,14 +31,12 @@ class Holdups:
         loaded: configurations by life.
         bound: place, time and contents, by life and turn.
         called, ended: by turn.
-        revised: content that took the place of another, with the place: the definition is the same.
     """
 
     loaded: dict[str, list[tuple[int, cards.Variants]]] = field(default_factory=dict)
     bound: dict[tuple[str, str], list[tuple[int, float, tuple[str, ...]]]] = field(default_factory=dict)
     called: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
-    revised: list[tuple[int, str, str]] = field(default_factory=list)
 
     def take(self, place: int, at: float, entry: Any) -> None:
         """Take note of what happened."""
@@ -77,8 +75,11 @@ class Holdups:
         return [*before, *(variants for place, variants in mine if span.first <= place <= span.last)]
 
     def _open(self, it: Definition, span: Span, *, sure: bool) -> Iterator[bool]:
-        """Yield True for each turn that is open for a sidecar in a span: all the time, or at some time."""
-        contents = self._revisions_of(it.content, span.last)
+        """Yield True for each turn that is open for a sidecar in a span: all the time, or at some time.
+
+        A turn that was bound to another content of the same id counts, too: entry, modules and blocks are the id's.
+        """
+        contents = cards.contents_of(it.name)
         for (life, turn), times in self.bound.items():
             place, at, bound_to = times[0]
             if contents.isdisjoint(bound_to):
@@ -90,14 +91,6 @@ class Holdups:
                 yield True
             elif not sure and gone > span.first:
                 yield known_from <= span.last or (life == span.life and at <= span.ended + LONGEST_BIND)
-
-    def _revisions_of(self, content: str, last: int) -> frozenset[str]:
-        """Return a content with those that it took the place of: a turn that is bound to one is bound to all."""
-        found = {content}
-        for place, old, new in reversed(self.revised):
-            if place <= last and new in found:
-                found.add(old)
-        return frozenset(found)
 
 
 def _needed(slot: Slot, it: Definition, wish: Wish, variants: cards.Variants) -> str:
