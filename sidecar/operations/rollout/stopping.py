@@ -7,9 +7,11 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.operations.ports import Clock
+from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.ports import (
     FlagWriter,
     LocalStop,
@@ -24,6 +26,8 @@ from sidecar.operations.rollout.steps import Surrounding
 
 LONGEST_KEEPING: Final = 2.0
 """Seconds that a disk may take before a stop is answered as one that does not survive a restart."""
+LONGEST_LOOK: Final = 2.0
+"""Seconds for the store."""
 REPLICA, FLAG, RECORD = "replica", "flag", "record"
 """What a stop reaches, in the words of its answer."""
 MOST_PENDING: Final = 1000
@@ -116,6 +120,19 @@ async def hold(parts: StopParts, stop: LocalStop) -> tuple[str, ...]:
         parts.recorder.anomaly("tombstone_not_kept", f"{stop.kind} of {stop.definition_id}: {type(error).__name__}")
         return (NOT_KEPT,)
     return ()
+
+
+async def let_go_once_shown(parts: StopParts, stop: LocalStop) -> None:
+    """Let the record speak from here on; not before binds show it, or what was stopped would come back for a moment.
+
+    For a kill, too: binds may still show another content of the definition than the one that was killed.
+    """
+    version = await in_time(parts.store.version(), LONGEST_LOOK)
+    if isinstance(version, StoreUnavailable):
+        return
+    await parts.views.look()
+    if parts.views.current().version >= version:
+        await let_go(parts, stop)
 
 
 async def let_go(parts: StopParts, stop: LocalStop) -> None:
