@@ -1,5 +1,6 @@
 """Makes a schedule of the suite `rollout` from a seed. Small on purpose: many short runs find most."""
 
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from tests.support.simulation.rollout import cards, model
 from tests.support.simulation.rollout.model_serving import bucket
 from tests.support.simulation.rollout.model_values import Slot
-from tests.support.simulation.rollout.picking import BREAKER, BUILDER, LEAVER, OPERATOR, WILD, pick
+from tests.support.simulation.rollout.picking import BREAKER, BUILDER, KILLER, LEAVER, OPERATOR, WILD, pick
 from tests.support.simulation.rollout.schedule import (
     Blow,
     Errand,
@@ -85,16 +86,17 @@ class _Generator:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._chance = Random(f"{SUITE}:{seed}")
-        self._leaving = self._chance.random() < 0.4
+        self._leaving = self._chance.random() < 0.28
 
     def schedule(self) -> RolloutSchedule:
         chance = self._chance
         catalogues = self._catalogues()
-        slots = slots_at_the_beginning(chance, catalogues[0][1], chance.choice((1, 3, 5, 8, 12)) * self._leaving)
+        slots = slots_at_the_beginning(chance, catalogues[0][1], chance.choice((0, 0, 1, 3, 5, 8, 12)) * self._leaving)
         if self._leaving:
             catalogues = self._catalogues_without_who_goes(catalogues[0][1], slots)
         errands = chance.choice((5, 8, 11))
         unseen = self._fall_that_nobody_sees() if chance.random() < 0.15 else ((), ())
+        alone = self._kill_that_one_sidecar_holds(errands) if chance.random() < 0.08 else ((), (), ())
         return RolloutSchedule(
             suite=SUITE,
             seed=self._seed,
@@ -105,11 +107,11 @@ class _Generator:
             catalogues=catalogues,
             largest_step=chance.choice((0, 0, 4000)),
             legal_from=chance.choice((0, 0, 5000)),
-            errands=tuple(self._errand(number) for number in range(errands)),
+            errands=(*(self._errand(number) for number in range(errands)), *alone[0]),
             turns=tuple(self._turn(number) for number in range(chance.choice((12, 18)))),
             flips=(*(self._flip() for _ in range(chance.choice((0, 1, 2, 3)))), *unseen[0]),
-            outages=(*(self._outage() for _ in range(chance.choice((0, 1, 2, 3)))), *unseen[1]),
-            mishaps=tuple(self._mishap() for _ in range(chance.choice((0, 0, 1, 2)))),
+            outages=(*(self._outage() for _ in range(chance.choice((0, 1, 2, 3)))), *unseen[1], *alone[1]),
+            mishaps=(*(self._mishap() for _ in range(chance.choice((0, 0, 1, 2)))), *alone[2]),
             jumps=tuple(
                 (chance.uniform(0, 4), chance.choice((-60.0, 40.0, 700.0))) for _ in range(chance.choice((0, 0, 1)))
             ),
@@ -134,14 +136,15 @@ class _Generator:
     ) -> tuple[tuple[float, cards.Variants], ...]:
         """Return configurations out of which a definition goes bit by bit, as the patches of its decommission do it."""
         chance = self._chance
-        leaving = [each for slot in slots for each in slot.definitions if each.leaving is not None]
+        served = [each for slot in slots for each in slot.definitions if each.content == slot.active]
+        leaving = [each for slot in slots for each in slot.definitions if each.leaving is not None] or served
         if not leaving:
             return ((0.0, variants),)
         it = chance.choice(leaving)
         slot = cards.SLOT_OF[it.name]
         shared = any(name != it.name and cards.SLOT_OF[name] == slot for name, _ in variants)
         stays_listed = shared and chance.random() < 0.5
-        gone = it.leaving.following if it.leaving is not None else 1
+        gone = it.leaving.following if it.leaving is not None else 0
         stage = max(0, min(LAST_STAGE, gone - chance.choice((0, 0, 1, 1, 2))))
         others = {name: variant for name, variant in variants if name != it.name}
         found, at = [], 0.0
@@ -201,6 +204,17 @@ class _Generator:
         name = chance.choice([each for each in cards.SLOT_OF if each != cards.PLAIN])
         flip = Flip(chance.uniform(begin, end), cards.flag_of(name), cohort=False, on=False)
         return (flip,), tuple(Outage(Whom.FLAGS, place, begin, end, hangs=False) for place in (0, 1))
+
+    def _kill_that_one_sidecar_holds(
+        self, number: int
+    ) -> tuple[tuple[Errand, ...], tuple[Outage, ...], tuple[Mishap, ...]]:
+        """Somebody kills at a sidecar that does not reach the store, and that is killed before it does."""
+        chance = self._chance
+        place, begin = chance.randint(0, 1), chance.uniform(0.6, 1.5)
+        killed = begin + chance.uniform(0.4, 0.8)
+        errand = replace(self._errand(number), role=KILLER, place=place, at=begin + 0.1, patience=5.0, reuses=False)
+        outage = Outage(Whom.STORE, place, begin, killed + 0.1, hangs=False)
+        return (errand,), (outage,), (Mishap(place, Blow.KILL, killed, chance.uniform(0.2, 0.6)),)
 
     def _outage(self) -> Outage:
         chance = self._chance

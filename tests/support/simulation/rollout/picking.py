@@ -11,7 +11,7 @@ from tests.support.simulation.rollout.model_values import EVERYBODY, Definition,
 RAMPS: Final = (100, 500, 2500, 5000, 9000, EVERYBODY)
 GATES: Final = (model_values.BEFORE_MERGE, model_values.BEFORE_RAMP, model_values.BEFORE_FULL, "legal")
 KINDS: Final = tuple(model.RULES)
-OPERATOR, BREAKER, WILD, BUILDER, LEAVER = "operator", "breaker", "wild", "builder", "leaver"
+OPERATOR, BREAKER, WILD, BUILDER, LEAVER, KILLER = "operator", "breaker", "wild", "builder", "leaver", "killer"
 CURVES: Final = ((), (), RAMPS, (500, 2500, EVERYBODY), (100, 5000), (9000,))
 NO_CURVES: Final = ((2500, 500, EVERYBODY), (EVERYBODY,), (0, 500), (500, 500), (500, EVERYBODY + 1))
 MODES: Final = ("experiment", "full", "cohort")
@@ -44,14 +44,17 @@ def pick(chance: Random, slots: tuple[Slot, ...], role: str, wall: float) -> Pic
     elif role == LEAVER:
         kind, said = _away(chance, it)
     else:
-        kind, said = _sensible(chance, slot, it, wall) if role == OPERATOR else _alarmed(chance, it)
+        kind, said = _sensible(chance, slot, it, wall) if role == OPERATOR else _alarmed(chance, role)
     content = it.content if chance.random() < 0.3 else ""
     name = "nobody" if role == WILD and chance.random() < 0.1 else it.name
     return Picked(kind, name, content, said)
 
 
 def _chosen(chance: Random, known: list[tuple[Slot, Definition]], role: str) -> tuple[Slot, Definition]:
-    """Return what somebody looks at; who takes definitions away mostly goes on with what is leaving already."""
+    """Return what somebody looks at: killers what serves; who takes definitions away mostly what is leaving already."""
+    serving = [(slot, each) for slot, each in known if slot.active == each.content]
+    if role == KILLER and serving:
+        return chance.choice(serving)
     if role == LEAVER and chance.random() < 0.95:
         for fitting in (
             [each for each in known if each[1].leaving is not None and not each[1].leaving.over],
@@ -77,8 +80,9 @@ def _away(chance: Random, it: Definition) -> tuple[str, Mapping[str, Any]]:
     choices: list[Choice] = [
         (8, wishes.TAKE, _step(chance, follows)),
         (1, wishes.TAKE, _step(chance, chance.randint(1, 5))),
+        (1, wishes.TAKE, _step(chance, min(follows + 1, len(model_values.STEPS)))),
         (4 if undecided and its.following > 3 else 1, wishes.DECIDE, decide),
-        (1, wishes.UNDO, {}),
+        (1 if its.following < 4 else 2, wishes.UNDO, {}),
         (1, wishes.BEGIN, {}),
         (1, wishes.KILL, {}),
     ]
@@ -102,8 +106,8 @@ def _declared(chance: Random, slot: Slot) -> Mapping[str, Any]:
     return {"mode": mode, "curve": chance.choice(NO_CURVES) if chance.random() < 0.08 else curve}
 
 
-def _alarmed(chance: Random, it: Definition) -> tuple[str, Mapping[str, Any]]:
-    if chance.random() < 0.6:
+def _alarmed(chance: Random, role: str) -> tuple[str, Mapping[str, Any]]:
+    if role == BREAKER and chance.random() < 0.6:
         return wishes.RAMP_DOWN, {"breach": chance.choice(("floor-1", "floor-2"))}
     return wishes.KILL, {}
 
@@ -151,7 +155,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 def _sensible(chance: Random, slot: Slot, it: Definition, wall: float) -> tuple[str, Mapping[str, Any]]:
     choices = _choices(chance, slot, it, wall)
     if it.state in ("test", "promote"):
-        choices.append((2 if slot.active in (None, it.content) else 1, wishes.CONFIGURE, _declared(chance, slot)))
+        choices.append((3 if slot.active == it.content else 1, wishes.CONFIGURE, _declared(chance, slot)))
     weights = [weight for weight, _, _ in choices]
     _, kind, said = chance.choices(choices, weights)[0]
     return kind, said
