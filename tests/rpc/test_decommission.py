@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from sidecar.adapters.record_memory import MemoryStore
@@ -24,7 +25,7 @@ from tests.support.decommissions import (
     shop,
     take,
 )
-from tests.support.operators import an_operated_sidecar
+from tests.support.operators import an_operated_sidecar, gated
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
@@ -124,6 +125,26 @@ async def test_no_step_is_taken_while_anybody_names_it_and_nothing_else_fills_th
     assert taken.decommission.next_step == REFERENCES
 
 
+async def test_a_revision_of_what_is_rolled_back_fills_no_slot() -> None:
+    """Another one that filled it is being decommissioned, too: its new text is on no record and serves nobody."""
+    other, described = gated("store", slot="shop"), gated("store", slot="shop", description="Finds more.")
+    async with an_operated_sidecar(shop(), other) as bench:
+        gone = msgspec.structs.replace(
+            bench.facts(LifecycleState.ROLLBACK),
+            digest=other.digest,
+            definition_id=other.definition.id,
+            shape=other.shape,
+        )
+        await bench.put(bench.facts(LifecycleState.ROLLBACK), gone)
+        await bench.step("BeginDecommission", "store")
+        await begin(bench)
+        await loaded(bench, configuration(shop(deprecated=True), described, names=["shop"]))
+        refused = await bench.refused("TakeDecommissionStep", **fields_of(ENTRY))
+
+    assert described.digest != other.digest
+    assert "concierge still names shop in `sub_agents`, and nothing else fills it" in refused.message
+
+
 async def test_no_step_is_taken_while_a_turn_is_bound_to_it() -> None:
     """A turn was bound before the rollback: neither begin nor a step until it has ended."""
     async with an_operated_sidecar(shop(), rewards()) as bench:
@@ -136,6 +157,23 @@ async def test_no_step_is_taken_while_a_turn_is_bound_to_it() -> None:
         await begin(bench)
 
     assert begun_too_early.reason == "TRANSITION_REFUSED"
+    assert "open turns are bound to shop: 1; wait until" in begun_too_early.message
+
+
+async def test_a_turn_that_was_bound_to_an_earlier_content_of_it_counts_too() -> None:
+    """Its entry was marked deprecated in between, which is a minor revision: another digest of the same definition."""
+    async with an_operated_sidecar(shop(), rewards()) as bench:
+        await bench.promoted(ramp=9999)
+        [digest] = [each.digest for each in (await bench.status()).definitions]
+        bound = await bench.sidecar.bind(principal="user-20")
+        await bench.step("RollBack")
+        await loaded(bench, configuration(shop(deprecated=True), rewards()))
+        [revised] = [each.digest for each in (await bench.status()).definitions]
+        begun_too_early = await bench.refused("BeginDecommission")
+        await bench.sidecar.end(bound)
+        await begin(bench)
+
+    assert revised != digest
     assert "open turns are bound to shop: 1; wait until" in begun_too_early.message
 
 

@@ -40,7 +40,7 @@ async def test_what_decommissions_wait_for_counts_open_turns_beyond_the_newest_f
     """Two hundred newer turns without the definition lie before the one with it: a table does not see it, this does."""
     store = MemoryStore()
     async with running_sidecar_for_tests(store=store) as sidecar:
-        digest = sidecar.definitions.current_card("shop").digest
+        definition = sidecar.definitions.current_card("shop")
         await sidecar.dispatch(await sidecar.bind(), "ask_rewards")
         [oldest] = await store.turns(TurnQuery())
         newer = [
@@ -50,9 +50,24 @@ async def test_what_decommissions_wait_for_counts_open_turns_beyond_the_newest_f
             for number in range(1, MOST_ELSEWHERE + 1)
         ]
         elsewhere = PinnedTurns(lambda: (), cast("Any", Pages(store, [*reversed(newer), oldest])), NOBODY, LIFETIME)
-        shown, waited_for = (await elsewhere.count()).get(digest), await elsewhere.pinned_to(digest)
+        shown = (await elsewhere.count()).get(definition.digest)
+        waited_for = await elsewhere.pinned_to(definition.definition.id)
 
     assert (shown, waited_for) == (None, 1)
+
+
+async def test_turns_are_counted_by_digest_and_by_id() -> None:
+    """A table is of digests; what is taken away goes by the id, which a turn on record names as well."""
+    store = MemoryStore()
+    async with running_sidecar_for_tests(store=store) as sidecar:
+        card = sidecar.definitions.current_card("shop")
+        await sidecar.dispatch(await sidecar.bind(), "ask_rewards")
+        here = PinnedTurns(lambda: sidecar.operations.turns, store, NOBODY, LIFETIME)
+        elsewhere = PinnedTurns(lambda: (), store, NOBODY, LIFETIME)
+        by_digest = [(await each.count()).get(card.digest) for each in (here, elsewhere)]
+        by_id = [(await each.count_by_id()).get(card.definition.id) for each in (here, elsewhere)]
+
+    assert (by_digest, by_id) == ([1, 1], [1, 1])
 
 
 class Pages:

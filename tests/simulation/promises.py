@@ -40,6 +40,11 @@ PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "no_user_leaves_as_the_ramp_rises": ("PF1-D-66",),
         "turns_keep_what_they_were_bound_to": ("PF1-FR-8a", "PF1-FR-8b"),
         "transitions_take_effect_once": ("PF1-D-48",),
+        "nothing_is_taken_away_in_use": ("PF1-FR-11a",),
+        "decommissions_are_audited": ("PF1-D-43",),
+        "what_is_undone_is_as_it_was": ("PF1-D-44",),
+        "configurations_move_nobody": ("PF1-D-40",),
+        "what_is_overdue_is_said": ("PF1-NFR-5a", "PF1-D-67"),
     }
 )
 PROMISES: Final = tuple(dict.fromkeys((*INVARIANTS, *RECORD_INVARIANTS, *ROLLOUT_INVARIANTS)))
@@ -87,6 +92,9 @@ policy broken|request id used again|sidecar starts again|sidecar: kill|sidecar: 
 sink takes and says it did not|store away|store commits and says it did not|store hangs|store refuses|store slow
 told: GATE_FAILED|told: GATE_HELD|told: POLICY_DENIED|told: REQUEST_ID_REUSED|told: REVISION_CONFLICT
 told: STORE_UNAVAILABLE|told: TRANSITION_REFUSED|told: UNKNOWN_SUBAGENT|told: done|told: nothing|wall clock jumps
+asked: begin|asked: configure|asked: decide|asked: take|asked: undo|done: begin|done: configure cohort
+done: configure experiment|done: configure full|done: decide|done: take 1|done: take 2|done: take 3|done: take 4
+done: take 5|done: undo|refused: the configuration needs it|refused: turns are pinned
 """.strip()
     .replace("\n", "|")
     .split("|")

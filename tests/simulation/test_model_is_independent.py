@@ -8,6 +8,7 @@ from tests.architecture.reading import imported_names, modules
 
 LOGIC = ("sidecar.core.dispatching.plan", "sidecar.core.dispatching.cap", "sidecar.core.dispatching.lanes")
 DATA_ONLY = ("sidecar.operations.requests", "sidecar.operations.rules", "sidecar.operations.bind_turn.Bound")
+MODEL_OF_ROLLOUTS = ("wishes", "model", "model_values", "model_leaving", "model_serving")
 
 
 @pytest.mark.parametrize("module", ["predicting", "data_use", "scripts"])
@@ -28,12 +29,12 @@ def test_the_checks_read_requests_and_nothing_else_of_the_operations() -> None:
             assert [name for name in bad if not name.startswith(DATA_ONLY)] == []
 
 
-@pytest.mark.parametrize("module", ["wishes", "model", "model_serving"])
+@pytest.mark.parametrize("module", MODEL_OF_ROLLOUTS)
 def test_the_model_of_rollouts_imports_nothing_of_the_sidecar(module: str) -> None:
     """Only its own words and the standard library."""
     [found] = [each for each in modules("tests/support/simulation/rollout") if each.path.stem == module]
     names = [name for name, _ in imported_names(found)]
-    own = tuple(f"tests.support.simulation.rollout.{each}" for each in ("wishes", "model", "model_serving"))
+    own = tuple(f"tests.support.simulation.rollout.{each}" for each in MODEL_OF_ROLLOUTS)
     assert names
     assert [
         name for name in names if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith(own)

@@ -100,9 +100,17 @@ def _used(card: Card, catalogue: Catalogue, names_of: Callable[[Card], list[str]
 
 
 def _fills(scene: Scene, card: Card) -> bool:
-    """Say whether a definition may fill the slot instead; the same rule as check b of `validate-refs`."""
-    facts = scene.rollout.definitions.get(card.digest)
-    rolled_back = facts is not None and facts.state is LifecycleState.ROLLBACK
+    """Say whether a definition may fill the slot instead; the same rule as check b of `validate-refs`.
+
+    A minor revision that is not on record (yet, or ever: what is being decommissioned is not revised) stands where the
+    definition does that it revises.
+    """
+    known = [
+        each
+        for each in scene.rollout.of_id(card.definition.id)
+        if card.digest == each.digest or card.shape == each.shape
+    ]
+    rolled_back = any(each.state is LifecycleState.ROLLBACK for each in known)
     own = card.definition.id == scene.facts.definition_id
     return not own and not card.definition.deprecated and not rolled_back
 

@@ -84,7 +84,7 @@ class Decommissioning:
             )
 
     async def _refuse_pinned(self, facts: DefinitionFacts) -> None:
-        turns = await self._pinned.pinned_to(facts.digest)
+        turns = await self._pinned.pinned_to(facts.definition_id)
         if turns:
             raise TransitionRefused(
                 f"open turns are bound to {facts.definition_id}: {turns}; wait until they have ended, then ask again",

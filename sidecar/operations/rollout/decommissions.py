@@ -9,7 +9,7 @@ import msgspec
 
 from sidecar.core.definitions.card import PromptBlock
 from sidecar.core.definitions.names import PLATFORM_OWNER, REQUIRED_BLOCKS
-from sidecar.core.identifiers import BlockId, Digest, Slot, ToolId
+from sidecar.core.identifiers import BlockId, DefinitionId, Digest, Slot, ToolId
 from sidecar.core.rollout.decommission_facts import Decommission
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.leftovers import Scene, left_over, undone
@@ -32,7 +32,7 @@ class DecommissionReading(msgspec.Struct, frozen=True, kw_only=True):
         revision: of the slot's rollout.
         left: what has to be gone, or decided, before it has ended, a sentence each.
         blocks, tools: that the definition named; which of them others use is not looked at here.
-        pinned: open turns that are bound to the definition, over all replicas.
+        pinned: open turns that are bound to the definition, in whatever content, over all replicas.
     """
 
     slot: Slot
@@ -64,7 +64,7 @@ class ReadDecommissions:
         Raises:
             StoreUnavailable: nobody can say.
         """
-        rollouts, pinned = await self._store.rollouts(), await self._pinned.count()
+        rollouts, pinned = await self._store.rollouts(), await self._pinned.count_by_id()
         return tuple(
             [
                 await self._read(rollout, facts, record, pinned)
@@ -75,7 +75,7 @@ class ReadDecommissions:
         )
 
     async def _read(
-        self, rollout: SlotRollout, facts: DefinitionFacts, record: Decommission, pinned: Mapping[Digest, int]
+        self, rollout: SlotRollout, facts: DefinitionFacts, record: Decommission, pinned: Mapping[DefinitionId, int]
     ) -> DecommissionReading:
         ended = record.finished_at is not None
         scene = None if ended else await self._decommissioning.scene(rollout, facts)
@@ -88,7 +88,7 @@ class ReadDecommissions:
             left=() if ended else (UNSEEN, *undone(facts)) if scene is None else left_over(scene),
             blocks=tuple(block.id for block in scene.card.blocks if _its_own(block)) if scene else (),
             tools=_tools(scene),
-            pinned=pinned.get(facts.digest, 0),
+            pinned=pinned.get(facts.definition_id, 0),
         )
 
 

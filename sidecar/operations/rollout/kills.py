@@ -37,6 +37,7 @@ from sidecar.operations.rollout.stopping import (
     hold,
     is_full,
     let_go,
+    let_go_once_shown,
     stop_of,
 )
 
@@ -115,7 +116,7 @@ class KillDefinition:
         except SubagentsError as refused:
             answer = refused
         if not isinstance(answer, StoreUnavailable):
-            await let_go(self._parts, stop)
+            await (let_go_once_shown if isinstance(answer, StepAnswer) else let_go)(self._parts, stop)
         return answer
 
     async def _write_or_refuse(self, asked: Kill, found: Found, by: By, *, answered: bool) -> StepAnswer:

@@ -1,25 +1,39 @@
 """How many open turns are bound to each definition: what a decommission has to wait for. Source: PF1-FR-8, SX-39.
 
+A decommission waits for the turns of a definition id, whatever the content that they were bound to: a minor revision
+has another digest, and what is taken away (entry, modules, blocks) goes by the id.
+
 Each replica shows how many turns it has bound, beside the version that its binds show. What one that died has shown
 last counts until the longest life of a turn is over: its tokens are good at the others. Binding itself tells nobody.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.executing.stored import TurnQuery, TurnRow, TurnState
-from sidecar.core.identifiers import Digest, TurnId
+from sidecar.core.identifiers import DefinitionId, Digest, TurnId
 from sidecar.operations.record_ports import RecordReads
 from sidecar.operations.rollout.keeping import ALIVE_FOR
+from sidecar.operations.rollout.ports import KeptDefinition
 from sidecar.operations.rollout.replicas import Pinned, Replica
 from sidecar.operations.turns import Turn
 
+CHOSEN: Final = CandidateVerdict.CHOSEN
 MOST_ELSEWHERE: Final = 200
 """Open turns on record that are looked at for a table, the newest first; and of one page, where all are."""
+
+
+class Held(NamedTuple):
+    """What an open turn is bound to."""
+
+    digests: tuple[Digest, ...] = ()
+    ids: tuple[DefinitionId, ...] = ()
 
 
 class SaysWhatIsPinned(Protocol):
@@ -27,6 +41,10 @@ class SaysWhatIsPinned(Protocol):
 
     async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
         """Return what the other sidecars said last, dead ones too. Raises `StoreUnavailable`."""
+        ...
+
+    async def definition(self, digest: Digest) -> KeptDefinition | None:
+        """Return a definition as it is kept. Raises `StoreUnavailable`."""
         ...
 
 
@@ -55,50 +73,63 @@ class PinnedTurns:
         self._record = record
         self._said = said
         self._lasting = lasting
+        self._ids: dict[Digest, DefinitionId] = {}
 
     def bound_here(self) -> Pinned:
         """Return what this replica shows to the others: each turn is counted by the one that bound it; memory only."""
-        pinned: dict[Digest, int] = {}
-        for turn in self._open_here():
-            if turn.closed is None and turn.bound_here:
-                _add(pinned, _held_by(turn))
-        return Pinned(pinned, self._lasting)
+        open_ones = (turn for turn in self._open_here() if turn.closed is None and turn.bound_here)
+        return Pinned(Counter(digest for turn in open_ones for digest in _held_by(turn).digests), self._lasting)
 
     async def count(self) -> Mapping[Digest, int]:
         """Return how many open turns hold each digest, of the newest on record. Raises `StoreUnavailable`."""
-        pinned, known = self._here()
-        for row in await self._record.turns(TurnQuery(state=TurnState.OPEN, limit=MOST_ELSEWHERE)):
-            if row.turn_id not in known:
-                _add(pinned, await self._bound_elsewhere(row.turn_id))
-        bound = await self._bound()
-        return {digest: max(pinned.get(digest, 0), bound.get(digest, 0)) for digest in {**pinned, **bound}}
+        return Counter(digest for held in await self._newest() for digest in held.digests) | await self._bound()
 
-    async def pinned_to(self, digest: Digest) -> int:
-        """Return how many open turns hold one digest, of all that are on record. Raises `StoreUnavailable`."""
-        pinned, known = self._here()
-        async for row in self._all_open():
-            if row.turn_id not in known:
-                _add(pinned, await self._bound_elsewhere(row.turn_id))
-        return max(pinned.get(digest, 0), (await self._bound()).get(digest, 0))
+    async def count_by_id(self) -> Mapping[DefinitionId, int]:
+        """Return how many open turns hold each id, in any content, of the newest. Raises `StoreUnavailable`."""
+        known = Counter(definition_id for held in await self._newest() for definition_id in held.ids)
+        return known | await self._bound_ids()
 
-    async def _bound(self) -> Mapping[Digest, int]:
+    async def pinned_to(self, definition_id: DefinitionId) -> int:
+        """Return how many open turns hold an id in any content, of all on record. Raises `StoreUnavailable`."""
+        pinned, known = self._here()
+        pinned += [
+            await self._bound_elsewhere(row.turn_id) async for row in self._all_open() if row.turn_id not in known
+        ]
+        bound = await self._bound_ids()
+        return max(sum(definition_id in held.ids for held in pinned), bound[definition_id])
+
+    async def _bound(self) -> Counter[Digest]:
         """Return how many turns all replicas say that they have bound; this one by its memory."""
-        bound = dict(self.bound_here().turns)
-        for replica in await self._said.elsewhere(
-            self._lasting + ALIVE_FOR
-        ):  # it may have died before it said the last
-            for digest, turns in replica.pinned.items():
-                bound[digest] = bound.get(digest, 0) + turns
+        bound = Counter(self.bound_here().turns)
+        within = self._lasting + ALIVE_FOR  # it may have died before it said the last
+        for replica in await self._said.elsewhere(within):
+            bound.update(replica.pinned)
         return bound
 
-    def _here(self) -> tuple[dict[Digest, int], dict[TurnId, bool]]:
+    async def _bound_ids(self) -> Counter[DefinitionId]:
+        """Return the same by id; the content of what was bound is kept."""
+        bound = Counter[DefinitionId]()
+        for digest, turns in (await self._bound()).items():
+            kept = None if digest in self._ids else await self._said.definition(digest)
+            if kept is not None:
+                self._ids[digest] = kept.definition_id
+            if digest in self._ids:
+                bound[self._ids[digest]] += turns
+        return bound
+
+    async def _newest(self) -> list[Held]:
+        pinned, known = self._here()
+        rows = await self._record.turns(TurnQuery(state=TurnState.OPEN, limit=MOST_ELSEWHERE))
+        return pinned + [await self._bound_elsewhere(row.turn_id) for row in rows if row.turn_id not in known]
+
+    def _here(self) -> tuple[list[Held], dict[TurnId, bool]]:
         """Return what is bound here, and which turns are known here, open or not."""
-        pinned: dict[Digest, int] = {}
+        pinned: list[Held] = []
         known: dict[TurnId, bool] = {}
         for turn in self._open_here():
             known[turn.turn_id] = True
             if turn.closed is None:
-                _add(pinned, _held_by(turn))
+                pinned.append(_held_by(turn))
         return pinned, known
 
     async def _all_open(self) -> AsyncIterator[TurnRow]:
@@ -111,18 +142,16 @@ class PinnedTurns:
                 return
             query = msgspec.structs.replace(query, before=(page[-1].began_at, page[-1].turn_id))
 
-    async def _bound_elsewhere(self, turn_id: TurnId) -> list[Digest]:
+    async def _bound_elsewhere(self, turn_id: TurnId) -> Held:
         turn = await self._record.turn(turn_id)
         if turn is None or turn.ended is not None or not turn.dispatches:
-            return []
+            return Held()
         claims = msgspec.json.decode(turn.dispatches[0].opened.claims_json, type=SurfaceClaims)
-        return [digest for _, digest in claims.tools]
+        slots = tuple(slot for slot, _ in claims.tools)
+        chosen = (name for slot, name, verdict in claims.candidates if verdict == CHOSEN and name and slot in slots)
+        return Held(tuple(digest for _, digest in claims.tools), tuple(chosen))
 
 
-def _held_by(turn: Turn) -> list[Digest]:
-    return [tool.card.digest for tool in turn.surface.tools]
-
-
-def _add(pinned: dict[Digest, int], digests: Iterable[Digest]) -> None:
-    for digest in digests:
-        pinned[digest] = pinned.get(digest, 0) + 1
+def _held_by(turn: Turn) -> Held:
+    cards = [tool.card for tool in turn.surface.tools]
+    return Held(tuple(card.digest for card in cards), tuple(card.definition.id for card in cards))

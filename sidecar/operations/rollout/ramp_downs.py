@@ -23,6 +23,7 @@ from sidecar.operations.rollout.stopping import (
     hold,
     is_full,
     let_go,
+    let_go_once_shown,
     stop_of,
 )
 
@@ -76,7 +77,7 @@ class RampDownAtOnce:
             raise
         if isinstance(answer, StoreUnavailable):
             return _held(asked, found, warnings)
-        await self._let_go_once_shown(stop)
+        await let_go_once_shown(self._parts, stop)
         return msgspec.structs.replace(answer, reached=(REPLICA, RECORD), warnings=warnings)
 
     async def record(self, asked: RampDown, stop: LocalStop) -> None:
@@ -92,16 +93,7 @@ class RampDownAtOnce:
         except SubagentsError:
             await let_go(self._parts, stop)
             raise
-        await self._let_go_once_shown(stop)
-
-    async def _let_go_once_shown(self, stop: LocalStop) -> None:
-        """Let the record speak from here on; not before binds show it, or the old ramp would come back for a moment."""
-        version = await in_time(self._parts.store.version(), LONGEST_STEP)
-        if isinstance(version, StoreUnavailable):
-            return
-        await self._parts.views.look()
-        if self._parts.views.current().version >= version:
-            await let_go(self._parts, stop)
+        await let_go_once_shown(self._parts, stop)
 
 
 def _held(asked: RampDown, found: Found, warnings: tuple[str, ...]) -> StepAnswer:

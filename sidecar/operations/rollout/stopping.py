@@ -8,8 +8,10 @@ from typing import Final
 import msgspec
 
 from sidecar.core.definitions.card import Card
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.operations.ports import Clock
+from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.finding import Found
 from sidecar.operations.rollout.ports import (
     FlagWriter,
@@ -25,6 +27,8 @@ from sidecar.operations.rollout.steps import Surrounding
 
 LONGEST_KEEPING: Final = 2.0
 """Seconds that a disk may take before a stop is answered as one that does not survive a restart."""
+LONGEST_LOOK: Final = 2.0
+"""Seconds for the store."""
 REPLICA, FLAG, RECORD = "replica", "flag", "record"
 """What a stop reaches, in the words of its answer."""
 MOST_PENDING: Final = 1000
@@ -90,6 +94,19 @@ async def hold(parts: StopParts, stop: LocalStop) -> tuple[str, ...]:
         parts.recorder.anomaly("tombstone_not_kept", f"{stop.kind} of {stop.definition_id}: {type(error).__name__}")
         return (NOT_KEPT,)
     return ()
+
+
+async def let_go_once_shown(parts: StopParts, stop: LocalStop) -> None:
+    """Let the record speak from here on; not before binds show it, or what was stopped would come back for a moment.
+
+    For a kill, too: binds may still show another content of the definition than the one that was killed.
+    """
+    version = await in_time(parts.store.version(), LONGEST_LOOK)
+    if isinstance(version, StoreUnavailable):
+        return
+    await parts.views.look()
+    if parts.views.current().version >= version:
+        await let_go(parts, stop)
 
 
 async def let_go(parts: StopParts, stop: LocalStop) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final, TypeVar
 
@@ -31,21 +31,24 @@ from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
 from tests.support.rollouts_told import ToldRecorder
 from tests.support.simulation.ports import BEGIN
-from tests.support.simulation.rollout import cards, model
+from tests.support.simulation.rollout import cards, model, model_values
 from tests.support.simulation.rollout.facts import same
 from tests.support.simulation.rollout.generating import USERS, slots_at_the_beginning
-from tests.support.simulation.rollout.model import Said
+from tests.support.simulation.rollout.model_leaving import in_the_way
 from tests.support.simulation.rollout.model_serving import OFF, ON, Moment, who_serves
+from tests.support.simulation.rollout.model_values import Said
 from tests.support.simulation.rollout.outside import NoRecord
-from tests.support.simulation.rollout.picking import BREAKER, BUILDER, OPERATOR, pick
+from tests.support.simulation.rollout.picking import BREAKER, BUILDER, LEAVER, OPERATOR, pick
 from tests.support.simulation.rollout.replicas import Configured
 from tests.support.simulation.rollout.translating import asked_of, happened_of, moves_of, rollout_of, slot_of
-from tests.support.simulation.rollout.wishes import STOPS, Wish
+from tests.support.simulation.rollout.wishes import PROMOTE, STOPS, TAKE, Wish
 
 Read = TypeVar("Read")
 SCHEDULES: Final = int(os.environ.get("SIDECAR_SCHEDULES") or 0) // 10 or 200
 STEPS: Final = 8
 CONFIGURATION: Final = (("shop_one", "base"), ("shop_two", "base"), ("perks_one", "base"))
+WITHOUT: Final = (("shop_one", "base"), ("shop_two", cards.TOOLS_LEFT), ("perks", cards.UNLISTED))
+"""The same once two definitions are gone."""
 VERDICTS: Final = (Verdict.PASS,) * 6 + (Verdict.FAIL, Verdict.FAIL, Verdict.PENDING, None)
 CUT: Final = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'dispatch-sidecar'"
 ATTEMPTS: Final = 60
@@ -74,7 +77,7 @@ class Bench:
     server: PostgresServer
     clock: SteppedClock = field(default_factory=SteppedClock)
     flags: FlagsForTests = field(default_factory=FlagsForTests)
-    slots: dict[str, model.Slot] = field(default_factory=dict)
+    slots: dict[str, model_values.Slot] = field(default_factory=dict)
     replicas: list[RolloutOperations] = field(default_factory=list)
     audited: int = 0
 
@@ -83,11 +86,13 @@ class Bench:
         self.clock.time = BEGIN
         self.gates = ScriptedGates(self.clock)
         self.configured = Configured(CONFIGURATION)
+        if self.chance.random() < 0.3:
+            self.configured.load(WITHOUT)
 
     async def begin(self) -> None:
         """Put slots on record as the rules may have made them, and start both replicas."""
-        for slot in slots_at_the_beginning(self.chance, CONFIGURATION):
-            begun = model.replace(slot, revision=1)
+        for slot in slots_at_the_beginning(self.chance, CONFIGURATION, self.chance.choice((0, 0, 6))):
+            begun = replace(slot, revision=1)
             self.slots[slot.name] = begun
             write = RolloutWrite(slot=Slot(slot.name), expected_revision=0, rollout=rollout_of(begun))
             await self.stores[0].write(write)
@@ -121,7 +126,7 @@ class Bench:
 
     def wish(self, number: int) -> Wish:
         """Return what somebody wants now."""
-        role = self.chance.choice((OPERATOR,) * 4 + (BUILDER,) * 4 + (BREAKER,))
+        role = self.chance.choice((OPERATOR,) * 4 + (BUILDER,) * 4 + (BREAKER,) + (LEAVER,) * 3)
         picked = pick(self.chance, tuple(self.slots.values()), role, 0.0)
         assert picked is not None
         slot = self.slots[cards.SLOT_OF[picked.name]]
@@ -134,10 +139,10 @@ class Bench:
         """Return what the answer has to be, `done` or a reason, and what the rules say."""
         slot = self.slots[cards.SLOT_OF[wish.name]]
         if wish.revision not in (None, slot.revision):
-            return "REVISION_CONFLICT", model.refused("conflict")
+            return "REVISION_CONFLICT", model_values.refused("conflict")
         said, it = model.decide(slot, wish, 0.0), slot.meant(wish)
         assert it is not None
-        if said.after is None:
+        if said.after is None or self.in_the_way(slot, wish, changes=said.after is not slot):
             return "TRANSITION_REFUSED", said
         to = wish.to if wish.kind == "set_ramp" else it.ramp
         waived = {each.gate for each in it.waivers if (each.since, each.to) == (it.ramp, to)}
@@ -147,6 +152,15 @@ class Bench:
         if any(verdict not in (Verdict.PASS, Verdict.FAIL) for _, verdict in told):
             return "GATE_HELD", said
         return "done", said
+
+    def in_the_way(self, slot: model_values.Slot, wish: Wish, *, changes: bool) -> bool:
+        """Say whether the configuration refuses what the rules allow."""
+        it, variants = slot.meant(wish), self.configured.variants
+        assert it is not None
+        if wish.kind == TAKE and changes:
+            config, its = cards.config_for_the_model(variants), cards.parts_of(it.content)
+            return any(in_the_way(slot, it, wish.step, config, its))
+        return wish.kind == PROMOTE and all(each.digest != it.content for each in cards.cards_in(variants))
 
     async def ask(self, wish: Wish) -> set[str]:
         """Ask until there is an answer, at one replica or at both at once; returns all answers."""

@@ -19,6 +19,7 @@ from sidecar.operations.rollout.requests import RampDown
 from tests.support.builders import a_card
 from tests.support.stopping import SHOP, HandClock, ReplicaForTests, Rollouts, a_kill
 
+OTHER = a_card("rewards")
 REVISED = a_card("shop", description="Knows about shop, in other words.")
 
 
@@ -140,6 +141,28 @@ async def test_what_was_stopped_here_is_stopped_in_whatever_content_it_comes_bac
     facts = view.slots[SHOP.definition.slot].definitions[Digest(REVISED.digest)]
     assert (REVISED.digest in view.killed) is (kind == "kill")
     assert facts.ramp == (10_000 if kind == "kill" else 0)
+
+
+async def test_a_kill_that_is_on_record_holds_until_binds_show_that() -> None:
+    """It named a content that binds here do not show yet; another kill comes while they still show the one before."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, shape=SHOP.shape)
+    rollouts.serve(OTHER)
+    replica = await rollouts.replica()
+    revise(rollouts)
+    replica.away(store=True)  # from its binds only
+    kill = killing(replica, MemoryRollouts(rollouts.clock, rollouts.contents))
+
+    answer = await kill(a_kill(REVISED, digest=REVISED.digest), "alice")
+    held = SHOP.digest in replica.views.current().killed
+    await kill(a_kill(OTHER, request_id="another"), "alice")
+
+    assert "record" in answer.reached
+    assert (held, SHOP.digest in replica.views.current().killed) == (True, True)
+    replica.away()
+    await replica.look()
+    await replica.look()
+    assert replica.tombstones.pending() == ()
 
 
 async def test_a_ramp_down_of_what_was_revised_before_it_came_on_record_is_not_lost() -> None:

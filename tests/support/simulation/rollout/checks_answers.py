@@ -114,6 +114,8 @@ def _refused_somewhere(facts: RolloutFacts, told: Answered, place: int) -> bool:
         if not_configured(facts, told.wish, slots.values()):
             return True
         for slot in slots.values():
+            if facts.holdups.may_wait(slot, told.wish, facts.span_of(told.wish, told.life, place)):
+                return True
             for wall in (0.0, told.wish.until):  # an override may have expired meanwhile
                 if slot.meant(told.wish) is not None and model.decide(slot, told.wish, wall).after is None:
                     return True
@@ -143,7 +145,9 @@ def _trouble(facts: RolloutFacts, life: str, first: int, last: int) -> bool:
 
 def _gist(told: Answered) -> object:
     answer = told.answer
-    return None if answer is None else (answer.digest, answer.state, answer.ramp, answer.active, answer.revision)
+    if answer is None:
+        return None
+    return answer.digest, answer.state, answer.ramp, answer.active, answer.revision, answer.decommission
 
 
 def _told(facts: RolloutFacts) -> Iterator[tuple[int, float, Answered]]:

@@ -8,8 +8,8 @@ from tests.support.simulation.rollout.facts import RolloutFacts
 from tests.support.simulation.rollout.flags import TIMING
 from tests.support.simulation.rollout.holding import Holdings
 from tests.support.simulation.rollout.journal import Answered, Bound, Fetched
-from tests.support.simulation.rollout.model import Definition, Slot
-from tests.support.simulation.rollout.model_serving import OFF, ON, UNKNOWN, Moment, who_serves
+from tests.support.simulation.rollout.model_serving import CONTROL, OFF, ON, UNKNOWN, Moment, who_serves
+from tests.support.simulation.rollout.model_values import Definition, Slot
 
 STALE_AFTER = TIMING.max_staleness.total_seconds()
 
@@ -148,7 +148,8 @@ def _fitting(
 def _fits(bound: Bound, slots: Mapping[str, Slot], moment: Moment, at_hand: Mapping[str, bool] | None) -> bool:
     served = dict(bound.serves)
     for name in cards.SLOTS:
-        wanted = who_serves(slots[name], bound.user, bound.arm, moment) if name in slots else None
+        listed = name in slots and (name, cards.UNLISTED) not in bound.variants
+        wanted = who_serves(slots[name], bound.user, bound.arm, moment) if listed else None
         if served.get(name) == wanted:
             continue
         missing = name not in served and at_hand is not None and wanted not in at_hand
@@ -194,6 +195,10 @@ def _left(facts: RolloutFacts, each: Judged, name: str, ramp: int) -> str:
     slot = slots.get(cards.SLOT_OF[name])
     it = slot.of(slot.active) if slot is not None else None
     if slot is None or it is None or it.name != name or it.ramp < ramp or it.killed or _off(it, each.flags):
+        return ""
+    if slot.experiment and each.bound.arm == CONTROL:
+        return ""  # it has become an experiment since
+    if (slot.name, cards.UNLISTED) in each.bound.variants:
         return ""
     held = cards.deprecated_in(each.bound.variants)
     if it.content in held or dict(each.bound.serves).get(slot.name) == it.content:

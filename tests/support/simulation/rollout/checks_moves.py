@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.support.simulation.rollout import model, wishes
+from tests.support.simulation.rollout import model, model_values, wishes
 from tests.support.simulation.rollout.facts import (
     CONFIGURATION,
     DONE,
@@ -11,11 +11,13 @@ from tests.support.simulation.rollout.facts import (
     RolloutFacts,
     Step,
     not_configured,
+    said_to_change,
     same,
 )
 from tests.support.simulation.rollout.journal import FAIL, PASS, Gated, PolicyAsked, Switched
 from tests.support.simulation.rollout.outside import LEGAL
 from tests.support.simulation.rollout.translating import happened_of, moves_of, rows_of
+from tests.support.simulation.rollout.wishes import Wish
 
 REFUSED_BY_RULE = "TRANSITION_REFUSED"
 
@@ -47,7 +49,7 @@ def refusals_have_reasons(facts: RolloutFacts) -> Iterator[str]:
         if wish is None or said is None:
             yield f"{_where(step)}: nobody has asked for it"
         elif step.answered == REFUSED_BY_RULE:
-            if said.after is not None and not not_configured(facts, wish, [step.before]):
+            if said.after is not None and not _may_be_refused(facts, step, wish):
                 yield f"{_where(step)}: refused, and the rules allow it: {wish}"
         elif said.after is None:
             yield f"{_where(step)}: {step.answered}, though the rules refuse it: {wish}"
@@ -125,6 +127,13 @@ def every_step_is_audited(facts: RolloutFacts) -> Iterator[str]:
             yield f"{_where(step)}: audited as {actors}"
 
 
+def _may_be_refused(facts: RolloutFacts, step: Step, wish: Wish) -> bool:
+    """Say whether something outside the record may have been in the way."""
+    if said_to_change(step) and facts.holdups.may_wait(step.before, wish, facts.span_of(wish, step.life, step.place)):
+        return True
+    return not_configured(facts, wish, [step.before])
+
+
 def _gates_of(facts: RolloutFacts, step: Step) -> Iterator[str]:
     assert step.said is not None
     assert step.wish is not None
@@ -179,7 +188,7 @@ def _gates_said_no(facts: RolloutFacts, step: Step) -> Iterator[str]:
 
 def _denied(facts: RolloutFacts, step: Step) -> bool:
     assert step.wish is not None
-    if not 0 <= step.wish.to <= model.EVERYBODY:
+    if not 0 <= step.wish.to <= model_values.EVERYBODY:
         return True  # by the platform's own rules, which are no plugin
     it = step.before.meant(step.wish)
     entries = facts.seen.journal.entries[: step.place]
@@ -201,11 +210,13 @@ def _fell(facts: RolloutFacts, step: Step, content: str) -> bool:
     return False
 
 
-def _difference(wanted: model.Slot, found: model.Slot) -> str:
+def _difference(wanted: model_values.Slot, found: model_values.Slot) -> str:
     """Say where the model and the record are not the same."""
     known = {each.content: each for each in found.definitions}
     others = [f"{each} is {known.get(each.content)}" for each in wanted.definitions if each != known.get(each.content)]
-    heads = [(each.revision, each.active, len(each.definitions)) for each in (wanted, found)]
+    heads = [
+        (each.revision, each.active, len(each.definitions), each.experiment, each.curve) for each in (wanted, found)
+    ]
     return f"the model has {heads[0]}, on record is {heads[1]}; {'; '.join(others)}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from tests.support.simulation.rollout import wishes
 from tests.support.simulation.rollout.facts import RolloutFacts
 from tests.support.simulation.rollout.journal import Counted, Fetched, Shown, Switched
-from tests.support.simulation.rollout.model import Definition, Slot
+from tests.support.simulation.rollout.model_values import Definition, Slot
 from tests.support.simulation.rollout.schedule import Blow
 
 KNOWN_AFTER = 1.2

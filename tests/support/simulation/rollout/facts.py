@@ -10,8 +10,9 @@ from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.operations.rollout import requests
 from tests.support.simulation.ports import BEGIN
 from tests.support.simulation.rollout import cards, model, wishes
+from tests.support.simulation.rollout.holdups import Holdups, Span
 from tests.support.simulation.rollout.journal import Answered, Began, Committed, Gated, Lived
-from tests.support.simulation.rollout.model import Said, Slot
+from tests.support.simulation.rollout.model_values import Said, Slot
 from tests.support.simulation.rollout.translating import asked_of, rows_of, slot_of, without_what_is_over
 from tests.support.simulation.rollout.wishes import Wish
 from tests.support.simulation.rollout.world import RolloutSeen
@@ -80,6 +81,7 @@ class RolloutFacts:
     answers: dict[str, list[tuple[int, float, Answered]]] = field(default_factory=dict)
     gated: dict[str, list[tuple[int, Gated]]] = field(default_factory=dict)
     lived: list[tuple[int, float, Lived]] = field(default_factory=list)
+    holdups: Holdups = field(default_factory=Holdups)
     binds: Any = None
     _places: list[int] = field(default_factory=list)
 
@@ -96,6 +98,13 @@ class RolloutFacts:
         for each in self.states[first : last + 1]:
             yield each.slots
 
+    def span_of(self, wish: Wish, life: str, last: int) -> Span:
+        """Return in which piece of the journal a sidecar worked on a wish, at the most, up to a place."""
+        began = [
+            place for place, _, each in self.began.get(wish.request_id, ()) if (each.wish, each.life) == (wish, life)
+        ]
+        return Span(life, min(began, default=0), last, self.seen.journal.entries[last][0])
+
     def step_of(self, wish: Wish) -> Step | None:
         """Return the commit that a wish came to, if there is one."""
         return next((each for each in self.steps if each.wish == wish), None)
@@ -111,6 +120,7 @@ def rollout_facts_of(seen: RolloutSeen) -> RolloutFacts:
     facts = RolloutFacts(seen)
     facts.keep(-1, 0 if not seen.began_as else len(seen.began_as), {each.name: each for each in seen.began_as})
     for place, at, entry in ((place, at, entry) for place, (at, entry) in enumerate(seen.journal.entries)):
+        facts.holdups.take(place, at, entry)
         if isinstance(entry, Committed):
             _commit(facts, place, at, entry)
         elif isinstance(entry, Began):
@@ -144,6 +154,11 @@ def _commit(facts: RolloutFacts, place: int, at: float, entry: Committed) -> Non
         agreed = said is not None and said.after is not None and same(said.after, found, decided)
         now = said.after if agreed and said is not None and said.after is not None else found
         facts.keep(place, entry.version, {**slots, change.slot: now})
+
+
+def said_to_change(step: Step) -> bool:
+    """Say whether the rules make another slot of it."""
+    return step.said is not None and step.said.after is not None and step.said.after is not step.before
 
 
 def same(model_slot: Slot, found: Slot, now: float) -> bool:

@@ -1,13 +1,14 @@
 """Makes a schedule of the suite `rollout` from a seed. Small on purpose: many short runs find most."""
 
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Final
 
 from tests.support.simulation.rollout import cards, model
-from tests.support.simulation.rollout.model import Slot
 from tests.support.simulation.rollout.model_serving import bucket
-from tests.support.simulation.rollout.picking import BREAKER, BUILDER, OPERATOR, WILD, pick
+from tests.support.simulation.rollout.model_values import Slot
+from tests.support.simulation.rollout.picking import BREAKER, BUILDER, KILLER, LEAVER, OPERATOR, WILD, pick
 from tests.support.simulation.rollout.schedule import (
     Blow,
     Errand,
@@ -30,6 +31,16 @@ USERS: Final = tuple(
     for low, high in ((0, 100), (0, 100), (100, 500), (500, 2500), (2500, 5000), (9000, 10_000))
 )
 """Some are inside small ramps, some outside all but the whole."""
+STAGES: Final = (
+    (cards.BASE,),
+    (cards.DEPRECATED, ""),
+    (cards.DEPRECATED, cards.BLOCKS_LEFT),
+    (cards.BLOCKS_LEFT,),
+    (cards.TOOLS_LEFT,),
+    ("",),
+)
+"""What is left of a definition's entry, stage by stage of its decommission."""
+LAST_STAGE: Final = len(STAGES) - 1
 CURVE: Final = (100, 500, 2500, 5000, 9000, 10_000)
 
 
@@ -38,14 +49,20 @@ def rollout_schedule(seed: int) -> RolloutSchedule:
     return _Generator(seed).schedule()
 
 
-def slots_at_the_beginning(chance: Random, variants: cards.Variants) -> tuple[Slot, ...]:
-    """Return slots as the rules may have made them, from a configuration and whatever was asked so far."""
+def slots_at_the_beginning(chance: Random, variants: cards.Variants, leavers: int = 0) -> tuple[Slot, ...]:
+    """Return slots as the rules may have made them, from a configuration and whatever was asked so far.
+
+    Args:
+        chance: decides.
+        variants: the configuration.
+        leavers: how often somebody has taken a definition a step further away.
+    """
     curve = CURVE if chance.random() < 0.3 else ()
     slots = {name: Slot(name, curve=curve, experiment=chance.random() < 0.7) for name in cards.SLOTS}
     for name, card in cards.cards_for_the_model(variants):
         slots[name] = model.see(slots[name], card).after or slots[name]
     built, worn = chance.choice(((0, 0), (4, 0), (8, 0), (12, 0), (16, 0), (16, 2), (10, 6)))
-    for role in (BUILDER,) * built + (OPERATOR,) * worn:
+    for role in (BUILDER,) * built + (OPERATOR,) * worn + (LEAVER,) * leavers:
         picked = pick(chance, tuple(slots.values()), role, 0.0)
         if picked is None:
             break
@@ -69,13 +86,17 @@ class _Generator:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._chance = Random(f"{SUITE}:{seed}")
+        self._leaving = self._chance.random() < 0.28
 
     def schedule(self) -> RolloutSchedule:
         chance = self._chance
         catalogues = self._catalogues()
-        slots = slots_at_the_beginning(chance, catalogues[0][1])
+        slots = slots_at_the_beginning(chance, catalogues[0][1], chance.choice((0, 0, 1, 3, 5, 8, 12)) * self._leaving)
+        if self._leaving:
+            catalogues = self._catalogues_without_who_goes(catalogues[0][1], slots)
         errands = chance.choice((5, 8, 11))
         unseen = self._fall_that_nobody_sees() if chance.random() < 0.15 else ((), ())
+        alone = self._kill_that_one_sidecar_holds(errands) if chance.random() < 0.08 else ((), (), ())
         return RolloutSchedule(
             suite=SUITE,
             seed=self._seed,
@@ -86,15 +107,16 @@ class _Generator:
             catalogues=catalogues,
             largest_step=chance.choice((0, 0, 4000)),
             legal_from=chance.choice((0, 0, 5000)),
-            errands=tuple(self._errand(number) for number in range(errands)),
+            errands=(*(self._errand(number) for number in range(errands)), *alone[0]),
             turns=tuple(self._turn(number) for number in range(chance.choice((12, 18)))),
             flips=(*(self._flip() for _ in range(chance.choice((0, 1, 2, 3)))), *unseen[0]),
-            outages=(*(self._outage() for _ in range(chance.choice((0, 1, 2, 3)))), *unseen[1]),
-            mishaps=tuple(self._mishap() for _ in range(chance.choice((0, 0, 1, 2)))),
+            outages=(*(self._outage() for _ in range(chance.choice((0, 1, 2, 3)))), *unseen[1], *alone[1]),
+            mishaps=(*(self._mishap() for _ in range(chance.choice((0, 0, 1, 2)))), *alone[2]),
             jumps=tuple(
                 (chance.uniform(0, 4), chance.choice((-60.0, 40.0, 700.0))) for _ in range(chance.choice((0, 0, 1)))
             ),
             faults=self._faults(),
+            window=chance.choice((0.8, 100.0, 90 * 24 * 3600.0)),
         )
 
     def _catalogues(self) -> tuple[tuple[float, cards.Variants], ...]:
@@ -108,6 +130,33 @@ class _Generator:
             variants = {**variants, name: variant}
             found.append((chance.uniform(0.2, 4.0), tuple((each, one) for each, one in variants.items() if one)))
         return tuple(sorted(found, key=lambda each: each[0]))
+
+    def _catalogues_without_who_goes(
+        self, variants: cards.Variants, slots: tuple[Slot, ...]
+    ) -> tuple[tuple[float, cards.Variants], ...]:
+        """Return configurations out of which a definition goes bit by bit, as the patches of its decommission do it."""
+        chance = self._chance
+        served = [each for slot in slots for each in slot.definitions if each.content == slot.active]
+        leaving = [each for slot in slots for each in slot.definitions if each.leaving is not None] or served
+        if not leaving:
+            return ((0.0, variants),)
+        it = chance.choice(leaving)
+        slot = cards.SLOT_OF[it.name]
+        shared = any(name != it.name and cards.SLOT_OF[name] == slot for name, _ in variants)
+        stays_listed = shared and chance.random() < 0.5
+        gone = it.leaving.following if it.leaving is not None else 0
+        stage = max(0, min(LAST_STAGE, gone - chance.choice((0, 0, 1, 1, 2))))
+        others = {name: variant for name, variant in variants if name != it.name}
+        found, at = [], 0.0
+        for _ in range(chance.choice((1, 2, 3, 4))):
+            own = chance.choice(STAGES[stage]) if chance.random() < 0.9 else cards.MINOR
+            unlisted = {slot: cards.UNLISTED} if stage > 1 and not stays_listed else {}
+            found.append((at, tuple({**others, **({it.name: own} if own else {}), **unlisted}.items())))
+            at += chance.uniform(0.1, 1.5)
+            stage = max(0, min(LAST_STAGE, stage + chance.choice((1, 1, 1, 2, -1))))
+            if others and chance.random() < 0.2:
+                others[chance.choice(list(others))] = chance.choice((cards.MINOR, cards.MAJOR, cards.DEPRECATED))
+        return tuple(found)
 
     def _faults(self) -> Faults:
         chance = self._chance
@@ -123,7 +172,9 @@ class _Generator:
             subject=chance.choice(("ada", "bob")),
             place=chance.randint(0, 1),
             fickle=chance.choice((0.0, 0.5)),
-            role=chance.choice((OPERATOR,) * 7 + (BREAKER, WILD)),
+            role=chance.choice(
+                (OPERATOR,) * (4 if self._leaving else 7) + (LEAVER,) * 7 * self._leaving + (BREAKER, WILD)
+            ),
             twice=chance.random() < 0.15,
             stale=chance.random() < 0.05,
             again=chance.random() < 0.2,
@@ -136,9 +187,9 @@ class _Generator:
         at = chance.uniform(0.1, 5.0)
         again = (at + chance.uniform(0.1, 3.0),) if chance.random() < 0.3 else ()
         user = chance.choice((*USERS, *USERS, *USERS, ""))
-        return TurnPlan(
-            f"t{number}", at, user, chance.choice(("", "", "control", "treatment")), chance.randint(0, 1), again
-        )
+        arm = chance.choice(("", "", "control", "treatment"))
+        ends = max(at, *again, 0.0) + chance.uniform(0.05, 2.0) if chance.random() < 0.7 else 0.0
+        return TurnPlan(f"t{number}", at, user, arm, chance.randint(0, 1), again, chance.random() < 0.3, ends)
 
     def _flip(self) -> Flip:
         chance = self._chance
@@ -153,6 +204,17 @@ class _Generator:
         name = chance.choice([each for each in cards.SLOT_OF if each != cards.PLAIN])
         flip = Flip(chance.uniform(begin, end), cards.flag_of(name), cohort=False, on=False)
         return (flip,), tuple(Outage(Whom.FLAGS, place, begin, end, hangs=False) for place in (0, 1))
+
+    def _kill_that_one_sidecar_holds(
+        self, number: int
+    ) -> tuple[tuple[Errand, ...], tuple[Outage, ...], tuple[Mishap, ...]]:
+        """Somebody kills at a sidecar that does not reach the store, and that is killed before it does."""
+        chance = self._chance
+        place, begin = chance.randint(0, 1), chance.uniform(0.6, 1.5)
+        killed = begin + chance.uniform(0.4, 0.8)
+        errand = replace(self._errand(number), role=KILLER, place=place, at=begin + 0.1, patience=5.0, reuses=False)
+        outage = Outage(Whom.STORE, place, begin, killed + 0.1, hangs=False)
+        return (errand,), (outage,), (Mishap(place, Blow.KILL, killed, chance.uniform(0.2, 0.6)),)
 
     def _outage(self) -> Outage:
         chance = self._chance

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.simulation.rollout import model, wishes
 from tests.support.simulation.rollout.facts import RolloutFacts
 from tests.support.simulation.rollout.journal import Answered, Began, Fetched, Lived
-from tests.support.simulation.rollout.model import Definition, Slot
+from tests.support.simulation.rollout.model_values import Definition, Slot
 
 Held = tuple[frozenset[str], frozenset[str]]
 """Contents that are killed here, and such as count as being at 0 %."""

@@ -78,6 +78,51 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """A turn has called something: from here on every sidecar can read on record that it is open."""
+
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn has ended, here and on record."""
+
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLoaded:
+    """A sidecar has loaded a configuration."""
+
+    life: str
+    variants: Variants
+
+
+@dataclass(frozen=True, slots=True)
+class SaidLate:
+    """A sidecar has said aloud that the decommission of a definition is overdue."""
+
+    life: str
+    name: str
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A sidecar was asked for all decommissions that have not ended.
+
+    Attributes:
+        rows: content, whether it is overdue, and whether anything is left to be done.
+    """
+
+    life: str
+    shows: int
+    wall: float
+    rows: tuple[tuple[str, bool, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """A sidecar has heard from its flag backend: what was asked at `begun`."""
 

@@ -1,123 +1,31 @@
 """The rules of a rollout as REQUIREMENTS section 5.G and DESIGN section 8 put them: a plain state machine.
 
 It is what the sidecar is compared with, and therefore imports nothing of it: not its functions, not its types, not its
-words for things. Time is a number of seconds, a definition's content an opaque text.
+words for things.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
-from tests.support.simulation.rollout import wishes
+from tests.support.simulation.rollout import model_leaving, wishes
+from tests.support.simulation.rollout.model_values import (
+    BEFORE_FULL,
+    BEFORE_MERGE,
+    BEFORE_RAMP,
+    BY_GATE,
+    BY_KILL_SWITCH,
+    BY_OPERATOR,
+    EVERYBODY,
+    Definition,
+    Said,
+    Slot,
+    Waiver,
+    refused,
+)
 from tests.support.simulation.rollout.wishes import Wish
-
-EVERYBODY: Final = 10_000
-"""Basis points."""
-BEFORE_MERGE, BEFORE_RAMP, BEFORE_FULL = "pre_merge", "pre_ramp", "pre_full"
-BY_GATE, BY_OPERATOR, BY_KILL_SWITCH = "gate", "operator_initiated", "kill_switch"
-
-
-@dataclass(frozen=True, slots=True)
-class Waiver:
-    """One `fail` of one gate at one step does not count, until a time."""
-
-    gate: str
-    since: int
-    to: int
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """One definition of a slot.
-
-    Attributes:
-        shape: of model, tools and blocks: another one is another definition.
-        flag: of its kill switch; None: none gates it.
-        served: it was active at some time.
-        flags: none, named, created, on or retired.
-        breach: of the last automatic ramp-down, as long as no raise has followed; `noted`: acknowledged.
-        behind: the recorded target; None: explicitly nobody.
-    """
-
-    name: str
-    content: str
-    shape: str
-    flag: str | None = None
-    state: str = "dev"
-    ramp: int = 0
-    served: bool = False
-    flags: str = "none"
-    killed: bool = False
-    breach: str = ""
-    noted: bool = False
-    behind: str | None = None
-    waivers: frozenset[Waiver] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One slot.
-
-    Attributes:
-        active: content of who serves; None: nobody.
-        curve: declared steps; empty: none is declared.
-        experiment: there is a control arm.
-    """
-
-    name: str
-    revision: int = 0
-    active: str | None = None
-    definitions: tuple[Definition, ...] = ()
-    curve: tuple[int, ...] = ()
-    experiment: bool = True
-
-    def of(self, content: str | None) -> Definition | None:
-        """Return the definition with a content."""
-        return next((each for each in self.definitions if each.content == content), None)
-
-    def meant(self, wish: Wish) -> Definition | None:
-        """Return what a wish is about: of several with its name the one that serves, else the newest."""
-        named = [each for each in self.definitions if each.name == wish.name]
-        fitting = [each for each in named if wish.content in ("", each.content)]
-        if wish.kind == wishes.RAMP_DOWN:
-            # a stop is of the definition, whatever its content is by now; nobody was ever served by one in `dev`
-            fitting = fitting or [each for each in named if each.state != "dev"]
-        serving = [each for each in fitting if each.content == self.active]
-        return next(iter(serving or fitting[::-1]), None)
-
-    def of_none_of(self, contents: frozenset[str]) -> bool:
-        """Say whether it has none of these contents any more."""
-        return all(each.content not in contents for each in self.definitions)
-
-    def put(self, changed: Definition) -> "Slot":
-        """Return it with one definition changed."""
-        each = tuple(changed if known.content == changed.content else known for known in self.definitions)
-        return replace(self, definitions=each)
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the rules say of a wish.
-
-    Attributes:
-        after: the slot as it has to be then; None: refused.
-        gates: that have to pass before.
-        moves: content, state before, state after, trigger, ramp at the moment: one audit event each.
-        happened: word, content, ramp before, ramp after (0 and 0 if it is about no ramp): one row each.
-    """
-
-    after: Slot | None
-    why: str = ""
-    gates: tuple[str, ...] = ()
-    moves: tuple[tuple[str, str, str, str, int], ...] = ()
-    happened: tuple[tuple[str, str, int, int], ...] = ()
-
-
-def refused(why: str) -> Said:
-    """Return that a wish is not granted."""
-    return Said(None, why)
 
 
 def decide(slot: Slot, wish: Wish, now: float) -> Said:
@@ -248,7 +156,9 @@ def activate(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
 
 
 def kill(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
-    """Off every surface, and nobody in its place (PF1-FR-9, TN-54, TN-55, TN-60)."""
+    """Off every surface, and nobody in its place (PF1-FR-9, TN-54, TN-55, TN-60); refused once it is leaving."""
+    if it.leaving is not None:
+        return refused("leaving")
     if it.state == "rollback":
         return Said(slot)
     if it.state == "dev" or (it.state == "test" and it.flags not in ("created", "on", "retired")):
@@ -268,6 +178,31 @@ def retire_flags(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
     return Said(slot.put(replace(it, flags="retired")), happened=(("flags_retired", it.content, 0, 0),))
 
 
+def configure(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
+    """Mode and curve are declared, and no ramp moves (PF1-D-40, PF1-AC-2a, TN-72).
+
+    Who lets the control arm in needs the gate of the ramp that it is let in to, so that it is about who is active.
+    """
+    if wish.curve and (
+        not all(low < high for low, high in pairwise(wish.curve))
+        or not 0 < wish.curve[0] < EVERYBODY
+        or wish.curve[-1] > EVERYBODY
+    ):
+        return refused("a curve rises, and its first step is below 100 % (PF1-FR-3c)")
+    experiment = wish.mode != "full"
+    lets_in = slot.experiment and not experiment
+    serving = slot.of(slot.active)
+    if lets_in and serving is not None and serving.content != it.content:
+        return refused("it is about another than who is active")
+    if (experiment, wish.curve) == (slot.experiment, slot.curve):
+        return Said(slot)
+    gates: tuple[str, ...] = ()
+    if lets_in and serving is not None and serving.ramp:
+        gates = (BEFORE_FULL,) if serving.ramp == EVERYBODY else (BEFORE_RAMP,)
+    after = replace(slot, experiment=experiment, curve=wish.curve)
+    return Said(after, gates=gates, happened=(("configured", it.content, 0, 0),))
+
+
 Rule = Callable[[Slot, Definition, Wish, float], Said]
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
@@ -281,6 +216,11 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         wishes.ACTIVATE: activate,
         wishes.KILL: kill,
         wishes.RETIRE_FLAGS: retire_flags,
+        wishes.CONFIGURE: configure,
+        wishes.BEGIN: model_leaving.begin,
+        wishes.TAKE: model_leaving.take,
+        wishes.DECIDE: model_leaving.settle,
+        wishes.UNDO: model_leaving.undo,
     }
 )
 
@@ -297,10 +237,13 @@ class Card:
 
 
 def see(slot: Slot, card: Card) -> Said:
-    """Return what a configuration makes of a slot: a minor revision inherits, anything else is new (TN-66, TN-70)."""
-    if slot.of(card.content) is not None:
-        return Said(slot)
+    """Return what a configuration makes of a slot: a minor revision inherits, anything else is new (TN-66, TN-70).
+
+    What is leaving is not revised (DESIGN section 8, edge rules).
+    """
     same = [each for each in slot.definitions if (each.name, each.shape) == (card.name, card.shape)]
+    if slot.of(card.content) is not None or any(each.leaving is not None for each in same):
+        return Said(slot)
     if same:
         return Said(_revised(slot, same[-1], card), happened=(("definition_revised", card.content, 0, 0),))
     fresh = Definition(card.name, card.content, card.shape, card.flag, flags="none" if card.flag is None else "named")
@@ -351,5 +294,7 @@ def wrong_in(slot: Slot) -> Iterator[str]:
             yield f"{each.name} was killed and is in {each.state}"
         if each.ramp and not each.served:
             yield f"{each.name} has a ramp and was never active"
+        if each.leaving is not None and each.state != "rollback":
+            yield f"{each.name} is leaving and is in {each.state}"
         if not 0 <= each.ramp <= EVERYBODY:
             yield f"{each.name} has a ramp of {each.ramp}"

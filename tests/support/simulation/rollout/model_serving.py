@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from tests.support.simulation.rollout.model import EVERYBODY, Definition, Slot
+from tests.support.simulation.rollout.model_values import EVERYBODY, Definition, Slot
 
 ON, OFF, UNKNOWN = "on", "off", "unknown"
 CONTROL: Final = "control"

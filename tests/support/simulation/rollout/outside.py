@@ -12,14 +12,25 @@ import msgspec
 
 from sidecar.adapters.tombstones import TombstonesInFile
 from sidecar.adapters.tombstones.lines import Read, read_lines
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import CompactionDue
-from sidecar.core.identifiers import EpisodeId, Slot
+from sidecar.core.identifiers import EpisodeId, Slot, TurnId
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.operations.rollout.ports import LocalStop, StopKind
 from sidecar.policy.audit import AuditEntry
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, PolicyAnswer, Step, StepFacts, Verdict
 from tests.support.simulation.ports import BEGIN, JumpingClock
-from tests.support.simulation.rollout.journal import FAIL, NOTHING, PASS, Counted, Exported, Gated, Journal, PolicyAsked
+from tests.support.simulation.rollout.journal import (
+    FAIL,
+    NOTHING,
+    PASS,
+    Counted,
+    Exported,
+    Gated,
+    Journal,
+    PolicyAsked,
+    SaidLate,
+)
 from tests.support.simulation.rollout.schedule import Whom
 from tests.support.simulation.rollout.store import Weather
 
@@ -204,8 +215,9 @@ class SinkOverTheNetwork:
 class CountingRecorder:
     """What one process reports."""
 
-    def __init__(self, journal: Journal, life: str) -> None:
+    def __init__(self, journal: Journal, life: str, clock: JumpingClock) -> None:
         """Begin with nothing."""
+        self._clock = clock
         self._journal = journal
         self._life = life
 
@@ -233,6 +245,9 @@ class CountingRecorder:
     def anomaly(self, kind: str, detail: str) -> None:
         """Keep it."""
         self._journal.anomalies.append(f"{self._life} {kind}: {detail}")
+        if kind == "decommission_overdue":
+            wall = (self._clock.now() - BEGIN).total_seconds()
+            self._journal.add(SaidLate(self._life, detail.partition(":")[0], wall))
 
 
 class NoEpisodes:
@@ -253,3 +268,41 @@ class NoRecord:
     async def turns(self, query: object) -> tuple[()]:
         """Return none."""
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """As much of a turn on record as is read here: what it was bound to."""
+
+    turn_id: TurnId
+    claims_json: str
+    ended: None = None
+
+    @property
+    def dispatches(self) -> tuple["OpenTurn", ...]:
+        """Its one dispatch."""
+        return (self,)
+
+    @property
+    def opened(self) -> "OpenTurn":
+        """How that began."""
+        return self
+
+
+class RecordOverTheNetwork:
+    """What is on record of turns, as one process sees it: those that have called something and are open."""
+
+    def __init__(self, called: dict[str, OpenTurn], weather: Weather) -> None:
+        """Join the parts."""
+        self._called = called
+        self._weather = weather
+
+    async def turns(self, query: object) -> tuple[OpenTurn, ...]:
+        """Return the open ones, unless away."""
+        await self._weather.reach(Whom.STORE, StoreUnavailable("the record is away"))
+        return tuple(self._called.values())
+
+    async def turn(self, turn_id: TurnId) -> OpenTurn | None:
+        """Return one, unless away."""
+        await self._weather.reach(Whom.STORE, StoreUnavailable("the record is away"))
+        return self._called.get(turn_id)

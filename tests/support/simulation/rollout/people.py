@@ -7,9 +7,12 @@ from typing import Any
 
 from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.errors import StoreUnavailable, SubagentsError
+from sidecar.core.identifiers import TurnId
 from sidecar.operations.rollout.requests import StepAnswer
 from tests.support.simulation.record.processes import ConnectionLost
-from tests.support.simulation.rollout.journal import Answered, Began, Bound
+from tests.support.simulation.rollout import wishes
+from tests.support.simulation.rollout.journal import Answered, Began, Bound, Called, Ended
+from tests.support.simulation.rollout.outside import OpenTurn
 from tests.support.simulation.rollout.picking import pick
 from tests.support.simulation.rollout.replicas import Around, Fleet, Replica, request_of
 from tests.support.simulation.rollout.schedule import Errand, TurnPlan
@@ -17,6 +20,7 @@ from tests.support.simulation.rollout.translating import asked_of, slot_of
 from tests.support.simulation.rollout.wishes import Wish
 
 MOST_ATTEMPTS = 4
+LONG_WAYS = wishes.OF_LEAVING | {wishes.CONFIGURE}
 CRASH = "crash"
 """In the place of a reason, where something was raised that is no refusal."""
 
@@ -116,10 +120,14 @@ class Person:
         told, final = "done", True
         try:
             answer = await replica.process.ask(work, f"{wish.kind} {wish.request_id}", self.errand.patience)
+            if answer.changed and wish.kind in LONG_WAYS:
+                counted[f"done: {wish.kind} {wish.step or wish.mode}".strip()] += 1
             if answer.edits:
                 final = not await self._edit(answer)
         except SubagentsError as refused:
             told, final = refused.reason, not isinstance(refused, StoreUnavailable)
+            counted["refused: turns are pinned"] += "pinned_turns" in refused.metadata
+            counted["refused: the configuration needs it"] += "has to wait:" in refused.message
         except ConnectionLost:
             told, final = "nothing", False
         except Exception:  # noqa: BLE001  it is in the journal
@@ -154,11 +162,32 @@ class TurnTaker:
         if not here.ready:
             return
         token = await self._asked(here, self._bind(here, again=False))
+        if token and plan.calls:
+            self._call(here)
         for at in plan.again:
             await until(loop, at)
             if token:
                 await self._asked(here, self._bind(here, again=True))
                 await self._asked(self.fleet.at(1 - plan.place), self._honour(self.fleet.at(1 - plan.place), token))
+        if plan.ends:
+            await until(loop, plan.ends)
+            self._end()
+
+    def _call(self, replica: Replica) -> None:
+        """Put the turn on record, as its first dispatch does."""
+        turn = replica.turns.known(TurnId(self.plan.turn))
+        if turn is not None:
+            self.around.called[self.plan.turn] = OpenTurn(turn.turn_id, turn.claims_json)
+            self.around.journal.add(Called(self.plan.turn))
+
+    def _end(self) -> None:
+        """Let the turn have ended for everybody."""
+        self.around.called.pop(self.plan.turn, None)
+        for replica in self.fleet.all:
+            turn = replica.turns.known(TurnId(self.plan.turn))
+            if turn is not None:
+                replica.turns.forget(turn)
+        self.around.journal.add(Ended(self.plan.turn))
 
     async def _asked(self, replica: Replica, work: Any) -> str:
         if not replica.ready:

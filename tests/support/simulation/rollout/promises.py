@@ -7,6 +7,7 @@ from typing import Final
 from tests.support.simulation.rollout import checks_answers as answers
 from tests.support.simulation.rollout import checks_audit as audit
 from tests.support.simulation.rollout import checks_binds as binds
+from tests.support.simulation.rollout import checks_leaving as leaving
 from tests.support.simulation.rollout import checks_moves as moves
 from tests.support.simulation.rollout import checks_stops as stops
 from tests.support.simulation.rollout.facts import RolloutFacts, rollout_facts_of
@@ -40,6 +41,12 @@ _ALL: Final = (
     stops.flags_that_fall_kill,
     stops.flags_that_fell_unseen_kill,
     stops.kills_reach_the_record,
+    leaving.nothing_is_taken_away_in_use,
+    leaving.decommissions_are_audited,
+    leaving.what_is_undone_is_as_it_was,
+    leaving.nobody_is_bound_to_what_leaves,
+    leaving.configurations_move_nobody,
+    leaving.what_is_overdue_is_said,
     audit.each_transition_is_one_row,
     audit.transitions_take_effect_once,
     audit.every_row_is_exported,

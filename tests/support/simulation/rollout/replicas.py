@@ -36,14 +36,15 @@ from tests.support.simulation.rollout.flags import (
     FlagsOverTheNetwork,
     FlagWriterOverTheNetwork,
 )
-from tests.support.simulation.rollout.journal import Journal, Lived
+from tests.support.simulation.rollout.journal import ConfigLoaded, Journal, Listed, Lived
 from tests.support.simulation.rollout.outside import (
     GATE_SECONDS,
     CountingRecorder,
     GateService,
     GatesOverTheNetwork,
     NoEpisodes,
-    NoRecord,
+    OpenTurn,
+    RecordOverTheNetwork,
     SinkOverTheNetwork,
     StepPolicy,
     TombstoneDisk,
@@ -98,6 +99,7 @@ class Around:
     gates: GateService
     flags: FlagService | FlagsInStore
     disks: tuple[TombstoneDisk, ...] = field(default_factory=lambda: tuple(TombstoneDisk() for _ in range(PLACES)))
+    called: dict[str, OpenTurn] = field(default_factory=dict)
     healthy: bool = False
 
 
@@ -125,8 +127,9 @@ class Replica:
         )
         self._around = around
         self.loaded = Configured(variants)
+        around.journal.add(ConfigLoaded(self.life, variants))
         self.store = FaultyRollouts(around.clock, around.contents, self.weather, self.process)
-        self.recorder = CountingRecorder(around.journal, self.life)
+        self.recorder = CountingRecorder(around.journal, self.life, around.clock)
         self.flags = self._flags()
         disk = around.disks[place]
         self.tombstones = TombstonesOnDisk(disk, self.weather)
@@ -180,6 +183,14 @@ class Replica:
         await self.operations.seeing.look()
         await self.operations.views.look()
         await self.operations.stops.effective.look()
+        self.operations.watch_decommissions.look()
+
+    async def list_decommissions(self) -> None:
+        """Ask for what has not ended; the answer goes into the journal."""
+        shows = self.operations.views.current().version
+        found = await self.operations.decommissions()
+        rows = tuple((str(each.facts.digest), each.overdue, bool(each.left)) for each in found)
+        self._around.journal.add(Listed(self.life, shows, self._around.contents.wall, rows))
 
     def turn_of(self, token: str) -> Turn:
         """Return a turn by its token. Raises what `Turns` does."""
@@ -202,7 +213,7 @@ class Replica:
         around, schedule = self._around, self._around.schedule
         gates, writer = GatesOverTheNetwork(around.gates, self.weather), self._writer()
         policy = StepPolicy(schedule.largest_step, schedule.legal_from, self.weather)
-        record: Any = NoRecord()
+        record: Any = RecordOverTheNetwork(around.called, self.weather)
         return assemble_rollout(
             RolloutPorts(
                 store=self.store,
@@ -219,6 +230,7 @@ class Replica:
                 policies_of=lambda vertical: (("steps", policy),),
                 writer_of=lambda vertical: writer,
                 gate_rules=GateRules(timeout=timedelta(seconds=GATE_SECONDS)),
+                decommission_window=timedelta(seconds=schedule.window),
             )
         )
 
@@ -276,6 +288,7 @@ class Fleet:
         if replica.alive and replica.loaded.variants != variants:
             self._around.counted["configuration changes"] += 1
             replica.loaded.load(variants)
+            self._around.journal.add(ConfigLoaded(replica.life, variants))
             replica.process.within(replica.operations.seeing.look_soon)
 
 

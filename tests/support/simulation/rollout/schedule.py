@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
-from tests.support.simulation.rollout.model import Slot
+from tests.support.simulation.rollout.model_values import Slot
 
 
 @unique
@@ -58,7 +58,7 @@ class Errand:
     Attributes:
         subject: who.
         place: where they ask first; `fickle`: share of their retries that go elsewhere.
-        role: operator, breaker or wild: who asks for anything.
+        role: operator, breaker, leaver: who takes definitions away, or wild: who asks for anything.
         twice: the same request is sent to both sidecars at once.
         stale: they read the revision one change too early.
         again: after an answer they ask once more.
@@ -81,7 +81,12 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """A turn is bound, and looked at again later: at its sidecar, and at the other one with its token."""
+    """A turn is bound, and looked at again later: at its sidecar, and at the other one with its token.
+
+    Attributes:
+        calls: it calls something at once, and is on record from then on.
+        ends: when; 0: it does not.
+    """
 
     turn: str
     at: float
@@ -89,6 +94,8 @@ class TurnPlan:
     arm: str
     place: int
     again: tuple[float, ...]
+    calls: bool = False
+    ends: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,7 @@ class RolloutSchedule:
         largest_step: of a lifecycle policy, in basis points; 0: there is none.
         legal_from: ramp from which on a policy wants the gate `legal`, too; 0: never.
         jumps: of the wall clock: when, by how many seconds.
+        window: of decommissions, in seconds.
     """
 
     suite: str
@@ -143,6 +151,7 @@ class RolloutSchedule:
     mishaps: tuple[Mishap, ...]
     jumps: tuple[tuple[float, float], ...]
     faults: Faults
+    window: float
 
     @property
     def name(self) -> str:

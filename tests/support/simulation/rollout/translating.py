@@ -7,6 +7,16 @@ from typing import Final
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.configuring import MODES
+from sidecar.core.rollout.decommission_facts import (
+    Choice,
+    CleanupStep,
+    CodeFate,
+    Decided,
+    Decommission,
+    Matter,
+    StepTaken,
+)
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, RolloutMode, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState
@@ -14,7 +24,7 @@ from sidecar.operations.rollout import requests
 from sidecar.operations.rollout.ports import RolloutWrite
 from sidecar.policy.lifecycle import Step
 from tests.support.simulation.ports import BEGIN
-from tests.support.simulation.rollout import model, wishes
+from tests.support.simulation.rollout import model_values, wishes
 from tests.support.simulation.rollout.wishes import Wish
 
 NOT_RECORDED: Final = "?"
@@ -38,6 +48,9 @@ def asked_of(wish: Wish) -> requests.Asked:
         wishes.RAMP_DOWN: {"breach_id": wish.breach},
         wishes.ACKNOWLEDGE: {"breach_id": wish.breach},
         wishes.OVERRIDE: {"gate": wish.gate, "to": wish.to, "expires_at": BEGIN + timedelta(seconds=wish.until)},
+        wishes.CONFIGURE: {"mode": MODES.get(wish.mode), "curve": wish.curve},
+        wishes.TAKE: {"step": _step(wish.step), "code": wish.code or None, "confirmed": wish.word},
+        wishes.DECIDE: {"matter": wish.matter, "choice": wish.choice},
     }
     return msgspec.convert({**common, **own.get(wish.kind, {})}, _KINDS[wish.kind])
 
@@ -53,12 +66,21 @@ _KINDS: Final[dict[str, type[requests.Asked]]] = {
     wishes.ACTIVATE: requests.Activate,
     wishes.KILL: requests.Kill,
     wishes.RETIRE_FLAGS: requests.RetireFlags,
+    wishes.CONFIGURE: requests.Configure,
+    wishes.BEGIN: requests.BeginDecommission,
+    wishes.TAKE: requests.TakeDecommissionStep,
+    wishes.DECIDE: requests.DecideDecommission,
+    wishes.UNDO: requests.UndoDecommission,
 }
 
 
-def slot_of(rollout: SlotRollout, now: float) -> model.Slot:
+def _step(number: int) -> CleanupStep:
+    return CleanupStep(model_values.STEPS[max(number, 1) - 1])
+
+
+def slot_of(rollout: SlotRollout, now: float) -> model_values.Slot:
     """Return what is on record of a slot in the words of the model; waivers that are over are left out."""
-    return model.Slot(
+    return model_values.Slot(
         name=rollout.slot,
         revision=rollout.revision,
         active=rollout.active,
@@ -68,9 +90,9 @@ def slot_of(rollout: SlotRollout, now: float) -> model.Slot:
     )
 
 
-def _definition(facts: DefinitionFacts, now: float) -> model.Definition:
+def _definition(facts: DefinitionFacts, now: float) -> model_values.Definition:
     recorded = facts.target_recorded == (facts.activated_at is not None)
-    return model.Definition(
+    return model_values.Definition(
         name=facts.definition_id,
         content=facts.digest,
         shape=facts.shape,
@@ -84,14 +106,29 @@ def _definition(facts: DefinitionFacts, now: float) -> model.Definition:
         noted=bool(facts.breach and facts.breach.acknowledged_by),
         behind=facts.target if recorded else NOT_RECORDED,
         waivers=frozenset(
-            model.Waiver(each.gate, each.from_ramp, each.to_ramp, round((each.expires_at - BEGIN).total_seconds(), 3))
+            model_values.Waiver(
+                each.gate, each.from_ramp, each.to_ramp, round((each.expires_at - BEGIN).total_seconds(), 3)
+            )
             for each in facts.overrides
             if (each.expires_at - BEGIN).total_seconds() > now
         ),
+        leaving=None if facts.decommission is None else leaving_of(facts.decommission),
     )
 
 
-def without_what_is_over(slot: model.Slot, now: float) -> model.Slot:
+def leaving_of(record: Decommission) -> model_values.Leaving:
+    """Return what is on record of a decommission in the words of the model."""
+    modules = record.taken(CleanupStep.MODULES)
+    return model_values.Leaving(
+        began=round((record.began_at - BEGIN).total_seconds(), 6),
+        taken=frozenset(model_values.STEPS.index(each.step) + 1 for each in record.steps),
+        code=str(modules.code) if modules is not None and modules.code is not None else "",
+        evals=str(record.evals.choice) if record.evals else "",
+        tools=str(record.tools.choice) if record.tools else "",
+    )
+
+
+def without_what_is_over(slot: model_values.Slot, now: float) -> model_values.Slot:
     """Return a slot of the model without waivers that are over, so that it can be compared."""
     kept = slot
     for each in slot.definitions:
@@ -101,12 +138,21 @@ def without_what_is_over(slot: model.Slot, now: float) -> model.Slot:
     return kept
 
 
-def rollout_of(slot: model.Slot) -> SlotRollout:
-    """Return a slot of the model as it is kept; what was done before was done a few seconds ago."""
+QUARTER: Final = 90 * 24 * 3600.0
+"""Seconds."""
+
+
+def rollout_of(slot: model_values.Slot, window: float = QUARTER) -> SlotRollout:
+    """Return a slot of the model as it is kept; what was done before was done a few seconds ago.
+
+    Args:
+        slot: as the model has it.
+        window: of decommissions, in seconds.
+    """
     return SlotRollout(
         slot=Slot(slot.name),
         revision=slot.revision,
-        definitions={Digest(each.content): _facts(slot, each) for each in slot.definitions},
+        definitions={Digest(each.content): _facts(slot, each, window) for each in slot.definitions},
         active=None if slot.active is None else Digest(slot.active),
         mode=RolloutMode.EXPERIMENT if slot.experiment else RolloutMode.FULL,
         curve=slot.curve,
@@ -114,8 +160,9 @@ def rollout_of(slot: model.Slot) -> SlotRollout:
     )
 
 
-def _facts(slot: model.Slot, it: model.Definition) -> DefinitionFacts:
+def _facts(slot: model_values.Slot, it: model_values.Definition, window: float) -> DefinitionFacts:
     ago = BEGIN - timedelta(seconds=5)
+    leaving = None if it.leaving is None else _decommission(it.leaving, window)
     return DefinitionFacts(
         digest=Digest(it.content),
         definition_id=DefinitionId(it.name),
@@ -136,6 +183,37 @@ def _facts(slot: model.Slot, it: model.Definition) -> DefinitionFacts:
             Override(each.gate, each.since, each.to, "ada", "before", BEGIN + timedelta(seconds=each.until))
             for each in sorted(it.waivers, key=lambda waiver: (waiver.gate, waiver.since, waiver.to))
         ),
+        decommission_began_at=None if leaving is None else leaving.began_at,
+        decommission=leaving,
+    )
+
+
+def _decommission(leaving: model_values.Leaving, window: float) -> Decommission:
+    at = BEGIN + timedelta(seconds=leaving.began)
+    choices = {
+        matter: Decided(choice=Choice(choice), at=at, by="ada", reason="before")
+        for matter, choice in ((Matter.EVALS, leaving.evals), (Matter.TOOLS, leaving.tools))
+        if choice
+    }
+    steps = tuple(
+        StepTaken(
+            step=_step(number),
+            at=at,
+            by="ada",
+            reason="before",
+            confirmed="looked" if number in (3, 5) else "",
+            code=CodeFate(leaving.code) if number == 3 else None,
+        )
+        for number in sorted(leaving.taken)
+    )
+    return Decommission(
+        began_at=at,
+        due_at=at + timedelta(seconds=window),
+        by="ada",
+        reason="before",
+        steps=steps,
+        evals=choices.get(Matter.EVALS),
+        tools=choices.get(Matter.TOOLS),
     )
 
 

@@ -13,9 +13,18 @@ ROLL_BACK: Final = "roll_back"
 ACTIVATE: Final = "activate"
 KILL: Final = "kill"
 RETIRE_FLAGS: Final = "retire_flags"
+CONFIGURE: Final = "configure"
+BEGIN: Final = "begin"
+TAKE: Final = "take"
+DECIDE: Final = "decide"
+UNDO: Final = "undo"
 
 STOPS: Final = frozenset({RAMP_DOWN, KILL})
 """What waits for nothing."""
+OF_LEAVING: Final = frozenset({BEGIN, TAKE, DECIDE, UNDO})
+"""What is asked of a decommission."""
+HELD_UP: Final = frozenset({BEGIN, TAKE})
+"""What waits until nobody is bound to the definition any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,9 @@ class Wish:
         content: digest of exactly which content of it; empty: the one that serves, else the newest.
         to: ramp in basis points, of a ramp and of an override.
         until: wall-clock seconds after the start, of an override.
+        mode: `experiment`, `cohort` or `full`, with `curve` in basis points: of a slot.
+        step: of a decommission, 1 to 5; `code`: what step 3 made of the modules; `word`: what somebody vouches for.
+        matter: `evals` or `tools`, with `choice`: `retain` or `remove`.
         revision: of the slot, as read before; None: not said.
     """
 
@@ -41,5 +53,12 @@ class Wish:
     breach: str = ""
     gate: str = ""
     until: float = 0.0
+    mode: str = ""
+    curve: tuple[int, ...] = ()
+    step: int = 0
+    code: str = ""
+    word: str = ""
+    matter: str = ""
+    choice: str = ""
     revision: int | None = None
     dry_run: bool = False

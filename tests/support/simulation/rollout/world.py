@@ -15,7 +15,7 @@ from tests.support.simulation.rollout import cards
 from tests.support.simulation.rollout.flags import FlagService, FlagsInStore
 from tests.support.simulation.rollout.generating import CALM_AFTER, USERS
 from tests.support.simulation.rollout.journal import Journal, Switched
-from tests.support.simulation.rollout.model import Slot
+from tests.support.simulation.rollout.model_values import Slot
 from tests.support.simulation.rollout.outside import GateService
 from tests.support.simulation.rollout.people import Person, TurnTaker
 from tests.support.simulation.rollout.replicas import PLACES, Around, Fleet
@@ -105,7 +105,7 @@ class RolloutWorld:
     def _begin(self) -> None:
         around, contents = self._around, self._around.contents
         for slot in self._schedule.slots:
-            rollout = rollout_of(slot)
+            rollout = rollout_of(slot, self._schedule.window)
             contents.rollouts[rollout.slot] = rollout
             contents.version += 1
         contents.definitions.update({each.digest: each for each in cards.kept_cards()})
@@ -166,6 +166,7 @@ class RolloutWorld:
         await self._everywhere()
         for replica in self._fleet.standing:
             await replica.process.ask(replica.export.look(), "export", 60.0)
+            await replica.process.ask(replica.list_decommissions(), "list", 60.0)
 
     async def _everywhere(self) -> None:
         for replica in self._fleet.standing:

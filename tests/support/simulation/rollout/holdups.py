@@ -1,0 +1,100 @@
+"""What may hold a decommission up: turns that are open, and what a sidecar has loaded; as it was at some time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.simulation.rollout import cards, model_leaving, wishes
+from tests.support.simulation.rollout.journal import Bound, Called, ConfigLoaded, Ended
+from tests.support.simulation.rollout.model_values import Definition, Slot
+from tests.support.simulation.rollout.wishes import Wish
+
+LONGEST_BIND = 2.0
+"""Seconds after which nobody waits for a turn to be bound any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of the journal in which one sidecar worked on something. `first`, `last`: places; `ended`: seconds."""
+
+    life: str
+    first: int
+    last: int
+    ended: float
+
+
+@dataclass(slots=True)
+class Holdups:
+    """Everything that holds decommissions up, by place in the journal.
+
+    Attributes:
+        loaded: configurations by life.
+        bound: place, time and contents, by life and turn.
+        called, ended: by turn.
+    """
+
+    loaded: dict[str, list[tuple[int, cards.Variants]]] = field(default_factory=dict)
+    bound: dict[tuple[str, str], list[tuple[int, float, tuple[str, ...]]]] = field(default_factory=dict)
+    called: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+
+    def take(self, place: int, at: float, entry: Any) -> None:
+        """Take note of what happened."""
+        if isinstance(entry, ConfigLoaded):
+            self.loaded.setdefault(entry.life, []).append((place, entry.variants))
+        elif isinstance(entry, Bound) and not entry.reason:
+            contents = tuple(content for _, content in entry.serves)
+            self.bound.setdefault((entry.life, entry.turn), []).append((place, at, contents))
+        elif isinstance(entry, Called):
+            self.called[entry.turn] = place
+        elif isinstance(entry, Ended):
+            self.ended[entry.turn] = place
+
+    def must_wait(self, slot: Slot, wish: Wish, span: Span) -> str:
+        """Return why a wish has to be refused, whenever in a span it is looked at; empty: nothing is sure to be."""
+        it = slot.meant(wish)
+        if it is None or wish.kind not in wishes.HELD_UP:
+            return ""
+        if any(self._open(it, span, sure=True)):
+            return "turns are bound to it"
+        held_up = [_needed(slot, it, wish, variants) for variants in self._configs(span)]
+        return held_up[0] if held_up and all(held_up) else ""
+
+    def may_wait(self, slot: Slot, wish: Wish, span: Span) -> bool:
+        """Say whether a wish may have had to be refused at some time in a span."""
+        it = slot.meant(wish)
+        if it is None or wish.kind not in wishes.HELD_UP:
+            return False
+        if any(self._open(it, span, sure=False)):
+            return True
+        return any(_needed(slot, it, wish, variants) for variants in self._configs(span))
+
+    def _configs(self, span: Span) -> list[cards.Variants]:
+        mine = self.loaded.get(span.life, [])
+        before = [variants for place, variants in mine if place < span.first][-1:]
+        return [*before, *(variants for place, variants in mine if span.first <= place <= span.last)]
+
+    def _open(self, it: Definition, span: Span, *, sure: bool) -> Iterator[bool]:
+        """Yield True for each turn that is open for a sidecar in a span: all the time, or at some time.
+
+        A turn that was bound to another content of the same id counts, too: entry, modules and blocks are the id's.
+        """
+        contents = cards.contents_of(it.name)
+        for (life, turn), times in self.bound.items():
+            place, at, bound_to = times[0]
+            if contents.isdisjoint(bound_to):
+                continue
+            known_from = place if life == span.life else self.called.get(turn, span.last + 1)
+            known_from = min(known_from, self.called.get(turn, known_from))
+            gone = self.ended.get(turn, span.last + 1)
+            if sure and known_from < span.first and gone > span.last:
+                yield True
+            elif not sure and gone > span.first:
+                yield known_from <= span.last or (life == span.life and at <= span.ended + LONGEST_BIND)
+
+
+def _needed(slot: Slot, it: Definition, wish: Wish, variants: cards.Variants) -> str:
+    if wish.kind != wishes.TAKE:
+        return ""
+    config, its = cards.config_for_the_model(variants), cards.parts_of(it.content)
+    return next(model_leaving.in_the_way(slot, it, wish.step, config, its), "")
