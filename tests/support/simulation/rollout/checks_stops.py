@@ -62,6 +62,9 @@ def kills_reach_the_record(facts: RolloutFacts) -> Iterator[str]:
             wish = answered.wish
             if wish.kind != wishes.KILL or answered.answer is None or wish.dry_run:
                 continue
+            forgets = any("does NOT survive a restart" in warning for warning in answered.answer.warnings)
+            if forgets and any(not ended.began and ended.life == answered.life for _, _, ended in facts.lived):
+                continue  # its disk was away, too, and it was killed: the answer said what that means
             it = _now(facts, last, place, answered.answer.slot, answered.answer.digest)
             if it is not None and it.state != "rollback":
                 yield f"{wish.request_id}: killed at {at:.3f} at {answered.life}, in the end in {it.state}"
