@@ -170,7 +170,7 @@ async def test_flags_are_created_off_and_come_on_with_the_first_share_once_its_g
     assert offered == ["ask_shop"]
     assert too_early.reason == "TRANSITION_REFUSED"
     assert retired == (pb.FLAG_PAIR_RETIRED, ["ask_shop"])
-    assert list(done.edits) == [
+    assert list(done.warnings) == [
         "remove `enabled_via_flag: ai_assistant_subagent_shop` from the entry of shop: it does nothing any more"
     ]
 

@@ -45,7 +45,7 @@ from sidecar.operations.rollout.requests import (
     SetRamp,
     StepAnswer,
 )
-from sidecar.operations.rollout.switching import FlagSwitching, left_to_edit
+from sidecar.operations.rollout.switching import FlagSwitching, still_named
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
 DONE = "done"
@@ -292,6 +292,6 @@ def _answer(asked: Asked, rollout: SlotRollout, digest: Digest, *, changed: bool
         revision=rollout.revision,
         changed=changed,
         gates=gates,
-        edits=left_to_edit(facts) if isinstance(asked, RetireFlags) else (),
+        warnings=still_named(facts) if isinstance(asked, RetireFlags) else (),
         decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
     )

@@ -53,7 +53,7 @@ class FlagSwitching:
             value = FlagValue.ON if name is None else self._snapshot().value(name, before.vertical)
             if value is not FlagValue.ON:
                 raise TransitionRefused(
-                    f"the flag {name} is {value}: without its flags {before.definition_id} would be served to"
+                    f"the flag {name} is {value.value}: without its flags {before.definition_id} would be served to"
                     " everybody; they can go once both are seen on"
                 )
 
@@ -91,8 +91,8 @@ class FlagSwitching:
         )
 
 
-def left_to_edit(facts: DefinitionFacts) -> tuple[str, ...]:
-    """Return what a person has to take out of the configuration once flags have been let go. Source: TN-59."""
+def still_named(facts: DefinitionFacts) -> tuple[str, ...]:
+    """Return what is left to take out of the configuration once flags have been let go. Source: TN-59."""
     if facts.flags is not FlagPair.RETIRED or facts.flag is None:
         return ()
     return (

@@ -76,7 +76,6 @@ class Bench:
     chance: Random
     server: PostgresServer
     clock: SteppedClock = field(default_factory=SteppedClock)
-    flags: FlagsForTests = field(default_factory=FlagsForTests)
     slots: dict[str, model_values.Slot] = field(default_factory=dict)
     replicas: list[RolloutOperations] = field(default_factory=list)
     audited: int = 0
@@ -84,6 +83,7 @@ class Bench:
     def __post_init__(self) -> None:
         """Begin when the model's time does."""
         self.clock.time = BEGIN
+        self.flags = FlagsForTests(self.clock)
         self.gates = ScriptedGates(self.clock)
         self.configured = Configured(CONFIGURATION)
         if self.chance.random() < 0.3:

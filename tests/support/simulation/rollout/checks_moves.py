@@ -14,6 +14,7 @@ from tests.support.simulation.rollout.facts import (
     said_to_change,
     same,
 )
+from tests.support.simulation.rollout.flags_seen import flags_may_be
 from tests.support.simulation.rollout.journal import FAIL, PASS, Gated, PolicyAsked, Switched
 from tests.support.simulation.rollout.outside import LEGAL
 from tests.support.simulation.rollout.translating import happened_of, moves_of, rows_of
@@ -75,6 +76,16 @@ def nobody_overwrites_anybody(facts: RolloutFacts) -> Iterator[str]:
             yield f"{_where(step)}: the wish was about revision {wish.revision}, done to {step.before.revision}"
 
 
+def flags_go_only_while_they_are_on(facts: RolloutFacts) -> Iterator[str]:
+    """Without its flags it is everybody's: not while one of them keeps it away, or nobody can say."""
+    for step in facts.steps:
+        wish = step.wish
+        if wish is None or wish.kind != wishes.RETIRE_FLAGS or step.answered != DONE or not step.changes:
+            continue
+        if not flags_may_be(facts, step.before.meant(wish), facts.span_of(wish, step.life, step.place), on=True):
+            yield f"{_where(step)}: {wish}"
+
+
 def no_step_without_its_gates(facts: RolloutFacts) -> Iterator[str]:
     """Before each raise and promotion its gates have passed, for exactly that; or an override let a `fail` pass."""
     for step in facts.steps:
@@ -129,7 +140,10 @@ def every_step_is_audited(facts: RolloutFacts) -> Iterator[str]:
 
 def _may_be_refused(facts: RolloutFacts, step: Step, wish: Wish) -> bool:
     """Say whether something outside the record may have been in the way."""
-    if said_to_change(step) and facts.holdups.may_wait(step.before, wish, facts.span_of(wish, step.life, step.place)):
+    span = facts.span_of(wish, step.life, step.place)
+    if said_to_change(step) and facts.holdups.may_wait(step.before, wish, span):
+        return True
+    if wish.kind == wishes.RETIRE_FLAGS and flags_may_be(facts, step.before.meant(wish), span, on=False):
         return True
     return not_configured(facts, wish, [step.before])
 

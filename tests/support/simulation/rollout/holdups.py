@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.simulation.rollout import cards, model_leaving, wishes
-from tests.support.simulation.rollout.journal import Bound, Called, ConfigLoaded, Ended
+from tests.support.simulation.rollout.journal import Bound, Called, Committed, ConfigLoaded, Ended, Lived, Shown
 from tests.support.simulation.rollout.model_values import Definition, Slot
 from tests.support.simulation.rollout.wishes import Wish
 
@@ -31,12 +31,16 @@ class Holdups:
         loaded: configurations by life.
         bound: place, time and contents, by life and turn.
         called, ended: by turn.
+        shown: versions that binds showed, by life; each said what was bound until then.
+        committed: versions on record.
     """
 
     loaded: dict[str, list[tuple[int, cards.Variants]]] = field(default_factory=dict)
     bound: dict[tuple[str, str], list[tuple[int, float, tuple[str, ...]]]] = field(default_factory=dict)
     called: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
+    shown: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    committed: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, place: int, at: float, entry: Any) -> None:
         """Take note of what happened."""
@@ -49,6 +53,22 @@ class Holdups:
             self.called[entry.turn] = place
         elif isinstance(entry, Ended):
             self.ended[entry.turn] = place
+        elif isinstance(entry, Lived):
+            self.shown.setdefault(entry.life, [])
+        elif isinstance(entry, Shown):
+            self.shown.setdefault(entry.life, []).append((place, entry.version))
+        elif isinstance(entry, Committed):
+            self.committed.append((place, entry.version))
+
+    def _may_be_unseen(self, span: Span) -> bool:
+        """Say whether a sidecar may have shown an older version at some time in a span; dead ones count for a while."""
+        newest = max((version for place, version in self.committed if place <= span.last), default=0)
+        for versions in self.shown.values():
+            shown = [(place, version) for place, version in versions if place <= span.last]
+            before = [version for place, version in shown if place < span.first][-1:] or [-1]
+            if any(version < newest for version in (*before, *(each for _, each in shown))):
+                return True
+        return False
 
     def must_wait(self, slot: Slot, wish: Wish, span: Span) -> str:
         """Return why a wish has to be refused, whenever in a span it is looked at; empty: nothing is sure to be."""
@@ -65,7 +85,7 @@ class Holdups:
         it = slot.meant(wish)
         if it is None or wish.kind not in wishes.HELD_UP:
             return False
-        if any(self._open(it, span, sure=False)):
+        if any(self._open(it, span, sure=False)) or (wish.kind == wishes.BEGIN and self._may_be_unseen(span)):
             return True
         return any(_needed(slot, it, wish, variants) for variants in self._configs(span))
 
@@ -91,6 +111,14 @@ class Holdups:
                 yield True
             elif not sure and gone > span.first:
                 yield known_from <= span.last or (life == span.life and at <= span.ended + LONGEST_BIND)
+            if not sure and life != span.life:
+                yield self._may_be_said(life, place, gone, span)
+
+    def _may_be_said(self, life: str, bound: int, gone: int, span: Span) -> bool:
+        """Say whether what a sidecar said last in a span had a turn in it, which it bound and which may have ended."""
+        said = [place for place, _ in self.shown.get(life, ()) if place > bound]
+        again = next((place for place in said if place > gone), span.last + 1)
+        return bool(said) and said[0] <= span.last and again > span.first
 
 
 def _needed(slot: Slot, it: Definition, wish: Wish, variants: cards.Variants) -> str:

@@ -239,13 +239,19 @@ class Card:
 def see(slot: Slot, card: Card) -> Said:
     """Return what a configuration makes of a slot: a minor revision inherits, anything else is new (TN-66, TN-70).
 
+    It does not inherit waivers: each lets one `fail` of one content pass.
+
     What is leaving is not revised (DESIGN section 8, edge rules).
     """
     same = [each for each in slot.definitions if (each.name, each.shape) == (card.name, card.shape)]
     if slot.of(card.content) is not None or any(each.leaving is not None for each in same):
         return Said(slot)
     if same:
-        return Said(_revised(slot, same[-1], card), happened=(("definition_revised", card.content, 0, 0),))
+        after = _revised(slot, same[-1], card)
+        new, happened = after.of(card.content), [("definition_revised", card.content, 0, 0)]
+        if new is not None and new.flags == "named" != same[-1].flags:
+            happened.append(("flags_named", card.content, 0, 0))
+        return Said(after, happened=tuple(happened))
     fresh = Definition(card.name, card.content, card.shape, card.flag, flags="none" if card.flag is None else "named")
     active = slot.active
     if card.flag is None and card.alone and not slot.definitions:
@@ -257,10 +263,12 @@ def see(slot: Slot, card: Card) -> Said:
 
 def _revised(slot: Slot, known: Definition, card: Card) -> Slot:
     """Return the slot with another content in the place of `known`, in whatever state that is."""
-    flags = known.flags
-    if flags != "retired":  # a first flag that a revision names was switched on by nobody yet
-        flags = "none" if card.flag is None else "named" if known.flag is None else flags
-    new = replace(known, content=card.content, flag=card.flag, flags=flags)
+    flags, gone = known.flags, known.flags == "retired"
+    if card.flag is None:
+        flags = "retired" if gone else "none"
+    elif card.flag != known.flag:  # a flag that a revision names first, or anew, was switched on by nobody yet
+        flags = "named"
+    new = replace(known, content=card.content, flag=card.flag, flags=flags, waivers=frozenset())
     others = tuple(
         replace(each, behind=card.content) if each.behind == known.content else each
         for each in slot.definitions
