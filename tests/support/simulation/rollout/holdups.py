@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.simulation.rollout import cards, model_leaving, wishes
-from tests.support.simulation.rollout.journal import Bound, Called, Committed, ConfigLoaded, Ended, Lived, Shown
+from tests.support.simulation.rollout.journal import (
+    Bound,
+    Called,
+    Committed,
+    ConfigLoaded,
+    Ended,
+    Lived,
+    Shown,
+    Switched,
+)
 from tests.support.simulation.rollout.model_values import Definition, Slot
 from tests.support.simulation.rollout.wishes import Wish
 
@@ -31,8 +40,8 @@ class Holdups:
         loaded: configurations by life.
         bound: place, time and contents, by life and turn.
         called, ended: by turn.
-        shown: versions that binds showed, by life; each said what was bound until then.
-        committed: versions on record.
+        shown: when binds showed another version, and which, by life; what was bound until then was said, too.
+        changed: when there was another version to show, and which if a rollout changed; flags have none here.
     """
 
     loaded: dict[str, list[tuple[int, cards.Variants]]] = field(default_factory=dict)
@@ -40,7 +49,7 @@ class Holdups:
     called: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
     shown: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    committed: list[tuple[int, int]] = field(default_factory=list)
+    changed: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, place: int, at: float, entry: Any) -> None:
         """Take note of what happened."""
@@ -57,16 +66,21 @@ class Holdups:
             self.shown.setdefault(entry.life, [])
         elif isinstance(entry, Shown):
             self.shown.setdefault(entry.life, []).append((place, entry.version))
+        elif isinstance(entry, Switched):
+            self.changed.append((place, 0))
         elif isinstance(entry, Committed):
-            self.committed.append((place, entry.version))
+            self.changed.append((place, entry.version))
 
     def _may_be_unseen(self, span: Span) -> bool:
-        """Say whether a sidecar may have shown an older version at some time in a span; dead ones count for a while."""
-        newest = max((version for place, version in self.committed if place <= span.last), default=0)
-        for versions in self.shown.values():
-            shown = [(place, version) for place, version in versions if place <= span.last]
-            before = [version for place, version in shown if place < span.first][-1:] or [-1]
-            if any(version < newest for version in (*before, *(each for _, each in shown))):
+        """Say whether a sidecar may have shown an older state at some time in a span; dead ones count for a while."""
+        changed = [(place, version) for place, version in self.changed if place <= span.last]
+        newest = max((version for _, version in changed), default=0)
+        for all_shown in self.shown.values():
+            shown = [(place, version) for place, version in all_shown if place <= span.last]
+            before = shown and [version for place, version in shown if place < span.first][-1:]
+            if any(version < newest for version in (*(before or [-1]), *(version for _, version in shown))):
+                return True
+            if any(not any(place < seen < span.first for seen, _ in shown) for place, _ in changed):
                 return True
         return False
 
