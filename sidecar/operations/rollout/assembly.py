@@ -140,16 +140,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)
     surrounding = partial(_surrounding, ports)
-    steps = StepParts(
-        store=store,
-        proofs=Proofs(ports.definitions, store, ports.validate),
-        gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
-        policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
-        flags=FlagSwitching(ports.writer_of, ports.flags.current, lambda: views.current().slots),
-        clock=clock,
-        surrounding=surrounding,
-        decommissioning=Decommissioning(ports.definitions, store, pinned, ports.decommission_window),
-    )
+    steps = _step_parts(ports, views, pinned, surrounding)
     take = TakeStep(steps)
     stop_parts = StopParts(
         store=store,
@@ -181,6 +172,22 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         switch_flag=SwitchFlagByHand(FlagSwitchParts(stop_parts, ports.flags.current)),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
+    )
+
+
+def _step_parts(
+    ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns, surrounding: Callable[[], Surrounding]
+) -> StepParts:
+    store, clock = ports.store, ports.clock
+    return StepParts(
+        store=store,
+        proofs=Proofs(ports.definitions, store, ports.validate),
+        gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
+        policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
+        flags=FlagSwitching(ports.writer_of, ports.flags.current, lambda: views.current().slots),
+        clock=clock,
+        surrounding=surrounding,
+        decommissioning=Decommissioning(ports.definitions, store, pinned, ports.decommission_window),
     )
 
 

@@ -255,9 +255,10 @@ async def test_the_schema_is_what_it_is_expected_to_be(tmp_path: Path) -> None:
         "purging", "retention_markers", "routing_records", "schema_migrations", "sub_agent_events", "sub_agents",
         "turn_ends", "turns",
         "kept_definitions", "rollout_answers", "rollout_audit", "rollout_audit_markers", "rollout_flags",
-        "rollout_transitions", "rollout_unexported", "rollout_version", "rollouts",
+        "rollout_replicas", "rollout_transitions", "rollout_unexported", "rollout_version", "rollouts",
     }  # fmt: skip
     guards = {(str(table), str(name).removeprefix(f"{table}_")) for kind, name, table in rows if kind == "trigger"}
     projections = {"episodes", "instances", "purging", "schema_migrations", "turns"}
-    projections |= {"rollouts", "rollout_flags", "rollout_unexported", "rollout_version"}  # the state, not its evidence
+    # the state, not its evidence
+    projections |= {"rollouts", "rollout_flags", "rollout_replicas", "rollout_unexported", "rollout_version"}
     assert guards == {(table, guard) for table in tables - projections for guard in ("stay", "are_kept")}

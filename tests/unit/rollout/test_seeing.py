@@ -15,7 +15,6 @@ from sidecar.core.rollout.seeing import may_be_rolled_out, seen, waiting_for_ope
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import a_card, a_catalogue
-from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, SHOP, by, with_target
 
 FLAG = "ai_assistant_subagent_shop"
@@ -143,7 +142,6 @@ def test_a_revision_in_another_vertical_belongs_to_that_one_and_its_flags_are_no
     assert (revised.confirmed_on, revised.confirmed_by, revised.ramp) == ("", "", WHOLE)
 
 
-@requirement("PF1-FR-4c")
 def test_an_override_was_granted_for_a_content_and_does_not_pass_another_one() -> None:
     """A gate that fails for the revision has failed for nothing that an operator has looked at."""
     served = after(None, card("one"))
