@@ -1,9 +1,13 @@
 """One demo, played to its end, for all tests that only look at what it showed."""
 
+import fcntl
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from tests.support.running_demo import running_demo
@@ -30,8 +34,19 @@ class WholeDemo:
 
 @pytest.fixture(scope="session")
 def whole_demo(tmp_path_factory: pytest.TempPathFactory) -> WholeDemo:
-    """Play it once."""
-    folder = tmp_path_factory.mktemp("demo")
+    """Play it once: of several workers of one run the first who needs it does, and the others wait for that."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None:
+        return _played(tmp_path_factory.mktemp("demo"))
+    kept = tmp_path_factory.getbasetemp().parent / f"demo-{run}.json"
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_bytes(msgspec.json.encode(_played(tmp_path_factory.mktemp("demo"))))
+    return msgspec.json.decode(kept.read_bytes(), type=WholeDemo)
+
+
+def _played(folder: Path) -> WholeDemo:
     with running_demo({"DEMO_CANARY": CANARY}, "--folder", str(folder)) as demo:
         code = demo.read_to_the_end()
         logs = {log.name: log.read_text(encoding="utf-8") for log in folder.glob("*.log")}

@@ -108,6 +108,8 @@ def refuse_on(facts: DefinitionFacts, kind: FlagKind, others: Iterable[Behind], 
         before: what the flag is; None: nobody has created it.
     """
     name, flag = facts.definition_id, flag_of(facts, kind)
+    if facts.state is LifecycleState.ROLLBACK:
+        raise TransitionRefused(f"{name} is in rollback, for good: no flag brings it back")
     if facts.state is not LifecycleState.PROMOTE or facts.flags is not FlagPair.ON:
         raise TransitionRefused(
             f"{name} is in {facts.state} and its ramp has not switched its flags on: a raise of the ramp does that,"
