@@ -84,6 +84,18 @@ async def test_stopping_the_new_one_leaves_the_one_before_alive(method: str) -> 
         assert await served(bench) == [LIVE.digest]
 
 
+@pytest.mark.parametrize("flag", [FLAG, f"{FLAG}_cohort"])
+async def test_a_raise_of_the_new_one_does_not_end_the_pause_of_the_live_one(flag: str) -> None:
+    """Switched on for the new one, the live one would be back for everybody else, which nobody has asked for."""
+    async with an_operated_sidecar(LIVE) as bench:
+        await beside_the_live_one(bench)
+        bench.flags.on[flag] = False
+        refused = await bench.refused("SetRamp", header=of(NEXT), ramp_basis_points=500)
+        assert refused.reason == "TRANSITION_REFUSED"
+        assert f"the flag {flag} is off, which keeps shop ({LIVE.digest[7:15]}) from its users" in refused.message
+        assert (bench.flags.on[flag], await served(bench)) == (False, [])
+
+
 @requirement("PF1-FR-9b", "PF1-FR-9d")
 async def test_the_flag_that_both_name_kills_both() -> None:
     """Who switches it off in its backend means the sub-agent, whatever its content."""

@@ -97,7 +97,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
         events += [event_about(rollout, stepped, each, by) for each in (*what, Happening.ACTIVATED)]
         rollout = msgspec.structs.replace(rollout, active=digest)
     elif to > facts.ramp and facts.flags is FlagPair.NAMED:
-        stepped = msgspec.structs.replace(stepped, flags=FlagPair.ON, confirmed_on=str(facts.flag))
+        stepped = msgspec.structs.replace(stepped, flags=FlagPair.ON, confirmed_on=str(facts.flag), confirmed_at=by.at)
         events.append(event_about(rollout, stepped, Happening.FLAGS_ON, by))
     return Change(next_revision(rollout.with_facts(stepped)), (), tuple(events))
 
@@ -250,6 +250,7 @@ def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) ->
         activated_at=at,
         flags=FlagPair.ON if facts.flag else facts.flags,
         confirmed_on=facts.flag or "",
+        confirmed_at=at if facts.flag else None,
         target=rollout.active,
         target_recorded=True,
     )

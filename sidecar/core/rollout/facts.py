@@ -78,6 +78,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         confirmed_on: kill flag that a backend confirmed to be on, by name; empty: none yet. That it is off later is an
             edge even if nobody was there to see it fall.
         confirmed_by: name of that backend; empty: not known. What another backend says later is no edge by the record.
+        confirmed_at: when it was switched on; None: with the first activation.
         target: whom a rollback from this one brings back, recorded when it became active; None with `target_recorded`:
             explicitly nobody (PF1-FR-7a, TN-63).
         decommission_began_at: None: not begun.
@@ -96,6 +97,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     flags: FlagPair = FlagPair.NONE
     confirmed_on: str = ""
     confirmed_by: str = ""
+    confirmed_at: datetime | None = None
     killed: Tombstone | None = None
     breach: Breach | None = None
     target: Digest | None = None

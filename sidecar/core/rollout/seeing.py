@@ -104,7 +104,7 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -
         known, digest=card.digest, commit=card.commit, vertical=vertical, flag=flag, flags=flags, overrides=()
     )
     if flags is FlagPair.NAMED:
-        revised = msgspec.structs.replace(revised, confirmed_on="", confirmed_by="")
+        revised = msgspec.structs.replace(revised, confirmed_on="", confirmed_by="", confirmed_at=None)
     others = {
         digest: msgspec.structs.replace(each, target=card.digest) if each.target == known.digest else each
         for digest, each in rollout.definitions.items()

@@ -140,7 +140,7 @@ class FlagEdges:
             return False
         if facts.confirmed_by not in {"", flags.routes.backend_of(facts.vertical)}:
             return False
-        return self._clock.now() - facts.activated_at >= self._settles_in
+        return self._clock.now() - (facts.confirmed_at or facts.activated_at) >= self._settles_in
 
     async def _killed(self, edge: _Edge) -> bool:
         """Kill for an edge; False: nothing here or on record could be reached, and it has to be tried again."""

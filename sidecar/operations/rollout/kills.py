@@ -107,7 +107,6 @@ class KillDefinition:
         answer = await self._recorded(asked, stop)
         if isinstance(answer, SubagentsError):
             raise answer
-        await self._parts.views.look()
 
     async def _recorded(self, asked: Kill, stop: LocalStop) -> StepAnswer | SubagentsError:
         """Put a kill on record, or return why not; what the record refuses for good is not tried again."""
@@ -260,7 +259,6 @@ class KillDefinition:
         edits, off, warnings = beside
         reached = [REPLICA, *([FLAG] if off else [])]
         if isinstance(recorded, StepAnswer):
-            await self._parts.views.look()
             version = self._parts.views.current().version
             answer = msgspec.structs.replace(recorded, version=version)
             reached.append(RECORD)

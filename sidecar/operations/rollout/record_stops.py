@@ -5,64 +5,72 @@ definition the record would serve, is put on record again.
 """
 
 import asyncio
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
+from sidecar.core.definitions.card import Card
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout import changes
-from sidecar.core.rollout.view import RolloutView
+from sidecar.core.rollout.facts import DefinitionFacts
+from sidecar.core.rollout.view import RolloutView, revised_by
 from sidecar.operations.recording import in_time
 from sidecar.operations.rollout.kills import KillDefinition
-from sidecar.operations.rollout.ports import LocalStop, RolloutRecorder, Tombstones
+from sidecar.operations.rollout.ports import LocalStop, Tombstones
 from sidecar.operations.rollout.ramp_downs import RampDownAtOnce
 from sidecar.operations.rollout.requests import Kill
-from sidecar.operations.rollout.snapshot import RolloutViews
-from sidecar.operations.rollout.stopping import asked_of
+from sidecar.operations.rollout.stopping import StopParts, asked_of
 
 INTERVAL: Final = timedelta(seconds=1)
-LONGEST_RECORDING: Final = 5.0
+LONGEST_RECORDING: Final = 8.0
 """Seconds for one stop."""
 
 
-def revived(view: RolloutView, tombstones: Tombstones) -> frozenset[Digest]:
-    """Return what was killed here, is not waiting to be put on record, and could be served by what the record says."""
-    killed, waiting = tombstones.all(), {stop.digest for stop in tombstones.pending()}
+def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest], Card | None]) -> frozenset[Digest]:
+    """Return what was killed here, is not waiting to be put on record, and could be served by what the record says.
+
+    That may be an earlier content: a record that was restored knows a definition as it was before a revision.
+    """
+    waiting = {stop.digest for stop in tombstones.pending()}
     return frozenset(
-        facts.digest
-        for rollout in view.slots.values()
-        for facts in rollout.definitions.values()
-        if facts.digest in killed and facts.digest not in waiting and changes.may_be_killed(facts)
+        digest
+        for digest in tombstones.all()
+        if digest not in waiting and any(changes.may_be_killed(each) for each in _stands_for(view, digest, card_of))
     )
+
+
+def _stands_for(
+    view: RolloutView, digest: Digest, card_of: Callable[[Digest], Card | None]
+) -> Iterator[DefinitionFacts]:
+    """Yield the definition with a content, or else the one of which that content is a revision."""
+    there = [rollout.definitions[digest] for rollout in view.slots.values() if digest in rollout.definitions]
+    yield from there
+    card = None if there else card_of(digest)
+    rollout = view.slots.get(card.definition.slot) if card is not None else None
+    if card is not None and rollout is not None:
+        facts = revised_by(rollout, card.definition.id, card.shape)
+        if facts is not None:
+            yield facts
 
 
 class RecordStops:
     """The loop.
 
     Args:
-        tombstones: say what is not on record yet.
-        views: what the record says.
+        parts: of every stop: what is not on record yet, what the record says, every card that was ever loaded here.
         kill, ramp_down: know how to put it there.
-        recorder: told of a stop that the record refuses.
     """
 
-    def __init__(
-        self,
-        tombstones: Tombstones,
-        views: RolloutViews,
-        kill: KillDefinition,
-        ramp_down: RampDownAtOnce,
-        recorder: RolloutRecorder,
-    ) -> None:
+    def __init__(self, parts: StopParts, kill: KillDefinition, ramp_down: RampDownAtOnce) -> None:
         """Join the parts."""
-        self._tombstones = tombstones
-        self._views = views
+        self._tombstones, self._views, self._card_of = parts.tombstones, parts.views, parts.card
+        self._recorder = parts.recorder
         self._compared: RolloutView | None = None
         self._kill = kill
         self._ramp_down = ramp_down
-        self._recorder = recorder
 
     async def run(self) -> None:
         """Look for ever; owned by the supervisor."""
@@ -84,10 +92,10 @@ class RecordStops:
         """Let kills be pending again that the record does not have; without another view it costs a comparison."""
         if self._views.current() is self._compared:
             return
-        if revived(self._views.current(), self._tombstones):
+        if revived(self._views.current(), self._tombstones, self._card_of):
             await self._views.look()  # what was put on record just now may not be shown yet
         self._compared = self._views.current()
-        lost = revived(self._compared, self._tombstones)
+        lost = revived(self._compared, self._tombstones, self._card_of)
         if lost:
             self._tombstones.pending_again(lost)
             self._recorder.anomaly("kill_lost_from_record", f"{len(lost)} are put on record again")

@@ -161,9 +161,9 @@ class TakeStep:
         )
         try:
             change = await self._laid_out(asked, rollout, facts, by)
-            self._parts.flags.check(change, facts)
             await self._parts.proofs.prove(asked, rollout, facts)
             said = await self._asked_all(asked, rollout, facts, actor)
+            await self._parts.flags.check(change, facts)  # as late as can be: a flag may be switched meanwhile
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
             await self._keep_refusal(asked, rollout, facts, by, refused)
             raise

@@ -104,7 +104,7 @@ async def let_go_once_shown(parts: StopParts, stop: LocalStop) -> None:
     version = await in_time(parts.store.version(), LONGEST_LOOK)
     if isinstance(version, StoreUnavailable):
         return
-    await parts.views.look()
+    await in_time(parts.views.look(), LONGEST_LOOK)
     if parts.views.current().version >= version:
         await let_go(parts, stop)
 

@@ -45,7 +45,7 @@ def stops(parts: StopParts, take: TakesStep, flags: Callable[[], FlagSnapshot]) 
     return Stops(
         kill=kill,
         ramp_down=ramp_down,
-        record=RecordStops(parts.tombstones, parts.views, kill, ramp_down, parts.recorder),
+        record=RecordStops(parts, kill, ramp_down),
         edges=FlagEdges(flags, parts.views.current, kill, (parts.clock, parts.recorder)),
         effective=EffectiveTransitions(parts.store, parts.clock, parts.recorder),
         parts=parts,

@@ -15,6 +15,7 @@ from sidecar.core.identifiers import Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.stepping import Change
 from sidecar.core.rollout.view import sharing_flag
+from sidecar.operations.rollout.flag_writes import KeepsFlags
 from sidecar.operations.rollout.ports import FlagWriter
 
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
@@ -40,22 +41,42 @@ class FlagSwitching:
         self._snapshot = snapshot
         self._shown = shown
 
-    def check(self, change: Change, before: DefinitionFacts) -> None:
-        """Refuse to let flags go that keep somebody away: without them everybody would be served.
+    async def check(self, change: Change, before: DefinitionFacts) -> None:
+        """Refuse what would give somebody back whom a flag keeps away, and whom no gate of this step is about.
+
+        Flags that are let go give everybody what they gated; flags that come on give back what a shared one paused.
 
         Raises:
             TransitionRefused: a flag is off, or nobody can say.
+            StoreUnavailable: the flags are kept in a store that does not answer.
         """
         after = change.rollout.definitions[before.digest]
-        if after.flags is not FlagPair.RETIRED or before.flags is FlagPair.RETIRED:
+        if after.flags is before.flags or after.flags not in {FlagPair.RETIRED, FlagPair.ON}:
             return
+        whose = [before] if after.flags is FlagPair.RETIRED else self._live_behind(change, after)
         for name in (before.flag, before.cohort_flag):
-            value = FlagValue.ON if name is None else self._snapshot().value(name, before.vertical)
+            value = FlagValue.ON if name is None or not whose else await self._value(name, before.vertical)
             if value is not FlagValue.ON:
+                one = f"{whose[0].definition_id} ({whose[0].digest[7:15]})"
                 raise TransitionRefused(
-                    f"the flag {name} is {value.value}: without its flags {before.definition_id} would be served to"
-                    " everybody; they can go once both are seen on"
+                    f"the flag {name} is {value.value}, which keeps {one} from its users, and this would give it"
+                    " back to them; it can be done once both flags are seen on"
                 )
+
+    def _live_behind(self, change: Change, facts: DefinitionFacts) -> list[DefinitionFacts]:
+        """Return who else has the flags of a definition and was switched on with them."""
+        return [each for each in self._sharing(change, facts) if each.flags is FlagPair.ON]
+
+    def _sharing(self, change: Change, facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
+        return sharing_flag({**self._shown(), change.rollout.slot: change.rollout}, facts)
+
+    async def _value(self, name: str, vertical: Vertical) -> FlagValue:
+        """Return a flag as it is kept, or where others keep it as they said last."""
+        writer = self._writer_of(vertical)
+        if not isinstance(writer, KeepsFlags):
+            return self._snapshot().value(name, vertical)
+        kept = await writer.kept(name)
+        return FlagValue.ON if kept is not None and kept.on else FlagValue.OFF
 
     async def prepare(self, change: Change, before: DefinitionFacts, actor: str) -> tuple[str, ...]:
         """Set the flags as the change needs them; returns what a person has to change first, one edit a line.
@@ -67,7 +88,7 @@ class FlagSwitching:
         if after.flags is before.flags or after.flags not in WANTED:
             return ()
         on, writer = WANTED[after.flags], self._writer_of(after.vertical)
-        if not on and sharing_flag({**self._shown(), change.rollout.slot: change.rollout}, after):
+        if not on and self._sharing(change, after):
             return ()  # they were created for another definition, which their fall would kill
         edits = []
         for name in (after.flag, after.cohort_flag):

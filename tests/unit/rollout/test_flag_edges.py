@@ -96,6 +96,19 @@ async def test_an_off_that_only_the_record_makes_an_edge_waits_until_the_backend
     assert len(rollouts.transitions()) == 1
 
 
+async def test_a_flag_that_was_switched_on_just_now_settles_first_however_long_the_definition_serves() -> None:
+    """A revision has named another one; a backend that still tells the state of before must not kill."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP, confirmed_at=JUST_NOW)
+    rollouts.backend.set(FLAG, on=False)
+    replica = await rollouts.replica()
+    await replica.look()
+    assert rollouts.transitions() == []
+    rollouts.clock.seconds += 31
+    await replica.look()
+    assert len(rollouts.transitions()) == 1
+
+
 @pytest.mark.parametrize(("confirmed_by", "killed"), [("memory", True), ("", True), ("another", False)])
 async def test_an_off_is_an_edge_by_the_record_only_at_the_backend_that_confirmed_it_on(
     confirmed_by: str, killed: bool

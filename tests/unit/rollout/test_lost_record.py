@@ -8,6 +8,7 @@ from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout.ports import Tombstones
+from tests.support.builders import a_card
 from tests.support.stopping import REWARDS, SHOP, ReplicaForTests, Rollouts, a_kill, facts_of_card
 
 
@@ -45,6 +46,22 @@ async def test_a_kill_that_the_record_has_lost_is_put_there_again_once_with_its_
     assert [replica.views.current().slots[SHOP.definition.slot].active for replica in replicas] == [None] * 3
     assert rollouts.facts(REWARDS).state is LifecycleState.PROMOTE
     assert [replica.tombstones.pending() for replica in replicas] == [()] * 3
+
+
+async def test_a_record_that_was_restored_to_before_a_revision_gets_the_kill_for_the_content_before() -> None:
+    """What it knows as serving is the content that was revised, and killed as the revision: it is the same definition."""
+    rollouts, kept = Rollouts(), TombstonesInMemory()
+    await killed_before(rollouts, kept)
+    before = a_card("shop", description="Knows about shop, in the words of before.")
+    rollouts.loaded[SHOP.digest] = SHOP
+    rollouts.serve(before, shape=before.shape)
+
+    replica = await rollouts.replica("a", kept)
+    await replica.look()
+
+    [event] = rollouts.transitions()
+    assert (event.digest, event.actor) == (before.digest, "alice")
+    assert replica.views.current().slots[SHOP.definition.slot].active is None
 
 
 async def test_it_is_put_there_as_soon_as_the_definition_comes_back_and_may_be_killed() -> None:

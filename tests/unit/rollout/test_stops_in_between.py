@@ -110,9 +110,7 @@ async def test_a_kill_is_counted_once_though_the_loop_puts_it_on_record_meanwhil
 
     asked = asyncio.ensure_future(kill(a_kill(SHOP), "alice"))
     await store.kept.wait()
-    await RecordStops(
-        replica.tombstones, replica.views, kill, replica.stops.ramp_down, replica.stops.parts.recorder
-    ).look()
+    await RecordStops(replica.stops.parts, kill, replica.stops.ramp_down).look()
     store.say.set()
     answer = await asked
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.support.simulation.rollout import model, wishes
 from tests.support.simulation.rollout.facts import DONE, RolloutFacts, not_configured
-from tests.support.simulation.rollout.flags_seen import flags_may_be
+from tests.support.simulation.rollout.flags_seen import flags_may_be, may_keep_away
 from tests.support.simulation.rollout.journal import Answered, Troubled
 from tests.support.simulation.rollout.wishes import Wish
 
@@ -119,7 +119,7 @@ def _refused_somewhere(facts: RolloutFacts, told: Answered, place: int) -> bool:
             if facts.holdups.may_wait(slot, told.wish, span):
                 return True
             keeps_away = flags_may_be(facts, slot.meant(told.wish), span, on=False)
-            if told.wish.kind == wishes.RETIRE_FLAGS and keeps_away:
+            if may_keep_away(slot, told.wish) and keeps_away:
                 return True
             for wall in (0.0, told.wish.until):  # an override may have expired meanwhile
                 if slot.meant(told.wish) is not None and model.decide(slot, told.wish, wall).after is None:

@@ -14,7 +14,7 @@ from tests.support.simulation.rollout.facts import (
     said_to_change,
     same,
 )
-from tests.support.simulation.rollout.flags_seen import flags_may_be
+from tests.support.simulation.rollout.flags_seen import flags_may_be, may_keep_away
 from tests.support.simulation.rollout.journal import FAIL, PASS, Gated, PolicyAsked, Switched
 from tests.support.simulation.rollout.outside import LEGAL
 from tests.support.simulation.rollout.translating import happened_of, moves_of, rows_of
@@ -143,7 +143,7 @@ def _may_be_refused(facts: RolloutFacts, step: Step, wish: Wish) -> bool:
     span = facts.span_of(wish, step.life, step.place)
     if said_to_change(step) and facts.holdups.may_wait(step.before, wish, span):
         return True
-    if wish.kind == wishes.RETIRE_FLAGS and flags_may_be(facts, step.before.meant(wish), span, on=False):
+    if may_keep_away(step.before, wish) and flags_may_be(facts, step.before.meant(wish), span, on=False):
         return True
     return not_configured(facts, wish, [step.before])
 

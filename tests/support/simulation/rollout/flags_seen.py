@@ -1,12 +1,25 @@
 """What a sidecar may have known of the flags of a definition while it took a step."""
 
+from collections.abc import Iterator
+
+from tests.support.simulation.rollout import wishes
 from tests.support.simulation.rollout.facts import RolloutFacts
 from tests.support.simulation.rollout.flags import TIMING
 from tests.support.simulation.rollout.holdups import Span
-from tests.support.simulation.rollout.journal import Fetched
-from tests.support.simulation.rollout.model_values import Definition
+from tests.support.simulation.rollout.journal import Fetched, Switched
+from tests.support.simulation.rollout.model_values import Definition, Slot
+from tests.support.simulation.rollout.wishes import Wish
 
 STALE_AFTER = TIMING.max_staleness.total_seconds()
+
+
+def may_keep_away(slot: Slot, wish: Wish) -> bool:
+    """Say whether flags that are off are in the way of a wish: it would give back whom they keep away."""
+    it = slot.meant(wish)
+    if it is None or wish.kind != wishes.SET_RAMP:
+        return wish.kind == wishes.RETIRE_FLAGS
+    others = (each for each in slot.definitions if each.content != it.content and each.flag == it.flag)
+    return it.flags != "on" and any(each.flags == "on" and each.state == "promote" for each in others)
 
 
 def flags_may_be(facts: RolloutFacts, it: Definition | None, span: Span, *, on: bool) -> bool:
@@ -20,7 +33,22 @@ def flags_may_be(facts: RolloutFacts, it: Definition | None, span: Span, *, on: 
         *(each for place, each in mine if place >= span.first),
     ]
     began = facts.seen.journal.entries[span.first][0]
+    states = list(_states(facts, it.flag, span))
     both = [{it.flag, f"{it.flag}_cohort"} <= each.on and began < each.begun + STALE_AFTER for each in known]
     if on:
-        return any(both)
-    return not known or not all(both) or any(span.ended >= each.begun + STALE_AFTER for each in known)
+        return any(both) or any(states)
+    return (
+        not known or not all(both) or not all(states) or any(span.ended >= each.begun + STALE_AFTER for each in known)
+    )
+
+
+def _states(facts: RolloutFacts, flag: str, span: Span) -> Iterator[bool]:
+    """Yield whether both flags were on, from the begin of a span to its end, as whoever keeps them knows it."""
+    now = {flag: False, f"{flag}_cohort": False}
+    for place, (_, entry) in enumerate(facts.seen.journal.entries[: span.last + 1]):
+        if place == span.first:
+            yield all(now.values())
+        if isinstance(entry, Switched) and entry.name in now:
+            now[entry.name] = entry.on
+            if place >= span.first:
+                yield all(now.values())
