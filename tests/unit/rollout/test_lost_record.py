@@ -49,7 +49,7 @@ async def test_a_kill_that_the_record_has_lost_is_put_there_again_once_with_its_
 
 
 async def test_a_record_that_was_restored_to_before_a_revision_gets_the_kill_for_the_content_before() -> None:
-    """What it knows as serving is the content that was revised, and killed as the revision: it is the same definition."""
+    """What it knows as serving was revised, and killed as the revision: it is the same definition."""
     rollouts, kept = Rollouts(), TombstonesInMemory()
     await killed_before(rollouts, kept)
     before = a_card("shop", description="Knows about shop, in the words of before.")
