@@ -105,10 +105,6 @@ class RolloutFacts:
         ]
         return Span(life, min(began, default=0), last, self.seen.journal.entries[last][0])
 
-    def step_of(self, wish: Wish) -> Step | None:
-        """Return the commit that a wish came to, if there is one."""
-        return next((each for each in self.steps if each.wish == wish), None)
-
     def keep(self, place: int, version: int, slots: Mapping[str, Slot]) -> None:
         """Add a state."""
         self.states.append(State(place, version, slots))

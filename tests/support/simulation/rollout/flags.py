@@ -8,13 +8,12 @@ from typing import Final, Protocol
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.flag_snapshot import FlagTiming
-from sidecar.operations.rollout.elsewhere import FlagsKeptElsewhere
-from sidecar.operations.rollout.ports import FlagWriter, StoredFlag
+from sidecar.operations.rollout.ports import StoredFlag
 from sidecar.policy.protocols import FlagReport
 from tests.support.simulation.ports import BEGIN
 from tests.support.simulation.rollout.journal import Fetched, Journal, Switched
 from tests.support.simulation.rollout.schedule import Whom
-from tests.support.simulation.rollout.store import FaultyRollouts, WatchedContents, Weather
+from tests.support.simulation.rollout.store import WatchedContents, Weather
 
 TIMING: Final = FlagTiming(
     fetch_deadline=timedelta(seconds=0.4),
@@ -141,11 +140,3 @@ class FlagWriterOverTheNetwork:
     def edit_for(self, name: str, on: bool) -> str:
         """Return nothing: `switch` does it."""
         return ""
-
-
-def writer_for(service: FlagService | None, store: FaultyRollouts, weather: Weather, *, read_only: bool) -> FlagWriter:
-    """Return who switches flags for one process; `service` None: they are embedded."""
-    if read_only:
-        return FlagsKeptElsewhere("elsewhere")
-    clock = store.clock
-    return FlagWriterOverTheNetwork(service or EmbeddedFlagWriter(store, clock), weather)
