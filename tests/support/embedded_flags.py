@@ -24,9 +24,9 @@ from sidecar.operations.rollout.flag_switch import FlagSwitchParts, SwitchFlagBy
 from sidecar.operations.rollout.ports import RolloutWrite, StoredFlag
 from sidecar.operations.rollout.requests import SwitchFlagOff, SwitchFlagOn
 from sidecar.operations.rollout.snapshot import RolloutViews
-from sidecar.operations.rollout.steps import Surrounding
 from sidecar.operations.rollout.stopping import StopParts
 from sidecar.operations.rollout.stops import Stops, stops
+from sidecar.operations.rollout.surrounding import Surrounding
 from tests.support.harness import KeepingRecorder
 from tests.support.stopping import BEGIN, HandClock, facts_of_card
 

@@ -19,9 +19,10 @@ from sidecar.operations.flag_snapshot import FlagContactChanged, FlagSnapshots, 
 from sidecar.operations.rollout.ports import RolloutWrite, Tombstones
 from sidecar.operations.rollout.requests import Asked, Kill
 from sidecar.operations.rollout.snapshot import RolloutViews
-from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.steps import StepParts, TakeStep
 from sidecar.operations.rollout.stopping import StopParts
 from sidecar.operations.rollout.stops import Stops, stops
+from sidecar.operations.rollout.surrounding import Surrounding
 from sidecar.operations.rollout.switching import FlagSwitching
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder

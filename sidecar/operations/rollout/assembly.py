@@ -30,9 +30,10 @@ from sidecar.operations.rollout.seeing import SeeDefinitions
 from sidecar.operations.rollout.showing import shown
 from sidecar.operations.rollout.snapshot import RolloutViews
 from sidecar.operations.rollout.standing import RolloutStanding, StandingParts
-from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.steps import StepParts, TakeStep
 from sidecar.operations.rollout.stopping import StopParts
 from sidecar.operations.rollout.stops import Stops, stops
+from sidecar.operations.rollout.surrounding import Surrounding
 from sidecar.operations.rollout.switching import FlagSwitching
 from sidecar.operations.turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy

@@ -34,6 +34,7 @@ from sidecar.operations.rollout.ports import FlagWriter, RolloutWrite, StoredAns
 from sidecar.operations.rollout.requests import StepAnswer, SwitchFlag, SwitchFlagOff, SwitchFlagOn
 from sidecar.operations.rollout.steps import DONE, answered_before
 from sidecar.operations.rollout.stopping import StopParts
+from sidecar.operations.rollout.surrounding import by_of
 
 LONGEST_SWITCH: Final = 2.0
 """Seconds for a flag's backend."""
@@ -216,16 +217,7 @@ class SwitchFlagByHand:
         )
 
     def _by(self, asked: SwitchFlag, actor: str) -> By:
-        surrounding = self._parts.surrounding()
-        return By(
-            actor=actor,
-            actor_key=asked.actor_key,
-            reason=asked.reason,
-            request_id=asked.request_id,
-            at=self._parts.clock.now(),
-            definition_version=surrounding.definition_version,
-            active_flags=surrounding.active_flags,
-        )
+        return by_of(asked, actor, self._parts.clock.now(), self._parts.surrounding())
 
 
 def _write(plan: _LaidOut, answer: StoredAnswer) -> RolloutWrite:

@@ -40,6 +40,7 @@ from sidecar.operations.rollout.stopping import (
     let_go_once_shown,
     stop_of,
 )
+from sidecar.operations.rollout.surrounding import by_of
 
 LONGEST_WRITE: Final = 2.0
 """Seconds for the store."""
@@ -229,16 +230,7 @@ class KillDefinition:
         return found_here(self._parts.views.current().slots, asked, self._parts.card)
 
     def _by(self, asked: Kill, actor: str) -> By:
-        surrounding = self._parts.surrounding()
-        return By(
-            actor=actor,
-            actor_key=asked.actor_key,
-            reason=asked.reason,
-            request_id=asked.request_id,
-            at=self._parts.clock.now(),
-            definition_version=surrounding.definition_version,
-            active_flags=surrounding.active_flags,
-        )
+        return by_of(asked, actor, self._parts.clock.now(), self._parts.surrounding())
 
     def _stops(self, found: Found, asked: Kill, actor: str) -> bool:
         """Say whether a kill would change anything, as far as is known here."""

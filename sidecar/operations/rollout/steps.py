@@ -45,6 +45,7 @@ from sidecar.operations.rollout.requests import (
     SetRamp,
     StepAnswer,
 )
+from sidecar.operations.rollout.surrounding import Surrounding, by_of
 from sidecar.operations.rollout.switching import FlagSwitching, still_named
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
@@ -53,14 +54,6 @@ ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED, Happening.CONFIGURED
 """Events of steps that gates are asked about."""
 TRIES = 5
 """How often a step in the safe direction is laid out anew because somebody else wrote first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surrounding:
-    """What the audit says of the moment: version of the configuration, flags that are on."""
-
-    definition_version: str
-    active_flags: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +142,7 @@ class TakeStep:
             )
 
     async def _take(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, actor: str) -> StepAnswer:
-        surrounding = self._parts.surrounding()
-        by = By(
-            actor=actor,
-            actor_key=asked.actor_key,
-            reason=asked.reason,
-            request_id=asked.request_id,
-            at=self._parts.clock.now(),
-            definition_version=surrounding.definition_version,
-            active_flags=surrounding.active_flags,
-        )
+        by = by_of(asked, actor, self._parts.clock.now(), self._parts.surrounding())
         try:
             change = await self._laid_out(asked, rollout, facts, by)
             await self._parts.proofs.prove(asked, rollout, facts)

@@ -23,7 +23,7 @@ from sidecar.operations.rollout.ports import (
 )
 from sidecar.operations.rollout.requests import Asked, Kill, RampDown
 from sidecar.operations.rollout.snapshot import RolloutViews
-from sidecar.operations.rollout.steps import Surrounding
+from sidecar.operations.rollout.surrounding import Surrounding
 
 LONGEST_KEEPING: Final = 2.0
 """Seconds that a disk may take before a stop is answered as one that does not survive a restart."""

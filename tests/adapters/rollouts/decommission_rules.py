@@ -26,7 +26,8 @@ from sidecar.operations.rollout.requests import (
     StepAnswer,
     TakeDecommissionStep,
 )
-from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.steps import StepParts, TakeStep
+from sidecar.operations.rollout.surrounding import Surrounding
 from sidecar.operations.rollout.switching import FlagSwitching
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import moment

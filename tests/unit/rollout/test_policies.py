@@ -30,7 +30,8 @@ from sidecar.operations.rollout.requests import (
     StepAnswer,
     Transition,
 )
-from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.steps import StepParts, TakeStep
+from sidecar.operations.rollout.surrounding import Surrounding
 from sidecar.operations.rollout.switching import FlagSwitching
 from sidecar.policy.lifecycle import LifecyclePolicy, PolicyAnswer, Step, StepFacts
 from tests.support.stopping import NothingToProve

@@ -14,7 +14,8 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout.assembly import StepsShown
 from sidecar.operations.rollout.requests import AcknowledgeBreach, Asked, StepAnswer
 from sidecar.operations.rollout.showing import NOT_SHOWN
-from sidecar.operations.rollout.steps import StepParts, Surrounding, TakeStep
+from sidecar.operations.rollout.steps import StepParts, TakeStep
+from sidecar.operations.rollout.surrounding import Surrounding
 from sidecar.operations.rollout.switching import FlagSwitching
 from tests.support.requirement import requirement
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
