@@ -4,7 +4,7 @@ A schema is compiled once per distinct text and kept; the configuration bounds h
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
@@ -12,11 +12,30 @@ import jsonschema_rs
 import msgspec
 
 
+class ProblemKind(Protocol):
+    """Which keyword of a schema a value breaks, and what the schema says there."""
+
+    name: str
+    value: Any
+
+
+class ValidationProblem(Protocol):
+    """One way in which a value does not fit; both paths are from the top."""
+
+    kind: ProblemKind
+    instance_path: Sequence[str | int]
+    schema_path: Sequence[str | int]
+
+
 class Validator(Protocol):
     """A compiled schema."""
 
     def is_valid(self, instance: Any) -> bool:
         """Say whether a decoded JSON value fits."""
+        ...
+
+    def iter_errors(self, instance: Any) -> Iterator[ValidationProblem]:
+        """Yield what is wrong with a decoded JSON value."""
         ...
 
 

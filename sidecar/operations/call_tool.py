@@ -8,8 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
 
-import msgspec
-
+from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
 from sidecar.core.definitions.card import Card, ToolEntry
 from sidecar.core.envelopes.judging import expectation_of, judge
 from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
@@ -25,7 +24,7 @@ from sidecar.core.errors import (
 from sidecar.core.executing.events import DATA_WITHHELD, SUB_AGENT, TOOL_REFUSED
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import Digest
-from sidecar.core.json_schemas import canonical_text, validator_of
+from sidecar.core.json_schemas import canonical_text
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.children import Child
 from sidecar.operations.grant_table import GrantTable
@@ -34,9 +33,6 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.tracing import Tracing
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, RefusalKind
-
-ARGUMENTS_LIMIT = 64 * 1024
-"""UTF-8 bytes."""
 
 WITHHOLD_REASON_OF = {
     RefusalKind.MISSING_PRINCIPAL: WithholdReason.MISSING_PRINCIPAL,
@@ -129,14 +125,9 @@ class CallTool:
         return tool
 
     def _check_arguments(self, tool: ToolEntry, arguments_json: str) -> None:
-        try:
-            arguments = msgspec.json.decode(arguments_json)
-        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-            raise _unfit("is not JSON") from None
-        if not isinstance(arguments, dict):
-            raise _unfit("is not a JSON object")
-        if tool.arguments and not validator_of(canonical_text(tool.arguments)).is_valid(arguments):
-            raise _unfit("does not fit the tool's schema")
+        read = read_arguments(arguments_json, canonical_text(tool.arguments))
+        if isinstance(read, str):
+            raise InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", read)])
 
     async def _traced(
         self, child: Child, tool: ToolEntry, arguments_json: str, nonce: str | None, time_left: timedelta | None
@@ -241,7 +232,3 @@ def _seen_of(judgement: Judgement) -> tuple[str, str]:
     if isinstance(judgement, Released):
         return "", judgement.cache_meta_json
     return judgement.reason.value, ""
-
-
-def _unfit(what: str) -> InvalidRequest:
-    return InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", what)])

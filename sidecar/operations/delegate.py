@@ -106,7 +106,7 @@ class Delegate:
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.next_step += 1
-        call = DelegatedCall(child_id, (above, parent), asked[1], ends_at, lenders)
+        call = DelegatedCall(planned, (above, parent), ends_at, lenders)
         ledger.made += 1
         ledger.running[child_id] = call.delegation
         self._calls[child_id] = call
@@ -122,8 +122,9 @@ class Delegate:
             return plan.run[0]
         if plan.settled[0].reason is CallFailure.UNKNOWN_TOOL:
             raise _refused(DelegationRefusal.NOT_BOUND)
-        problem = FieldProblem("arguments_json", "is no JSON object that fits the sub-agent's schema, or over 64 KiB")
-        raise InvalidRequest("the arguments cannot be used", fields=[problem])
+        raise InvalidRequest(
+            "the arguments cannot be used", fields=[FieldProblem("arguments_json", plan.settled[0].hint)]
+        )
 
     def _ends_at(self, parent: Child, above: Errand, time_left: timedelta | None) -> float:
         """Return when whoever waits stops waiting; of the loop's clock."""

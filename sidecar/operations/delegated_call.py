@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Mapping
 
+from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.core.identifiers import CallId, ChildId, DispatchId
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
 from sidecar.operations.errand import Errand
+from sidecar.operations.inherited import briefed
 from sidecar.operations.ledger import Delegation
 from sidecar.operations.trace_context import TraceContext
+from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
 
 
@@ -24,19 +27,18 @@ class DelegatedCall:
 
     def __init__(
         self,
-        child_id: ChildId,
+        planned: PlannedCall,
         above: tuple[Errand, Child],
-        arguments_json: str,
         settle_at: float,
         lenders: tuple[str, ...],
     ) -> None:
         """Begin; it is stopped at `settle_at` if nothing else ends it before."""
         errand, parent = above
-        self.child_id, self.lenders = child_id, lenders
-        self.turn, self.inherited, self.record_by = errand.turn, errand.inherited, errand.record_by
+        self.child_id, self.lenders = ChildId(planned.call.call_id), lenders
+        self.turn, self.record_by = errand.turn, errand.record_by
         self.settle_at = settle_at
         self.delegation = Delegation()
-        self._errand, self._parent, self._arguments = errand, parent, arguments_json
+        self._errand, self._parent, self._planned = errand, parent, planned
         loop = asyncio.get_running_loop()
         self._timer = loop.call_at(settle_at, self.delegation.stop.settle, CallFailure.JOIN_DEADLINE)
 
@@ -55,8 +57,12 @@ class DelegatedCall:
         return self.delegation.stop
 
     def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments, as the sub-agent's model wrote them."""
-        return self._arguments
+        """Return the arguments of the one call."""
+        return self._planned.arguments_json
+
+    def inherited_of(self, call_id: CallId) -> InheritedContext:
+        """Return what the child that delegates was given, with its own summary if it wrote one."""
+        return briefed(self._errand.inherited_of(self._parent.call_id), self._planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """Report progress as that of the call at the top, which is the one that the client knows. Source: PC2-FR-13."""

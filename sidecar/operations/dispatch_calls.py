@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
-from sidecar.core.dispatching.intents import IntentReport, is_intent_switch
+from sidecar.core.dispatching.intents import IntentReport, newly_called
 from sidecar.core.dispatching.lanes import Waiting
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
@@ -195,16 +195,17 @@ class DispatchCalls:
     def _intents(self, request: DispatchRequest, turn: Turn, plan: DispatchPlan) -> IntentReport:
         """Count intents, and hold the parent to `prior_context` on a switch. Source: TN-12, TN-16, PC2-T-13."""
         called = distinct(plan.called)
-        switched = is_intent_switch(called, turn.claims.previous)
-        missing = switched and not request.prior_context.strip()
+        new = newly_called(called, turn.claims.previous)
+        missing = not request.prior_context.strip() and any(slot not in plan.briefed for slot in new)
         if missing:
             self._out.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
             if self._rules.strict_prior_context:
                 raise PriorContextMissing(
-                    "the calls turn to sub-agents that the last dispatching turn did not call: send prior_context"
+                    "the calls turn to sub-agents that the last dispatching turn did not call: send "
+                    "prior_context, in the request or with each of these calls"
                 )
         declared = max(request.declared_intent_count, plan.declared)
-        return IntentReport(declared, len(called), switched, missing)
+        return IntentReport(declared, len(called), bool(new), missing)
 
     async def _open_and_carry_out(self, dispatch: LiveDispatch) -> None:
         """Put the children that start at once on record, then let everything run; or leave no trace."""

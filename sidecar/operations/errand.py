@@ -17,13 +17,11 @@ class Errand(Protocol):
 
     Attributes:
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
-        inherited: what every sub-agent is given of the turn.
     """
 
     turn: Turn
     settle_at: float
     record_by: float
-    inherited: InheritedContext
 
     @property
     def dispatch_id(self) -> DispatchId:
@@ -40,7 +38,11 @@ class Errand(Protocol):
         ...
 
     def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of a call, as emitted."""
+        """Return the arguments of a call that its sub-agent is given."""
+        ...
+
+    def inherited_of(self, call_id: CallId) -> InheritedContext:
+        """Return what the sub-agent of a call is given of the turn."""
         ...
 
     def lose(self) -> None:

@@ -1,6 +1,9 @@
 """What every sub-agent of a dispatch is given of its turn. Source: PC2-FR-5a, PC2-FR-5b."""
 
+import msgspec
+
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.operations.requests import DispatchRequest
 from sidecar.policy.protocols import InheritedContext
 
@@ -16,3 +19,10 @@ def inherited_context(claims: SurfaceClaims, request: DispatchRequest) -> Inheri
         prior_context=request.prior_context,
         task_prompt=request.task_prompt,
     )
+
+
+def briefed(context: InheritedContext, planned: PlannedCall) -> InheritedContext:
+    """Return what one call's sub-agent is given: its own `prior_context` is meant for it, and wins."""
+    if not planned.prior_context.strip():
+        return context
+    return msgspec.structs.replace(context, prior_context=planned.prior_context)

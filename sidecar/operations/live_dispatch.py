@@ -23,7 +23,7 @@ from sidecar.core.identifiers import CallId, ChildId, DispatchId, InstanceId, Sl
 from sidecar.core.status_events.relay import Reporter
 from sidecar.operations.children import Child
 from sidecar.operations.endings import Ending
-from sidecar.operations.inherited import inherited_context
+from sidecar.operations.inherited import briefed, inherited_context
 from sidecar.operations.listeners import Listeners
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.progress import Progress
@@ -32,6 +32,7 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turns import Turn
+from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
 
 
@@ -48,7 +49,6 @@ class LiveDispatch:
         finished_at: wall clock; None while it runs.
         lost: settled when another sidecar has gone on with it; nothing of it is told here any more.
         first_step, places: what the plan was made with: emission index of the first call, free places under the cap.
-        inherited: what every sub-agent of the dispatch is given of the turn.
         stopped: calls that were stopped, why, and when by the loop's clock; for replays.
         opened: settled with None once its children are on record, or with the error that refused it.
         finished: settled with the result once every call has its outcome.
@@ -67,7 +67,7 @@ class LiveDispatch:
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
         self._trace = trace
         self._clock, self._recorder, rules = outside
-        self.inherited = inherited_context(turn.claims, request)
+        self._inherited = inherited_context(turn.claims, request)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
         self._settle_timer: asyncio.TimerHandle | None = None
@@ -90,7 +90,7 @@ class LiveDispatch:
         self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
         self.stopped: list[tuple[CallId, CallFailure, float]] = []
         self._places = {call.call_id: place for place, call in enumerate(request.calls)}
-        self._slots: dict[CallId, Slot] = {each.call.call_id: each.tool.slot for each in plan.run}
+        self._planned = {each.call.call_id: each for each in plan.run}
         self._children: dict[CallId, ChildId] = {}
         self._states = {
             call.call_id: CallState.SETTLED if place in plan.settled else CallState.WAITING
@@ -126,8 +126,12 @@ class LiveDispatch:
         return call_id in self._places
 
     def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of a call, as emitted."""
-        return self.request.calls[self._places[call_id]].arguments_json
+        """Return the arguments of a call that its sub-agent is given."""
+        return self._planned[call_id].arguments_json
+
+    def inherited_of(self, call_id: CallId) -> InheritedContext:
+        """Return what the sub-agent of a call is given of the turn."""
+        return briefed(self._inherited, self._planned[call_id])
 
     # --- elsewhere
 
@@ -284,8 +288,8 @@ class LiveDispatch:
             self._leave_timer = loop.call_later(going_on.total_seconds(), self.stop_all, CallFailure.CALL_CANCELLED)
 
     def _slot_of(self, call_id: CallId) -> Slot | None:
-        settled = self.outcomes.get(self._places[call_id])
-        return self._slots.get(call_id) or (settled.sub_agent_id if settled else None)
+        planned, settled = self._planned.get(call_id), self.outcomes.get(self._places[call_id])
+        return planned.tool.slot if planned else settled.sub_agent_id if settled else None
 
     def _change(self, call_id: CallId, state: CallState, outcome: CallOutcome | None = None) -> None:
         self._states[call_id] = state

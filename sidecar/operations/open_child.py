@@ -16,7 +16,8 @@ from sidecar.operations.ports import Clock, Ids
 def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: Ids) -> Child:
     """Return a new child; contract and first events are its unsaved records, to be made durable before it starts."""
     turn, now = dispatch.turn, clock.now()
-    text = TurnText(dispatch.request.task_prompt, dispatch.request.prior_context)
+    inherited = dispatch.inherited_of(planned.call.call_id)
+    text = TurnText(inherited.task_prompt, inherited.prior_context)
     contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
     contract = bounded(contract, dispatch.settle_at - clock.monotonic())
     return _child(dispatch, planned, contract, (ChildId(ids.new("child")), now))

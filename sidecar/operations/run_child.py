@@ -221,7 +221,7 @@ class RunChild:
             attempt=child.attempts,
             card=card,
             arguments_json=dispatch.arguments_of(child.call_id),
-            context=dispatch.inherited,
+            context=dispatch.inherited_of(child.call_id),
             prompt_prefix=filled(prefix_of(card.blocks, surface.flags_on), surface.fan_out_cap),
             prompt_suffix=dispatch.turn.prompt_suffix,
             contract_json=child.contract_json,

@@ -8,6 +8,8 @@ import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.cli.validate import ValidateWish, validate
+from sidecar.settings import read_settings
+from subagents_client.status_words import ENGLISH
 from tests.corpus.bad_configs.good import BLOCKS, block, write
 from tests.support.requirement import requirement
 
@@ -143,3 +145,64 @@ def test_costs_are_printed_and_an_unknown_price_is_said_to_be_unknown(tmp_path: 
 
     assert "a turn of concierge: $" in texts[0]
     assert "a turn of concierge: (price unknown) alone, (price unknown) asking 1\n" in texts[1]
+
+
+PERSONA = f"{BLOCKS}/shop/persona-shop.yaml"
+ROUTING = f"{BLOCKS}/platform/instructions-routing.yaml"
+
+
+def about_names(tmp_path: Path, file: str, text: str) -> list[str]:
+    """Return the advice on the text of a block."""
+    head = block("x", "shop") if file == PERSONA else block("instructions-routing", kind="instructions")
+    named = head.replace("name: x", "name: persona-shop").partition("instructions: ")[0]
+    root = write(tmp_path, {**CAP, file: f"{named}instructions: {json.dumps(text)}\n"})
+    return [line for line in advised(root)[1] if line.startswith('instructions: "')]
+
+
+@requirement("PC1-FR-8c")
+def test_a_block_may_name_what_its_agent_has(tmp_path: Path) -> None:
+    """Own tools; for an orchestrator those that ask its sub-agents, and all their arguments."""
+    assert about_names(tmp_path / "a", PERSONA, "Read search_offers, then `render_offer_card`; user_id is given.") == []
+    text = "Call ask_shop with request, intent_count and prior_context. At most {{fan_out_cap}}."
+    assert about_names(tmp_path / "b", ROUTING, text) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        (PERSONA, "Use serch_offers.", '"serch_offers" is no tool, argument or field that "shop" has; did you mean'),
+        (PERSONA, "Use `pay`.", '"pay" is no tool, argument or field that "shop" has'),
+        (PERSONA, "Call ask_rewards.", '"ask_rewards" is no tool, argument or field that "shop" has'),
+        (ROUTING, "Give summary_text. At most {{fan_out_cap}}.", '"summary_text" is no tool, argument or field that'),
+    ],
+)
+def test_a_block_that_names_what_its_agent_does_not_have_is_told(
+    file: str, text: str, said: str, tmp_path: Path
+) -> None:
+    """A model would try it, and be refused."""
+    (advice,) = about_names(tmp_path, file, text)
+    assert advice.startswith(f"instructions: {said}")
+
+
+def test_a_block_that_asks_for_a_status_event_is_told(tmp_path: Path) -> None:
+    """The tool reports it when it is called; the model has no way to."""
+    announced = (
+        "    description: Finds offers.\n    arguments: {type: object, x-status: searching_offers}\n    endpoint"
+    )
+    text = block("persona-shop", "shop").replace("Text of persona-shop.", "Report searching_offers while you look.")
+    root = write(tmp_path, {**CAP, PERSONA: text}, ("    description: Finds offers.\n    endpoint", announced))
+    told = [line for line in advised(root)[1] if "searching_offers" in line]
+    assert told == [
+        'instructions: "searching_offers" is a status event, which the tool reports by itself; leave it out'
+    ]
+
+
+def test_every_status_event_of_the_example_is_one_that_arrives() -> None:
+    """Each data tool announces itself, with a type that the example's sidecar passes on and the SDK has words for."""
+    catalogue = load_directory(EXAMPLE).catalogue
+    assert catalogue is not None
+    announced = {tool.arguments.get("x-status") for tool in catalogue.tools.values() if tool.is_data_backed}
+    settings = read_settings(EXAMPLE.parent / "sidecar.toml", {})
+
+    assert announced == set(settings.status.events)
+    assert announced <= set(ENGLISH)

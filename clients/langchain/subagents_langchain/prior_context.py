@@ -1,6 +1,7 @@
 """What sub-agents that were not asked in the turn before need to know of the conversation."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,6 +15,7 @@ from subagents_langchain.costs import Costs, Purpose
 from subagents_langchain.history import narration_of_earlier_turns, start_of_turn
 from subagents_langchain.turn import trimmed
 
+ARGUMENT: Final = "prior_context"
 LONGEST: Final = 16 * 1024
 INSTRUCTION: Final = (
     "Do not answer the user yet. For this message you ask assistants that were not asked last: {names}. Following your"
@@ -23,15 +25,27 @@ LOG: Final = logging.getLogger(__name__)
 
 
 def newly_asked(surface: Surface, calls: Sequence[ToolCall]) -> Sequence[str]:
-    """Return the called sub-agents that the episode's last dispatching turn did not call; empty: no intent switch.
+    """Return the called sub-agents that need a summary: the episode's last dispatching turn did not call them.
+
+    A call that brings a `prior_context` of its own needs no other.
 
     Source: PC1-FR-8a, TN-12.
     """
     previous = surface.previous_sub_agents
     if not previous.known or not previous.sub_agent_ids:
         return []
-    asked = [tool.sub_agent_id for call in calls if (tool := surface.tool(call.tool_name))]
+    bare = [call for call in calls if not _brings_its_own(call)]
+    asked = [tool.sub_agent_id for call in bare if (tool := surface.tool(call.tool_name))]
     return [one for one in dict.fromkeys(asked) if one not in previous.sub_agent_ids]
+
+
+def _brings_its_own(call: ToolCall) -> bool:
+    try:
+        arguments = json.loads(call.arguments_json)
+    except (ValueError, RecursionError):
+        return False
+    given = arguments.get(ARGUMENT) if isinstance(arguments, dict) else None
+    return isinstance(given, str) and bool(given.strip())
 
 
 async def write_prior_context(

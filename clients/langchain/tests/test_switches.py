@@ -97,6 +97,19 @@ async def test_a_sub_agent_that_was_asked_before_gets_no_summary_in_the_turn_of_
         assert (told(talk, "support"), told(talk, "shop")) == (SUMMARY, None)
 
 
+@requirement("PC1-FR-8a", "PC1-FR-8c")
+async def test_a_call_that_brings_its_own_context_costs_no_summary() -> None:
+    """As the block tells the router: the sub-agent gets the router's words, and no other model is asked."""
+    hands_over = calling("ask_support", prior_context="Order 17.")
+    async with talking(calling("ask_shop"), says("A."), hands_over, composes, summaries=[says(SUMMARY)]) as talk:
+        await talk.say()
+        answer = await talk.say()
+
+        assert told(talk, "support") == "Order 17."
+        assert talk.summary_model.shown == []
+    assert not answer.results[0].intents.prior_context_missing
+
+
 async def test_the_turn_goes_on_without_a_summary_if_its_model_fails() -> None:
     """The sub-agent is asked with none, and nobody is shown the error."""
     script = [calling("ask_shop"), says("A."), calling("ask_support"), composes]

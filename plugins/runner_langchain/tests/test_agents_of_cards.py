@@ -18,9 +18,6 @@ from tests.support.whole_chain import running_chain
 
 SEARCH = ("search_offers", {"query": "coffee"})
 CARD = {"offer_id": "o-1", "title": "10 % back", "merchant": "Harbour Roasters", "points": 300}
-WITH_STATUS = {
-    "    arguments:\n      type: object\n": "    arguments:\n      type: object\n      x-status: searching_offers\n"
-}
 
 
 @requirement("PC1-FR-3b")
@@ -36,7 +33,7 @@ async def test_a_card_becomes_an_agent_that_reads_data_and_answers() -> None:
 
 async def test_the_model_is_offered_the_tools_of_the_card_as_they_are_declared() -> None:
     """Names, descriptions and schemas; our own annotation is not shown."""
-    async with running_shop(says("nothing"), edits=WITH_STATUS) as (chain, model):
+    async with running_shop(says("nothing")) as (chain, model):
         await chain.dispatch(await chain.bind(), "ask_shop")
         search, render = (tool["function"] for tool in model.offered[0])
         assert search["name"] == "search_offers"

@@ -16,15 +16,13 @@ from subagents_client.events import StatusUpdate
 from tests.support.reference_ccs import RunningCcs, running_reference_ccs
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place, serving
-from tests.support.whole_chain import CONFIGURED_ENDPOINT, edit_definitions
+from tests.support.whole_chain import CONFIGURED_ENDPOINT
 
 pytestmark = pytest.mark.system
 
 OFFLINE = "plugins.runner_langchain.tests.support.offline"
 FACTORIES = ("--models", f"{OFFLINE}:models", "--graphs", f"{OFFLINE}:graphs", "--tools", f"{OFFLINE}:tools")
 STATUS = '\n[status.events.searching_offers]\npolicy = "forward"\n'
-ARGUMENTS = "    arguments:\n      type: object\n"
-ANNOUNCED = {ARGUMENTS: f"{ARGUMENTS}      x-status: searching_offers\n"}
 IN_PROCESS = f"""
 [plugins]
 enabled = ["langchain"]
@@ -78,7 +76,6 @@ def definitions(folder: Path, ccs: RunningCcs) -> None:
     """Point the example's tools at the data service, and let the search announce itself."""
     file = folder / "config" / "agent_config.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace(CONFIGURED_ENDPOINT, ccs.endpoint), encoding="utf-8")
-    edit_definitions(folder / "config", ANNOUNCED)
 
 
 @requirement("PC1-FR-13a")

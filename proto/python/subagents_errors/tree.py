@@ -90,7 +90,7 @@ class TooManyDispatches(Refused):
 
 
 class PriorContextMissing(Refused):
-    """`strict` is set, the calls switch intent, and `prior_context` is empty."""
+    """`strict` is set, the calls switch intent, and a sub-agent that is new has no `prior_context`."""
 
     reason = "PRIOR_CONTEXT_MISSING"
 

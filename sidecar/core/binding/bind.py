@@ -11,6 +11,7 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.judging import CardOf, Flags, Judged, judge
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
+from sidecar.core.definitions.ask_arguments import offered
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.definitions.placeholders import filled
 from sidecar.core.definitions.prompt import prefix_of
@@ -123,7 +124,7 @@ def surface_of(
 
 def surface_tool(slot: Slot, card: Card) -> SurfaceTool:
     """Return the tool that asks `card` in `slot`."""
-    schema = canonical_text(card.definition.arguments)
+    schema = canonical_text(offered(card.definition.arguments))
     return SurfaceTool(slot, tool_name_of(slot), card.definition.description, schema, card)
 
 

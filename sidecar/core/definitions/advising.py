@@ -10,6 +10,7 @@ from typing import Final
 
 from sidecar.core.definitions.card import AgentDefinition, PromptBlock
 from sidecar.core.definitions.documents import Entry, Place
+from sidecar.core.definitions.mentions import unknown_mentions
 from sidecar.core.definitions.names import PLATFORM_OWNER
 from sidecar.core.definitions.placeholders import FAN_OUT_CAP, names_the_cap
 from sidecar.core.definitions.problems import Problem, quoted
@@ -45,6 +46,7 @@ def advise(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
             yield from _on_orchestrator(entry, registries)
     for block in registries.blocks.entries.values():
         yield from _on_block(block)
+    yield from unknown_mentions(registries)
 
 
 def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
 
+from sidecar.core.definitions.ask_arguments import DEFAULT_ARGUMENTS
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -124,24 +125,6 @@ class AgentDefinition:
     def cohort_flag(self) -> str | None:
         """Name of the flag that carries the cohort; None for an entry without `enabled_via_flag`. Source: TN-58."""
         return None if self.enabled_via_flag is None else f"{self.enabled_via_flag}_cohort"
-
-
-DEFAULT_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {
-            "request": {"type": "string", "description": "What the user wants from this assistant, in full."},
-            "intent_count": {
-                "type": "integer",
-                "minimum": 1,
-                "description": "How many separate intents the user's message holds.",
-            },
-        },
-        "required": ["request"],
-        "additionalProperties": False,
-    }
-)
-"""Arguments of `ask_<slot>` unless the card declares its own; `intent_count` is the failsafe's input (TN-16)."""
 
 
 @dataclass(frozen=True, slots=True)

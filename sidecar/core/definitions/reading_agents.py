@@ -2,8 +2,8 @@
 
 from typing import Final, cast
 
+from sidecar.core.definitions.ask_arguments import DEFAULT_ARGUMENTS
 from sidecar.core.definitions.card import (
-    DEFAULT_ARGUMENTS,
     AgentDefinition,
     Limits,
     Role,

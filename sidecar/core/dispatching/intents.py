@@ -14,7 +14,7 @@ class IntentReport(msgspec.Struct, frozen=True):
         declared: what the model said; 0 if it did not say.
         emitted: distinct sub-agents called, before the cap (TN-17, PC2-D-64).
         switched: a called sub-agent was not in the episode's last dispatching turn.
-        prior_context_missing: switched, and there is no summary.
+        prior_context_missing: switched, and a called sub-agent that is new got no summary.
     """
 
     declared: int
@@ -28,8 +28,8 @@ class IntentReport(msgspec.Struct, frozen=True):
         return self.declared > self.emitted
 
 
-def is_intent_switch(called: Sequence[Slot], previous: Sequence[Slot] | None) -> bool:
-    """Say whether `called` turns to sub-agents that the last dispatching turn did not call.
+def newly_called(called: Sequence[Slot], previous: Sequence[Slot] | None) -> Sequence[Slot]:
+    """Return the called sub-agents that the last dispatching turn did not call; if there are any, the intent switched.
 
     Args:
         called: slots of this response.
@@ -38,4 +38,4 @@ def is_intent_switch(called: Sequence[Slot], previous: Sequence[Slot] | None) ->
     An episode without an earlier dispatch cannot switch: there is no cross-vertical context to carry (PC1-FR-8a).
     Unknown is not a switch, because asking for a summary that may have nothing to sum up would be a guess.
     """
-    return bool(previous) and any(slot not in (previous or ()) for slot in called)
+    return [slot for slot in called if slot not in previous] if previous else []

@@ -60,6 +60,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
         child_id: None if nothing was started.
         emission_index: over all dispatches of the turn, from 0.
         reason: None only if it succeeded.
+        hint: what the model can do about it; holds nothing of the call's arguments. Empty: nothing beyond the reason.
         duration: None if it was never run.
     """
 
@@ -74,6 +75,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     attempts: int = 0
     duration: timedelta | None = None
     usage: Usage | None = None
+    hint: str = ""
 
     @property
     def axis(self) -> Axis:
@@ -83,7 +85,9 @@ class CallOutcome(msgspec.Struct, frozen=True):
     @property
     def message(self) -> str:
         """What a model may be told about it; empty if it succeeded."""
-        return "" if self.reason is None else MESSAGE_OF[self.reason]
+        if self.reason is None:
+            return ""
+        return f"{MESSAGE_OF[self.reason]} {self.hint}".rstrip()
 
 
 def axis_of(outcome: Outcome) -> Axis:

@@ -4,19 +4,19 @@ Source: PC2-FR-7c, PC2-D-1, PC2-D-3, TN-17, TN-18.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from sidecar.core.binding.surface import Surface, SurfaceTool
+from sidecar.core.call_arguments import read_arguments
+from sidecar.core.definitions.ask_arguments import INTENT_COUNT, PRIOR_CONTEXT, undeclared
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import CapBehaviour, cap_behaviour, split_at_cap
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.identifiers import Slot
-from sidecar.core.json_schemas import validator_of
 from subagents_errors import CallFailure
 
-ARGUMENTS_LIMIT = 64 * 1024
-"""UTF-8 bytes of one call's arguments."""
 REQUEST_LIMIT = 16 * 1024
 """Characters of the request that a contract holds."""
 
@@ -28,7 +28,9 @@ class PlannedCall(msgspec.Struct, frozen=True):
         place: index in the dispatch.
         step_idx: emission index over the turn.
         request: what is asked, in words.
+        arguments_json: what the sub-agent is given of the arguments: all that its card declares.
         declared_intents: what the model declared in the arguments; 0 if nothing.
+        prior_context: what the model hands over in the arguments; empty if nothing.
     """
 
     call: ToolCall
@@ -36,7 +38,9 @@ class PlannedCall(msgspec.Struct, frozen=True):
     place: int
     step_idx: int
     request: str
+    arguments_json: str
     declared_intents: int
+    prior_context: str
 
 
 class DispatchPlan(msgspec.Struct, frozen=True):
@@ -46,12 +50,14 @@ class DispatchPlan(msgspec.Struct, frozen=True):
         run: calls to run, in emission order.
         settled: outcomes that stand already (dropped, refused), by place.
         called: slots of all well-formed calls, before the cap.
+        briefed: slots of those that bring a `prior_context` of their own.
         declared: largest intent count that any call declared.
     """
 
     run: tuple[PlannedCall, ...]
     settled: dict[int, CallOutcome]
     called: tuple[Slot, ...]
+    briefed: tuple[Slot, ...]
     declared: int
     cap: CapBehaviour
 
@@ -77,17 +83,19 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
             settled[place] = checked
     run, dropped = split_at_cap(fit, places)
     for planned in dropped:
-        settled[planned.place] = not_run(planned, Outcome.DROPPED, CallFailure.OVER_CAP)
+        hint = f"At most {surface.fan_out_cap} run at a time."
+        settled[planned.place] = not_run(planned, Outcome.DROPPED, CallFailure.OVER_CAP, hint)
     return DispatchPlan(
         run=tuple(run),
         settled=settled,
         called=tuple(planned.tool.slot for planned in fit),
+        briefed=tuple(planned.tool.slot for planned in fit if planned.prior_context.strip()),
         declared=max((planned.declared_intents for planned in fit), default=0),
         cap=cap_behaviour(len(fit), places),
     )
 
 
-def not_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure) -> CallOutcome:
+def not_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure, hint: str = "") -> CallOutcome:
     """Return the outcome of a planned call that came to nothing: there is no child and no answer."""
     return CallOutcome(
         call_id=planned.call.call_id,
@@ -97,40 +105,43 @@ def not_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure) -> Call
         emission_index=planned.step_idx,
         outcome=outcome,
         reason=reason,
+        hint=hint,
     )
 
 
 def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> PlannedCall | CallOutcome:
     tool = surface.tool_named(call.tool_name)
     if tool is None:
-        return _refused(call, None, step_idx, CallFailure.UNKNOWN_TOOL)
-    arguments = _arguments(call.arguments_json)
-    if arguments is None or not validator_of(tool.arguments_schema_json).is_valid(arguments):
-        return _refused(call, tool.slot, step_idx, CallFailure.ARGUMENTS_INVALID)
-    request = arguments.get("request")
-    declared = arguments.get("intent_count")
+        known = ", ".join(each.name for each in surface.tools)
+        hint = f"There are: {known}." if known else "There are none."
+        return _refused(call, None, step_idx, CallFailure.UNKNOWN_TOOL, hint)
+    arguments = read_arguments(call.arguments_json, tool.arguments_schema_json)
+    if isinstance(arguments, str):
+        return _refused(call, tool.slot, step_idx, CallFailure.ARGUMENTS_INVALID, f"Wrong: {arguments}.")
+    request, declared = arguments.get("request"), arguments.get(INTENT_COUNT)
+    prior_context = arguments.get(PRIOR_CONTEXT)
+    passed = _passed(call.arguments_json, arguments, tool)
     return PlannedCall(
         call=call,
         tool=tool,
         place=place,
         step_idx=step_idx,
-        request=(request if isinstance(request, str) else call.arguments_json)[:REQUEST_LIMIT],
+        request=(request if isinstance(request, str) else passed)[:REQUEST_LIMIT],
+        arguments_json=passed,
         declared_intents=declared if isinstance(declared, int) and declared > 0 else 0,
+        prior_context=prior_context if isinstance(prior_context, str) else "",
     )
 
 
-def _arguments(text: str) -> dict[str, object] | None:
-    """Return the arguments as an object, or None if they are no JSON object of bounded size."""
-    if len(text.encode(errors="replace")) > ARGUMENTS_LIMIT:
-        return None
-    try:
-        decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
-    return decoded if isinstance(decoded, dict) else None
+def _passed(text: str, arguments: dict[str, Any], tool: SurfaceTool) -> str:
+    """Return what the sub-agent is given: to the letter, unless some of it is meant for the sidecar alone."""
+    ours = [name for name in undeclared(tool.card.definition.arguments) if name in arguments]
+    if not ours:
+        return text
+    return msgspec.json.encode({name: value for name, value in arguments.items() if name not in ours}).decode()
 
 
-def _refused(call: ToolCall, slot: Slot | None, step_idx: int, reason: CallFailure) -> CallOutcome:
+def _refused(call: ToolCall, slot: Slot | None, step_idx: int, reason: CallFailure, hint: str) -> CallOutcome:
     return CallOutcome(
         call_id=call.call_id,
         tool_name=call.tool_name,
@@ -139,4 +150,5 @@ def _refused(call: ToolCall, slot: Slot | None, step_idx: int, reason: CallFailu
         emission_index=step_idx,
         outcome=Outcome.REFUSED,
         reason=reason,
+        hint=hint,
     )

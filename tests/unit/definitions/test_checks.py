@@ -1,6 +1,6 @@
 import pytest
 
-from sidecar.core.definitions.card import DEFAULT_ARGUMENTS
+from sidecar.core.definitions.ask_arguments import DEFAULT_ARGUMENTS
 from sidecar.core.definitions.problems import Problem, Severity, nearest, quoted
 from sidecar.core.definitions.resolving import PROBLEMS_AT_MOST
 from sidecar.core.definitions.weighing import estimated_tokens

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.core.call_arguments import ARGUMENTS_LIMIT
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import CapBehaviour, cap_behaviour, split_at_cap, worst
 from sidecar.core.dispatching.outcomes import MESSAGE_OF, Outcome
-from sidecar.core.dispatching.plan import ARGUMENTS_LIMIT, plan_dispatch
+from sidecar.core.dispatching.plan import plan_dispatch
 from sidecar.core.identifiers import CallId
 from subagents_errors import CallFailure
 from tests.support.builders import a_surface

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.dispatching.frames import CallState, CallStateChanged, EventLog, Gap
-from sidecar.core.dispatching.intents import IntentReport, is_intent_switch
+from sidecar.core.dispatching.intents import IntentReport, newly_called
 from sidecar.core.identifiers import CallId, Slot
 from tests.support.requirement import requirement
 
@@ -29,19 +29,19 @@ def test_the_failsafe_fires_when_more_was_declared_than_called(declared: int, em
 @pytest.mark.parametrize(
     ("called", "previous", "expected"),
     [
-        (["shop"], ["rewards"], True),
-        (["shop", "rewards"], ["rewards"], True),
-        (["rewards"], ["shop", "rewards"], False),
-        (["shop"], [], False),
-        (["shop"], None, False),
-        ([], ["shop"], False),
+        (["shop"], ["rewards"], ["shop"]),
+        (["shop", "rewards"], ["rewards"], ["shop"]),
+        (["rewards"], ["shop", "rewards"], []),
+        (["shop"], [], []),
+        (["shop"], None, []),
+        ([], ["shop"], []),
     ],
 )
-def test_a_switch_turns_to_somebody_new(called: list[str], previous: list[str] | None, expected: bool) -> None:
+def test_a_switch_turns_to_somebody_new(called: list[str], previous: list[str] | None, expected: list[str]) -> None:
     """Somebody who was not in the last dispatching turn; the first dispatch and an unknown past are no switch."""
     known = None if previous is None else [Slot(name) for name in previous]
 
-    assert is_intent_switch([Slot(name) for name in called], known) is expected
+    assert newly_called([Slot(name) for name in called], known) == expected
 
 
 @given(events=st.integers(0, 30), kept=st.integers(1, 10), after=st.integers(0, 35))

@@ -84,9 +84,12 @@ class ScriptedModel(BaseChatModel):
         return [tool["function"]["name"] for tool in self.offered[call]]
 
 
-def calling(*names: str, text: str = "", intents: int | None = None, model: str = "big") -> AIMessage:
+def calling(
+    *names: str, text: str = "", intents: int | None = None, model: str = "big", prior_context: str | None = None
+) -> AIMessage:
     """Return a response that calls these tools, each with a request of its own and a new id."""
-    declared = {} if intents is None else {"intent_count": intents}
+    optional = {"intent_count": intents, "prior_context": prior_context}
+    declared = {name: value for name, value in optional.items() if value is not None}
     calls = [
         {"name": name, "args": {"request": f"about {name}", **declared}, "id": f"call-{next(NUMBERS)}"}
         for name in names

@@ -1,0 +1,141 @@
+"""Reads the arguments of a tool call, and says what is wrong with them in words that a model can act on.
+
+A problem names the path, the rule and the allowed values, all from the schema. Nothing that the caller wrote is in it:
+neither a value nor a name that the schema does not have, since both may hold what a user said.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.core.json_schemas import ValidationProblem, canonical_text, validator_of
+
+ARGUMENTS_LIMIT: Final = 64 * 1024
+"""UTF-8 bytes of one call's arguments."""
+PROBLEMS_AT_MOST: Final = 3
+ALLOWED_AT_MOST: Final = 200
+"""Characters of what a schema allows that one problem repeats."""
+LINE_AT_MOST: Final = 480
+
+_LIMITS: Final = {
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be more than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "minProperties": "must have at least {} fields",
+    "maxProperties": "must have at most {} fields",
+    "pattern": "must match {}",
+    "format": "must have the format {}",
+    "const": "must be {}",
+}
+_CHOICES: Final = ("anyOf", "oneOf")
+
+
+def read_arguments(text: str, schema_text: str) -> dict[str, Any] | str:
+    """Return the arguments, or one line about why they cannot be used.
+
+    Args:
+        text: as a model wrote it; may be anything.
+        schema_text: canonical text of the tool's schema.
+    """
+    if len(text.encode(errors="replace")) > ARGUMENTS_LIMIT:
+        return f"the arguments must have at most {ARGUMENTS_LIMIT} bytes"
+    try:
+        decoded = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return "the arguments must be a JSON object, and are not JSON"
+    if not isinstance(decoded, dict):
+        return "the arguments must be a JSON object"
+    return decoded if validator_of(schema_text).is_valid(decoded) else unfitness(schema_text, decoded)
+
+
+def unfitness(schema_text: str, value: Any) -> str:
+    """Return one line about the first problems of a value that does not fit its schema."""
+    schema, known = _schema(schema_text)
+    found = islice(validator_of(schema_text).iter_errors(value), PROBLEMS_AT_MOST)
+    line = "; ".join(dict.fromkeys(_said(error, schema, known) for error in found))
+    return line if len(line) <= LINE_AT_MOST else f"{line[:LINE_AT_MOST]}…"
+
+
+@lru_cache(maxsize=2048)
+def _schema(schema_text: str) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """Return a schema and every name of a property in it."""
+    schema = msgspec.json.decode(schema_text)
+    return schema, frozenset(_names(schema))
+
+
+def _names(schema: Any) -> Iterator[str]:
+    inner: Sequence[Any] = ()
+    if isinstance(schema, dict):
+        properties = schema.get("properties")
+        yield from properties if isinstance(properties, dict) else ()
+        inner = tuple(schema.values())
+    elif isinstance(schema, list):
+        inner = schema
+    for each in inner:
+        yield from _names(each)
+
+
+def _said(error: ValidationProblem, schema: Mapping[str, Any], known: frozenset[str]) -> str:
+    path = _path(error.instance_path, known)
+    match error.kind.name:
+        case "required":
+            name = str(error.kind.value)
+            return f"`{path}.{name}` is missing" if path else f"`{name}` is missing"
+        case "additionalProperties" | "unevaluatedProperties":
+            allowed = _allowed_names(error.schema_path, schema)
+            return f"{_named(path)} may only hold {allowed}"
+        case _:
+            return f"{_named(path)} {_rule(error)}"
+
+
+def _named(path: str) -> str:
+    return f"`{path}`" if path else "the arguments"
+
+
+def _rule(error: ValidationProblem) -> str:
+    keyword, said = error.kind.name, error.kind.value
+    if keyword == "type":
+        return f"must be of type {' or '.join(said)}"
+    if keyword == "enum":
+        return f"must be one of {_shown(said)[1:-1]}"
+    if keyword in _LIMITS:
+        return _LIMITS[keyword].format(_shown(said))
+    if keyword in _CHOICES and all(each and each[0].instance_path == error.instance_path for each in said):
+        return " or ".join(dict.fromkeys(_rule(each[0]) for each in said))
+    return f"does not fit the rule {keyword} of the schema"
+
+
+def _path(steps: Sequence[str | int], known: frozenset[str]) -> str:
+    """Return `filters.from[2]`; a name that the schema does not have is the caller's own, and shown as `*`."""
+    path = ""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f"{'.' if path else ''}{step if step in known else '*'}"
+    return path
+
+
+def _allowed_names(schema_path: Sequence[str | int], schema: Any) -> str:
+    here = schema
+    for step in schema_path[:-1]:
+        if isinstance(here, dict):
+            here = here.get(step)
+        else:
+            here = here[step] if isinstance(here, list) and isinstance(step, int) and step < len(here) else None
+    names = here.get("properties", {}) if isinstance(here, dict) else {}
+    return ", ".join(names)[:ALLOWED_AT_MOST] or "what the schema names"
+
+
+def _shown(allowed: Any) -> str:
+    text = canonical_text(allowed)
+    return text if len(text) <= ALLOWED_AT_MOST else f"{text[:ALLOWED_AT_MOST]}…"

@@ -1,0 +1,53 @@
+"""The arguments of `ask_<slot>`: what a card declares, and two that every sub-agent tool takes.
+
+The two are how the orchestrator's model declares its intent count and hands over context. The sidecar reads them; a
+sub-agent whose card does not declare them never sees them. Source: DESIGN section 3, TN-12, TN-16.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+INTENT_COUNT: Final = "intent_count"
+PRIOR_CONTEXT: Final = "prior_context"
+PRIOR_CONTEXT_LIMIT: Final = 16 * 1024
+"""Characters."""
+
+FOR_THE_SIDECAR: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        INTENT_COUNT: {
+            "type": "integer",
+            "minimum": 1,
+            "description": "How many separate intents the user's message holds.",
+        },
+        PRIOR_CONTEXT: {
+            "type": "string",
+            "maxLength": PRIOR_CONTEXT_LIMIT,
+            "description": "What this assistant needs to know of earlier turns, if it was not the one asked last.",
+        },
+    }
+)
+DEFAULT_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {
+            "request": {"type": "string", "description": "What the user wants from this assistant, in full."},
+            INTENT_COUNT: FOR_THE_SIDECAR[INTENT_COUNT],
+        },
+        "required": ["request"],
+        "additionalProperties": False,
+    }
+)
+"""What a card declares that says nothing. Part of its digest: a change here would be one of every such definition."""
+
+
+def offered(declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema that the orchestrator's model is shown: the card's, with those of the two that it lacks."""
+    missing = {name: FOR_THE_SIDECAR[name] for name in undeclared(declared)}
+    return {**declared, "properties": {**declared.get("properties", {}), **missing}} if missing else declared
+
+
+def undeclared(declared: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return those of the two that a card's schema does not name: they are not meant for its sub-agent."""
+    own = declared.get("properties", {})
+    return tuple(name for name in FOR_THE_SIDECAR if name not in own)
