@@ -126,9 +126,15 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         as_json_text: AsJson = False,
         costs: Annotated[bool, typer.Option("--costs", help="Print what a turn costs at least, too.")] = False,
         strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings and advice, too.")] = False,
+        config: Annotated[
+            Path | None,
+            typer.Option("--config", "-c", help="Settings that have to fit the definitions."),
+        ] = None,
     ) -> None:
         """Check agent definitions as the sidecar would, without one running, and advise on them."""
-        raise typer.Exit(validate(folder, ValidateWish(as_json_text, costs, strict), commands.load, sys.stdout))
+        settings = None if config is None else _settings(commands, config)
+        wish = ValidateWish(as_json_text, costs, strict, settings)
+        raise typer.Exit(validate(folder, wish, commands.load, sys.stdout))
 
     @app.command(name="codeowners")
     def reviewers(

@@ -11,6 +11,8 @@ from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.definitions.costing import AgentCost
 from sidecar.core.definitions.resolving import Loaded
 from sidecar.core.identifiers import DefinitionId
+from sidecar.settings import Settings
+from sidecar.settings.naming import bad_targets, names_of, unmatched
 
 VALID: Final = 0
 INVALID: Final = 1
@@ -24,11 +26,13 @@ class ValidateWish:
         as_json: print one JSON object instead of lines.
         costs: print what a turn costs, too; JSON always has it.
         strict: warnings and advice fail, too.
+        settings: of the sidecar that is to read it: what they name of the definitions has to be there.
     """
 
     as_json: bool = False
     costs: bool = False
     strict: bool = False
+    settings: Settings | None = None
 
 
 def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out: TextIO) -> int:
@@ -41,20 +45,30 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out
         out: where to print.
 
     Returns:
-        The exit code: 1 if it would not load, or `strict` and there is anything to say about it; else 0.
+        The exit code: 1 if it would not load, if the settings do not fit it, or `strict` and there is anything to say
+        about it; else 0.
     """
     loaded = load(root)
+    unfit = _of_settings(wish.settings, loaded)
     if wish.as_json:
-        json.dump(_as_object(loaded), out, indent=2)
+        json.dump(_as_object(loaded) | {"settings": unfit}, out, indent=2)
         out.write("\n")
     else:
         out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
+        out.writelines(f"settings: {line}\n" for line in unfit)
         if wish.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
-        out.write(_summary(loaded) + "\n")
-    if loaded.catalogue is None:
+        fits = f"; {_counted(len(unfit), 'problem')} of the settings with it" if unfit else ""
+        out.write(f"{_summary(loaded)}{fits}\n")
+    if loaded.catalogue is None or unfit:
         return INVALID
     return INVALID if wish.strict and (loaded.problems or loaded.advice) else VALID
+
+
+def _of_settings(settings: Settings | None, loaded: Loaded) -> list[str]:
+    if settings is None or loaded.catalogue is None:
+        return []
+    return [*unmatched(settings, names_of(loaded.catalogue)), *bad_targets(settings, loaded.catalogue)]
 
 
 def _summary(loaded: Loaded) -> str:

@@ -21,6 +21,7 @@ from sidecar.composition.from_settings import (
     signing_keys,
 )
 from sidecar.composition.listener_plans import listener_plans
+from sidecar.composition.naming import NamesInSettings, check_signed_connectors
 from sidecar.composition.operating import OperatedParts, operator_plans
 from sidecar.composition.parts import Parts
 from sidecar.composition.record import OpenRecord
@@ -65,6 +66,9 @@ async def joined_operations(
     )
     rollout = await opened.enter_async_context(opened_rollout(around))
     definitions.also_tell(lambda change: rollout.operations.seeing.look_soon())
+    naming = NamesInSettings(settings)
+    naming.check_at_start(definitions.current(), rollout.rollouts())
+    definitions.also_tell(naming.changed)
     ports = replace(
         ports,
         rollouts=rollout.rollouts,
@@ -103,6 +107,7 @@ def _policy(parts: Parts) -> PolicyMap:
     for (kind, name), registered in host.registered.items():
         if name in sections[kind]:
             checked_settings(registered.spec, sections[kind][name])
+    check_signed_connectors(settings, host)
     return resolve_policy(policy_settings(settings), host)
 
 

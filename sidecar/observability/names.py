@@ -255,6 +255,9 @@ DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
 DEFINITIONS_REFUSED: Final = "definitions.refused"
 """A new state of the definitions has errors; the last good one stays."""
 
+SETTINGS_UNMATCHED: Final = "settings.unmatched"
+"""Settings name slots, verticals or tools that the definitions in force do not have (any more)."""
+
 FLAGS_CONTACT: Final = "flags.contact"
 """A flag backend became fresh or unreachable, or its flags changed."""
 

@@ -64,6 +64,11 @@ class DefinitionsSettings(Section):
     git_commits: bool = Field(
         True, description="Label definitions with the commit they first appeared in, where the folder is a checkout."
     )
+    expected: tuple[str, ...] = Field(
+        (),
+        description="Slots, verticals and tools that settings may name although no definition has them yet. Any other "
+        "name that nothing has refuses the start.",
+    )
 
 
 class EventSettings(Section):

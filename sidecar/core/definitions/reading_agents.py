@@ -2,6 +2,7 @@
 
 from typing import Final, cast
 
+from sidecar.core.addresses import problem_with_target
 from sidecar.core.definitions.ask_arguments import DEFAULT_ARGUMENTS
 from sidecar.core.definitions.card import (
     AgentDefinition,
@@ -27,6 +28,7 @@ from sidecar.core.definitions.problems import Problem, quoted
 from sidecar.core.definitions.schemas import read_schema
 from sidecar.core.identifiers import BlockId, DefinitionId, ModelId, Slot, ToolId, Vertical
 
+GRPC: Final = "grpc"
 AGENT_FIELDS: Final = (
     "id", "description", "role", "model", "tools", "prompt_blocks", "sub_agents", "tuning", "enabled_via_flag",
     "deprecated", "status", "slot", "vertical", "runner", "arguments", "ownership", "limits", "components",
@@ -87,7 +89,11 @@ def _runner(agent: Fields) -> RunnerRef:
     fields = agent.section("runner", RUNNER_FIELDS)
     if fields is None:
         return RunnerRef()
-    return RunnerRef(kind=fields.matching("kind", WORD, WORD_RULE), target=fields.optional_text("target"))
+    kind, target = fields.matching("kind", WORD, WORD_RULE), fields.optional_text("target")
+    problem = problem_with_target(target) if target is not None and kind in {None, GRPC} else None
+    if problem is not None:
+        fields.note("target", problem if kind else f"{problem} (for another kind of runner, name it in `kind`)")
+    return RunnerRef(kind=kind, target=target)
 
 
 def _limits(agent: Fields) -> Limits:

@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from typing import Final
 
+from sidecar.core.addresses import GRPC_SCHEMES, HTTP_SCHEMES, problem_with_scheme
 from sidecar.core.definitions.capabilities import problems_with_capabilities
 from sidecar.core.definitions.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.documents import Document, Entry, Place
@@ -44,6 +45,8 @@ URL_RULE: Final = "must be an http:// or https:// address without user name or b
 SEMVER: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\Z")
 ENDPOINT: Final = re.compile(r"[\x21-\x3f\x41-\x7e]{1,2000}\Z")
 ENDPOINT_RULE: Final = "must be 1 to 2000 printable ASCII characters without blanks and without a user name (@)"
+SCHEMES_OF: Final = {"rest": HTTP_SCHEMES, "grpc": GRPC_SCHEMES, None: (*HTTP_SCHEMES, *GRPC_SCHEMES)}
+"""By connector; of a tool that names none, the vertical's decides, which is either."""
 SEMVER_RULE: Final = "must be major.minor.patch, such as 1.0.0"
 PLACEHOLDER: Final = re.compile(r"\{\{?\s*(date|location|user_id|locale)\s*\}")
 
@@ -87,7 +90,18 @@ def read_tool(place: Place, problems: list[Problem]) -> Entry[ToolEntry]:
         timeout=fields.duration("timeout") or timedelta(seconds=10),
     )
     _check_backing(fields)
+    _check_scheme(fields, tool)
     return Entry(tool, place)
+
+
+def _check_scheme(fields: Fields, tool: ToolEntry) -> None:
+    """Of the two connectors that come along; what another one takes for an address is its own to say."""
+    schemes = SCHEMES_OF.get(tool.connector)
+    if tool.endpoint and schemes is not None:
+        example = "https://data.example/v1/enrich" if schemes[0] in HTTP_SCHEMES else "unix:/run/data.sock"
+        problem = problem_with_scheme(tool.endpoint, schemes, example)
+        if problem is not None:
+            fields.note("endpoint", problem)
 
 
 def _check_backing(fields: Fields) -> None:

@@ -63,6 +63,13 @@ CASES: Final = (
         "a data-backed tool whose payload may be anything",
         edits=[("payload_schema: {type: object}", "payload_schema: {}")],
     ),
+    BadConfig("a data service without a scheme", edits=[("http://127.0.0.1:8480/v1", "127.0.0.1:8480/v1")]),
+    BadConfig(
+        "a gRPC data service with a URL", edits=[("    endpoint: http:", "    connector: grpc\n    endpoint: http:")]
+    ),
+    BadConfig("a host that is a path", edits=_shop("runner: {target: /run/shop.sock}")),
+    BadConfig("a host without a scheme", edits=_shop("runner: {kind: grpc, target: 'localhost:50051'}")),
+    BadConfig("a host whose scheme is misspelt", edits=_shop("runner: {kind: grpc, target: 'unxi:/run/shop.sock'}")),
     BadConfig("a local tool with an endpoint", edits=[(_TOOL, _TOOL + "    endpoint: http://a.example/\n")]),
     BadConfig(
         "a version that is not semver",
