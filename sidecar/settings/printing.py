@@ -48,7 +48,8 @@ def example_toml() -> str:
     lines = [
         "# Every setting, at its default; made from the settings themselves by `python -m scripts.document_settings`.",
         "# A variable overrides the file: SIDECAR__DISPATCH__FAN_OUT_CAP=3. Durations: 250ms, 90s, 15m, 1h30m, PT1.5S.",
-        "# Relative paths start where the process does. Unknown keys, and variables that no setting claims, refuse it.",
+        "# Relative paths start where the process does; those of sockets begin with ./. Unknown keys, and variables that",
+        "# no setting claims, refuse it.",
     ]
     for table in _tables(Settings, "", None):
         if table.path:
@@ -67,7 +68,7 @@ def settings_page() -> str:
         "`sidecar serve --config sidecar.toml` reads them once, at the start. A variable overrides the file: "
         "`SIDECAR__DISPATCH__FAN_OUT_CAP=3` sets `dispatch.fan_out_cap`; tables and lists are written as JSON. "
         "Durations carry their unit: `250ms`, `90s`, `15m`, `1h30m`, or ISO 8601. Relative paths start where the "
-        "process does.",
+        "process does; those of sockets begin with `./`.",
         "",
         "An unknown key, and a `SIDECAR__*` variable that no setting claims, refuse the start (exit code 78); all "
         "problems are listed at once. Secrets stand in files that only their owner may read, never in settings.",

@@ -43,14 +43,19 @@ def duration_text(value: timedelta) -> str:
 
 
 def socket_path(text: Any) -> Path:
-    """Return the absolute path of a Unix socket; a leading `unix:` is taken off. Raises `ValueError`."""
+    """Return the absolute path of a Unix socket; a leading `unix:` is taken off. Raises `ValueError`.
+
+    One that begins with `./` starts where the process does, as other relative paths do. The dot is asked for, since a
+    word alone is more likely the name of a host.
+    """
     path = str(text).removeprefix("unix:")
     if re.search(r":\d+\Z", path):
         raise ValueError(
             "is a TCP address, which is not served before mutual TLS is built; give the path of a Unix socket"
         )
-    if not path.startswith("/"):
-        raise ValueError("must be the absolute path of a Unix socket")
+    if not path.startswith(("/", "./")):
+        raise ValueError("must be the path of a Unix socket, beginning with / or ./")
+    path = str(Path(path).absolute())
     if len(path.encode()) > LONGEST_SOCKET_PATH:
         raise ValueError(f"is longer than the {LONGEST_SOCKET_PATH} bytes a socket's path may have")
     return Path(path)

@@ -65,18 +65,11 @@ def typed(folder: Path) -> dict[str, str]:
             command.replace(PORT, port).replace("> sidecar.toml", f"| sed 's/{PORT}/{port}/' > sidecar.toml") + "\n"
         )
         script += UNTIL_IT_SERVES.replace("PORT", port) if command == SERVING else ""
-    sockets = {
-        "SIDECAR__SERVER__DISPATCH_SOCKET": f"{folder}/d/s.sock",
-        "SIDECAR__SERVER__AGENTS_SOCKET": f"{folder}/a/s.sock",
-        "SIDECAR__SERVER__BOOT_SECRET_FILE": f"{folder}/d/secret",
-        "SIDECAR__SERVER__OPS_ADDRESS": f"127.0.0.1:{free_port()}",
-        "SIDECAR__OPERATORS__SOCKET": f"{folder}/o/s.sock",
-    }
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     process = subprocess.Popen(
         ["bash", "-c", script],
         cwd=folder,
-        env={**os.environ, **sockets, "PATH": path},
+        env={**os.environ, "SIDECAR__SERVER__OPS_ADDRESS": f"127.0.0.1:{free_port()}", "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,0 +1,1 @@
+"""Every fenced block of the documents runs, or is held against what it shows."""
