@@ -48,8 +48,8 @@ def example_toml() -> str:
     lines = [
         "# Every setting, at its default; made from the settings themselves by `python -m scripts.document_settings`.",
         "# A variable overrides the file: SIDECAR__DISPATCH__FAN_OUT_CAP=3. Durations: 250ms, 90s, 15m, 1h30m, PT1.5S.",
-        "# Relative paths start where the process does; those of sockets begin with ./. Unknown keys, and variables that",
-        "# no setting claims, refuse it.",
+        "# Relative paths start where the process does; those of sockets begin with ./.",
+        "# Unknown keys, and variables that no setting claims, refuse the start.",
     ]
     for table in _tables(Settings, "", None):
         if table.path:
