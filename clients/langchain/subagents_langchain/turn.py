@@ -1,7 +1,7 @@
 """One turn while it is carried out: what the middleware keeps between the steps of the graph, and its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -118,11 +118,6 @@ class TurnInHand:
     binding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    @property
-    def outcomes(self) -> Iterator[CallOutcome]:
-        """The outcomes of all calls so far, in emission order."""
-        return (outcome for result in self.results for outcome in result.outcomes)
-
     def may_dispatch(self) -> bool:
         """Whether the sidecar takes another dispatch in this turn."""
         dispatched = self.dispatched + len(self.results)
@@ -160,7 +155,9 @@ class TurnInHand:
             return
         abandoned = abandoned or not self.finished
         narration = "" if abandoned else trimmed(self.answer, LONGEST_NARRATION)
-        integrations = [_integration(one, abandoned=abandoned) for one in self.outcomes if one.child_id]
+        over = [result.dispatch_id for result in self.recorded]  # their children were closed with the turn before
+        known = [one for result in self.results if result.dispatch_id not in over for one in result.outcomes]
+        integrations = [_integration(one, abandoned=abandoned) for one in known if one.child_id]
         try:
             self.end = await self.turn.end(
                 narration, integrations, user_message=self.said, timeout=ABANDON if abandoned else None
