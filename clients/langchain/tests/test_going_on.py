@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
+from typing_extensions import override
 
 from clients.langchain.tests.support.agents import (
     STRICT,
@@ -83,6 +85,34 @@ async def test_an_interrupt_is_reported_and_the_same_turn_goes_on_with_its_answe
     assert [one["name"] for one in interrupt.value["action_requests"]] == ["ask_shop"]
     assert (answer.text, answer.interrupts) == ("Here is what I found: hello from shop", ())
     assert routed(answer) == [("shop", "succeeded")]
+
+
+class Hesitates(InMemorySaver):
+    """Gives a sub-agent the chance to begin before a response is kept."""
+
+    def __init__(self, talk: Talk) -> None:
+        super().__init__(serde=STRICT)
+        self._talk = talk
+        self.too_late = False
+
+    @override
+    async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        if isinstance(checkpoint["channel_values"].get("messages", [None])[-1], AIMessage):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self._talk.sidecar.runner.until_started("shop")
+                    self.too_late = True
+        return await super().aput(config, checkpoint, metadata, new_versions)
+
+
+async def test_a_response_is_kept_before_its_calls_are_sent() -> None:
+    """Else a kill in between would leave a dispatch that no later run finds."""
+    async with talking(calling("ask_shop"), says("Done.")) as talk:
+        saver = Hesitates(talk)
+        talk.sidecar.runner.use("shop", hangs())
+        await cancelled_in_mid_dispatch(talk, saver, "shop")
+
+    assert not saver.too_late
 
 
 @requirement("PC2-FR-8b", "PC1-FR-5b")
@@ -162,6 +192,19 @@ async def test_a_call_that_is_approved_after_its_turn_was_over_runs_in_the_next_
         assert talk.sidecar.runner.started == ["shop"]
         assert [turn_id == kept["turn_id"] for turn_id in turns_routed(talk)] == [True, False]
     assert answer.text == "Here is what I found: hello from shop"
+
+
+async def test_a_run_without_checkpoints_that_is_left_early_ends_its_turn_as_abandoned() -> None:
+    """No other run can go on with it: what was answered is in no answer, and is recorded like that."""
+    async with talking(calling("ask_shop"), composes) as talk, talk.orchestrator.turn(TURN) as hand:
+        run = talk.orchestrator.graph.astream({"messages": [("user", "?")]}, context=hand, stream_mode="values")
+        async with aclosing(run) as items:
+            async for item in items:
+                if isinstance(item["messages"][-1], ToolMessage):
+                    break
+
+    assert hand.end is not None
+    assert [child.close_reason for child in hand.end.children] == ["integration_failed"]
 
 
 async def test_nobody_else_can_go_on_with_a_turn(opened: Opened) -> None:

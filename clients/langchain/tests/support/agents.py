@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +21,8 @@ from subagents_langchain import Answer, Orchestrator, OrchestratorRules, Sidecar
 
 THREAD: Final[RunnableConfig] = {"configurable": {"thread_id": "episode-1"}}
 TURN: Final = TurnRequest(principal="user-1", episode_id="episode-1")
-NO_HURRY: Final = OrchestratorRules(gather_timeout=OrchestratorRules().gather_timeout * 100)
-"""Calls wait for each other: a fan-out that is split by mistake hangs for long, instead of passing now and then."""
+NO_HURRY: Final = OrchestratorRules(gather_timeout=timedelta(minutes=5))
+"""Calls wait for each other: one that is waited for by mistake lets a test run out of time, every time."""
 STRICT: Final = JsonPlusSerializer(allowed_msgpack_modules=None)
 """What `LANGGRAPH_STRICT_MSGPACK=true` makes of every checkpointer: no class is rebuilt but LangGraph's own."""
 
@@ -48,8 +49,8 @@ def agent(
 
 def asks_first(*names: str, one_by_one: bool = False) -> HumanInTheLoopMiddleware[Any, Any, Any]:
     """Return a middleware that lets a person decide on calls of these tools."""
-    mode: Any = "per_call" if one_by_one else "batched"
-    return HumanInTheLoopMiddleware(dict.fromkeys(names, True), interrupt_mode=mode)
+    tools = dict.fromkeys(names, True)
+    return HumanInTheLoopMiddleware(tools, interrupt_mode="per_call") if one_by_one else HumanInTheLoopMiddleware(tools)
 
 
 def decides(*decisions: dict[str, Any]) -> Command[Any]:
