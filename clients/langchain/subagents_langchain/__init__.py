@@ -4,6 +4,7 @@
 """
 
 from subagents_langchain.acknowledging import ENGLISH, Lack, Missing, Phrases, instruction, lacks_in, unsaid
+from subagents_langchain.artifacts import artifact_of, outcome_in
 from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import Costs, ExtraCall, Price, Purpose
 from subagents_langchain.history import (
@@ -14,6 +15,7 @@ from subagents_langchain.history import (
     with_open_calls_answered,
 )
 from subagents_langchain.middleware import SidecarMiddleware
+from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother
 from subagents_langchain.orchestrator import Answer, Orchestrator
 from subagents_langchain.rules import Compacted, CompactionRules, OrchestratorRules
 from subagents_langchain.tools import AskSubAgent, tools_of
@@ -32,6 +34,7 @@ __all__ = [
     "InvalidHistory",
     "Lack",
     "Missing",
+    "OpenTurn",
     "Orchestrator",
     "OrchestratorRules",
     "Phrases",
@@ -39,13 +42,17 @@ __all__ = [
     "Price",
     "Purpose",
     "SidecarMiddleware",
+    "SidecarState",
     "StatusLine",
     "TurnEvent",
     "TurnInHand",
+    "TurnOfAnother",
+    "artifact_of",
     "broken_rules",
     "instruction",
     "lacks_in",
     "narration_of_earlier_turns",
+    "outcome_in",
     "tools_of",
     "turn_in_hand",
     "unsaid",

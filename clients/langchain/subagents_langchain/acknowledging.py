@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from subagents_client import CallOutcome, Outcome
+from subagents_langchain.artifacts import outcome_in
 
 
 @unique
@@ -109,7 +110,7 @@ def lacks_in(messages: Sequence[BaseMessage]) -> Sequence[Lack]:
     places: list[int] = []
     for message in messages:
         response += isinstance(message, AIMessage)
-        if isinstance(message, ToolMessage) and isinstance(outcome := message.artifact, CallOutcome):
+        if outcome := outcome_in(message):
             missing = missing_in(outcome)
             if missing is None:
                 made_good[outcome.tool_name] = response

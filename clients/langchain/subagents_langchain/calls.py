@@ -1,12 +1,15 @@
 """Tool calls of a model's response as the sidecar takes them, and outcomes as answers to them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolCall as LangChainCall
 
 from subagents_client import CallOutcome, Outcome, ToolCall
+from subagents_langchain.artifacts import artifact_of, failed
 
 PREFIX: Final = "ask_"
 INTENTS: Final = "intent_count"
@@ -18,26 +21,31 @@ def is_sub_agent_call(name: str | None) -> bool:
     return (name or "").startswith(PREFIX)
 
 
-def sub_agent_calls(message: AIMessage) -> Sequence[ToolCall]:
-    """Return the sub-agent calls of a response; those whose arguments could not be read come last, as they were.
+def asks_sub_agents(message: AIMessage) -> bool:
+    """Whether a response calls a sub-agent, readably or not."""
+    return bool(readable_calls(message)) or any(is_sub_agent_call(one.tool_name) for one in unreadable_calls(message))
 
-    The sidecar refuses an unreadable one with an outcome of its own, so it is answered like any other.
-    """
-    calls = [
-        ToolCall(str(call["id"] or ""), call["name"], json.dumps(call["args"], ensure_ascii=False))
-        for call in message.tool_calls
-        if is_sub_agent_call(call["name"])
-    ]
-    return [*calls, *(one for one in unreadable_calls(message) if is_sub_agent_call(one.tool_name))]
+
+def readable_calls(message: AIMessage) -> Sequence[LangChainCall]:
+    """Return the sub-agent calls that LangChain runs unless another middleware has answered them."""
+    return [call for call in message.tool_calls if is_sub_agent_call(call["name"])]
 
 
 def unreadable_calls(message: AIMessage) -> Sequence[ToolCall]:
-    """Return the calls whose arguments LangChain could not read as JSON, and which it therefore does not run."""
+    """Return the calls whose arguments LangChain could not read; it runs none of them and shows them to no middleware.
+
+    The sidecar refuses them, with an outcome of their own: as they are given here, no arguments are a JSON object.
+    """
     return [
-        ToolCall(str(call["id"]), str(call["name"]), str(call["args"] or ""))
+        ToolCall(str(call["id"]), str(call["name"]), _no_object(str(call["args"] or "")))
         for call in message.invalid_tool_calls
         if call["id"]
     ]
+
+
+def tool_call(call_id: str | None, name: str, arguments: Any) -> ToolCall:
+    """Return a call as the sidecar takes it."""
+    return ToolCall(str(call_id or ""), name, json.dumps(arguments, ensure_ascii=False))
 
 
 def declared_intents(message: AIMessage) -> int:
@@ -46,15 +54,25 @@ def declared_intents(message: AIMessage) -> int:
     return max((one for one in counts if isinstance(one, int) and not isinstance(one, bool) and one > 0), default=0)
 
 
-def answer_to(call_id: str, name: str, outcome: CallOutcome | None) -> ToolMessage:
-    """Return the answer to a call; one whose outcome is not known has failed."""
-    known = outcome or CallOutcome(call_id=call_id, tool_name=name, sub_agent_id="", outcome=Outcome.FAILED)
-    status = "success" if known.answered else "error"
-    return ToolMessage(known.tool_message(), name=name, tool_call_id=call_id, artifact=known, status=status)
+def answer_to(call_id: str, name: str, outcome: CallOutcome) -> ToolMessage:
+    """Return the answer to a call."""
+    status = "success" if outcome.answered else "error"
+    return ToolMessage(
+        outcome.tool_message(), name=name, tool_call_id=call_id, artifact=artifact_of(outcome), status=status
+    )
 
 
-def answer_to_unreadable(call: ToolCall, outcome: CallOutcome | None) -> ToolMessage:
+def answer_to_unreadable(call: ToolCall, outcomes: Mapping[str, CallOutcome]) -> ToolMessage:
     """Return the answer to a call that LangChain does not run; one of the orchestrator's own tools is told why."""
     if is_sub_agent_call(call.tool_name):
-        return answer_to(call.call_id, call.tool_name, outcome)
+        refused = replace(failed(call.call_id, call.tool_name), outcome=Outcome.REFUSED)
+        return answer_to(call.call_id, call.tool_name, outcomes.get(call.call_id, refused))
     return ToolMessage(UNREADABLE, name=call.tool_name, tool_call_id=call.call_id, status="error")
+
+
+def _no_object(arguments: str) -> str:
+    try:
+        readable = isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        readable = False
+    return json.dumps(arguments) if readable else arguments

@@ -62,6 +62,26 @@ def calls_of(message: BaseMessage) -> Sequence[str]:
     return [str(call["id"] or "") for call in [*message.tool_calls, *message.invalid_tool_calls]]
 
 
+def last_response(messages: Sequence[BaseMessage]) -> AIMessage | None:
+    """Return the model's last response; None if there is none."""
+    return next((one for one in reversed(messages) if isinstance(one, AIMessage)), None)
+
+
+def before_last_response(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+    """Return what the model's last response was made of; everything if there is none."""
+    return messages[: max((place for place, one in enumerate(messages) if isinstance(one, AIMessage)), default=None)]
+
+
+def answer_in(messages: Sequence[BaseMessage], call_id: str) -> ToolMessage | None:
+    """Return the answer to a call of the last response; None if it has none yet."""
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            break
+        if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
+            return message
+    return None
+
+
 def with_open_calls_answered(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the history with a neutral answer after every tool call that has none.
 

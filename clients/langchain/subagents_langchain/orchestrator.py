@@ -12,11 +12,14 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, Durability, Interrupt
 
 from subagents_client import Component, DispatchResult, SidecarClient, SubagentsError, TurnEnd, TurnRequest
+from subagents_langchain.binding import Binding
 from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import ExtraCall
 from subagents_langchain.middleware import SidecarMiddleware
+from subagents_langchain.open_turn import OpenTurn, request_of
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.turn import TurnEvent, TurnInHand, turn_in_hand
 
@@ -26,17 +29,20 @@ class Answer:
     """What one turn came to.
 
     Attributes:
-        text: what the user reads; composed by the orchestrator's model.
-        messages: the whole history, valid for any provider.
-        results: one for each dispatch, in order; empty if no sub-agent was asked.
+        text: what the user reads; composed by the orchestrator's model. Empty if the run was interrupted.
+        messages: the whole history, valid for any provider unless the run was interrupted.
+        interrupts: what has to be answered before the turn goes on, by `answer` with `Command(resume=...)`. The turn is
+            open until then. Empty if the turn has come to its end.
+        results: one for each dispatch of this run, in order; empty if no sub-agent was asked.
         extra_calls: calls of models beside the routing call, with their cost. A compaction comes after the answer: only
             `OrchestratorRules.on_extra_call` is told of it.
-        end: how the turn ended; None if the sidecar could not be told.
+        end: how the turn ended; None if it is open, or if the sidecar could not be told.
         unbound_because: why no sub-agent could be asked; None if they could.
     """
 
     text: str
     messages: Sequence[AnyMessage]
+    interrupts: Sequence[Interrupt]
     results: Sequence[DispatchResult]
     extra_calls: Sequence[ExtraCall]
     end: TurnEnd | None
@@ -63,7 +69,8 @@ class Orchestrator:
         tools: the orchestrator's own tools; the model sees those that the surface names.
         rules: timeouts, words, prices.
         agent: more arguments of `create_agent`. With a `checkpointer`, history is kept by `thread_id`; without one
-            `answer` is given all of it each time. Further `middleware`, e.g. limits, runs inside of the sidecar's.
+            `answer` is given all of it each time. Further `middleware`, e.g. limits or approvals, runs inside of the
+            sidecar's.
 
     Attributes:
         graph: the compiled graph, for other ways to stream; run it within `turn`.
@@ -81,6 +88,7 @@ class Orchestrator:
     ) -> None:
         self._rules = rules or OrchestratorRules()
         self._compaction = Compaction(client, summary_model or model, self._rules.compaction)
+        self._binding = Binding(client, self._rules)
         sidecar = SidecarMiddleware(client, summary_model or model, tools, self._rules)
         inside: Sequence[AgentMiddleware[Any, Any, Any]] = agent.pop("middleware", ())
         self.graph: CompiledStateGraph[Any, TurnInHand, Any, Any] = create_agent(
@@ -89,7 +97,7 @@ class Orchestrator:
 
     @asynccontextmanager
     async def turn(self, request: TurnRequest) -> AsyncIterator[TurnInHand]:
-        """Give the context for one run of `graph`; the turn is ended when the block is left, however that happens.
+        """Give the context for one run of `graph`; the turn is ended when the block is left, unless it was interrupted.
 
         If the conversation has become too long, its summary is written afterwards, which nobody waits for.
         """
@@ -104,28 +112,37 @@ class Orchestrator:
     async def answer(
         self,
         request: TurnRequest,
-        messages: Sequence[AnyMessage],
+        messages: Sequence[AnyMessage] | Command[Any] | None,
         *,
         listener: Callable[[TurnEvent], None] = _nobody,
         config: RunnableConfig | None = None,
     ) -> Answer:
-        """Carry out one turn.
+        """Carry out one turn, or go on with one, until its end or the next interrupt.
 
         Args:
-            request: whose turn, of which episode. A `turn_id` is made if it has none.
-            messages: the history up to the user's message; with a checkpointer only what is new.
+            request: whose turn, of which episode. A `turn_id` is made if it has none. To go on, principal and episode
+                have to be those that the turn began with; everything else is as it was then.
+            messages: the history up to the user's message; with a checkpointer only what is new. To go on with a turn:
+                `Command(resume=...)` with the answers to `Answer.interrupts`, or None after the process was killed.
             listener: told of preamble and progress while it happens; slow listening slows the turn.
             config: LangChain's, e.g. `{"configurable": {"thread_id": ...}}` with a checkpointer.
 
         Raises:
             SubagentsError: the turn could not be bound for a reason that the caller has to mend.
-            Exception: whatever the model's provider raises. The turn is ended then too.
+            ValueError: nothing waits in this thread to go on; `TurnOfAnother`: it is not this caller's.
+            Exception: whatever the model's provider raises. The turn is ended then, and after a cancel; with a
+                checkpointer it stays open, to be gone on with, or ended by `stop` or the next message.
         """
         settings: RunnableConfig = {"recursion_limit": self._rules.most_steps, **(config or {})}
+        given = messages if messages is None or isinstance(messages, Command) else {"messages": list(messages)}
+        if not isinstance(given, dict):
+            request_of(await self._waiting(settings), request)
+        # Each step is kept before the next begins, so that a dispatch that another run finds again is never sent twice.
+        durability: Durability | None = "sync" if self.graph.checkpointer else None
         state: dict[str, Any] = {}
         async with self.turn(request) as hand:
             run = self.graph.astream(
-                {"messages": list(messages)}, settings, context=hand, stream_mode=["custom", "values"]
+                given, settings, context=hand, stream_mode=["custom", "values"], durability=durability
             )
             async with aclosing(cast("AsyncGenerator[tuple[str, Any], None]", run)) as items:
                 async for mode, item in items:
@@ -133,11 +150,36 @@ class Orchestrator:
                         listener(item)
                     else:
                         state = item
+            stopped = None if hand.finished or not hand.can_go_on else await self.graph.aget_state(settings)
         return Answer(
             text=hand.answer,
             messages=state["messages"],
+            interrupts=stopped.interrupts if stopped else (),
             results=tuple(hand.results),
             extra_calls=tuple(hand.costs.calls),
             end=hand.end,
             unbound_because=hand.unbound_because,
         )
+
+    async def stop(self, request: TurnRequest, config: RunnableConfig) -> None:
+        """End the turn that waits in a thread, since nobody will go on with it; its sub-agents are stopped.
+
+        A new message in the thread does the same.
+
+        Args:
+            request: with principal and episode of the turn.
+            config: with the `thread_id`.
+
+        Raises:
+            ValueError: no turn waits in this thread; `TurnOfAnother`: it is not this caller's.
+        """
+        kept = await self._waiting(config)
+        request_of(kept, request)
+        await self._binding.end(kept, request)
+
+    async def _waiting(self, settings: RunnableConfig) -> OpenTurn:
+        stopped = await self.graph.aget_state(settings)
+        kept: OpenTurn | None = stopped.values.get("sidecar_turn")
+        if not stopped.next or kept is None or kept["finished"]:
+            raise ValueError("no turn waits in this thread; begin one with the user's message")
+        return kept

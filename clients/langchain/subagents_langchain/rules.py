@@ -69,6 +69,8 @@ class OrchestratorRules:
     """How the orchestrator works; the defaults suit English.
 
     Attributes:
+        gather_timeout: longest time that a sub-agent call waits for the others of its response, while other middleware
+            holds or answers them. What comes later is a further dispatch.
         dispatch_timeout: until the outcomes of one dispatch must be there; None: the SDK's own.
         summary_timeout: longest time for `prior_context`; without it in time the dispatch goes out with none.
         status: words for progress.
@@ -80,6 +82,7 @@ class OrchestratorRules:
         most_steps: of the agent's graph in one turn; a model that calls without end ends with an error after them.
     """
 
+    gather_timeout: timedelta = timedelta(milliseconds=200)
     dispatch_timeout: timedelta | None = None
     summary_timeout: timedelta = timedelta(seconds=10)
     status: StatusRenderer = field(default_factory=StatusRenderer)

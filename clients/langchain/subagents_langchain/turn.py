@@ -1,10 +1,11 @@
 """One turn while it is carried out: what the middleware keeps between the steps of the graph, and its end."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
@@ -20,6 +21,8 @@ from subagents_client import (
     Verdict,
 )
 from subagents_langchain.costs import Costs
+from subagents_langchain.gathering import Gathering
+from subagents_langchain.open_turn import OpenTurn
 from subagents_langchain.rules import OrchestratorRules
 
 LONGEST_NARRATION: Final = 256 * 1024
@@ -65,20 +68,28 @@ TurnEvent = Preamble | StatusLine | AnswerAmended
 
 @dataclass(slots=True, eq=False)
 class TurnInHand:
-    """The context of one run of the agent's graph. Made by `turn_in_hand`, one per turn.
+    """The context of one run of the agent's graph. Made by `turn_in_hand`, one per run.
 
     Attributes:
         request: what the turn is bound with.
         costs: the extra model calls so far.
         turn: None until it is bound, and if it could not be.
         unbound_because: why it could not be bound; None otherwise.
+        kept: what the graph's state keeps of the turn; None before the run has begun it, or gone on with it.
+        resumed: the run goes on with a turn that an earlier one began.
+        recorded: of a resumed turn that was over, and was followed by another: what was dispatched in it.
+        can_go_on: the graph keeps checkpoints, so that another run can go on with the turn.
         said: the user's message; empty before the graph has begun.
         episode: what the memory knows of the conversation; None if it was not asked or did not say in time.
         tools: the sub-agents as tools.
-        results: of each dispatch.
+        dispatched: how many dispatches of the turn earlier runs have brought to their end.
+        made: ids of the calls in responses that were made in this run.
+        gatherings: of the responses, by message id.
+        results: of each dispatch of this run, and of those that it has found again.
         prior_context: the summary; None until a switch asked for one, empty if there was nothing to sum up.
         missing_intents: (declared, called), until the model was asked once more.
         asked_again: it was.
+        finished: the agent has come to its end.
         answer: as the user reads it; empty before it is composed.
         end: how the turn ended; None before, and if the sidecar could not be told.
     """
@@ -87,35 +98,66 @@ class TurnInHand:
     costs: Costs
     turn: BoundTurn | None = None
     unbound_because: SubagentsError | None = None
+    kept: OpenTurn | None = None
+    resumed: bool = False
+    recorded: Sequence[DispatchResult] = ()
+    can_go_on: bool = False
     said: str = ""
     episode: Episode | None = None
     tools: Sequence[BaseTool] = ()
+    dispatched: int = 0
+    made: set[str] = field(default_factory=set)
+    gatherings: dict[str, Gathering] = field(default_factory=dict)
     results: list[DispatchResult] = field(default_factory=list)
     prior_context: str | None = None
     missing_intents: tuple[int, int] | None = None
     asked_again: bool = False
+    finished: bool = False
     answer: str = ""
     end: TurnEnd | None = None
-
-    @property
-    def outcomes(self) -> Iterator[CallOutcome]:
-        """The outcomes of all calls so far, in emission order."""
-        return (outcome for result in self.results for outcome in result.outcomes)
-
-    def outcome(self, call_id: str) -> CallOutcome | None:
-        """Return the outcome of a call; None if there was none of that id."""
-        return next((one for one in self.outcomes if one.call_id == call_id), None)
+    binding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def may_dispatch(self) -> bool:
         """Whether the sidecar takes another dispatch in this turn."""
-        return self.turn is not None and len(self.results) < self.turn.surface.max_dispatches_per_turn
+        dispatched = self.dispatched + len(self.results)
+        return self.turn is not None and dispatched < self.turn.surface.max_dispatches_per_turn
 
-    async def close(self, *, abandoned: bool) -> None:
-        """End the turn with a verdict on every child that is known. A sidecar that is away is not waited for."""
+    def prompt(self, notes: Sequence[str]) -> str:
+        """Return the prefix, which providers cache, what this call is told besides, and the suffix, always last."""
         if self.turn is None:
+            return ""
+        prompt = self.turn.surface.prompt
+        return "".join([prompt.prefix, *(f"\n{note}\n" for note in notes), prompt.suffix])
+
+    def keep(self, result: DispatchResult) -> None:
+        """Keep what was dispatched; if the model declared more intents than it called, it is asked once more."""
+        self.results.append(result)
+        if result.intents.failsafe and not self.asked_again and self.may_dispatch():
+            self.asked_again = True
+            self.missing_intents = (result.intents.declared, result.intents.emitted)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something in the background; what still runs when the turn is left is cancelled then."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def leave(self, *, abandoned: bool) -> None:
+        """End the turn with a verdict on every child that is known, unless another run can go on with it.
+
+        A sidecar that is away is not waited for.
+        """
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.turn is None or (self.can_go_on and not self.finished):
             return
+        abandoned = abandoned or not self.finished
         narration = "" if abandoned else trimmed(self.answer, LONGEST_NARRATION)
-        integrations = [_integration(one, abandoned=abandoned) for one in self.outcomes if one.child_id]
+        over = [result.dispatch_id for result in self.recorded]  # their children were closed with the turn before
+        known = [one for result in self.results if result.dispatch_id not in over for one in result.outcomes]
+        integrations = [_integration(one, abandoned=abandoned) for one in known if one.child_id]
         try:
             self.end = await self.turn.end(
                 narration, integrations, user_message=self.said, timeout=ABANDON if abandoned else None
@@ -134,7 +176,9 @@ def _integration(outcome: CallOutcome, *, abandoned: bool) -> Integration:
 
 @asynccontextmanager
 async def turn_in_hand(request: TurnRequest, rules: OrchestratorRules) -> AsyncIterator[TurnInHand]:
-    """Give the context for one run of the graph, and end the turn afterwards, whatever happened.
+    """Give the context for one run of the graph, and end the turn afterwards, after an exception or a cancel, too.
+
+    Only a run with a thread, which another run can go on with, leaves the turn open if it stops before its end.
 
     Source: PC2-FR-15a.
     """
@@ -142,9 +186,9 @@ async def turn_in_hand(request: TurnRequest, rules: OrchestratorRules) -> AsyncI
     try:
         yield hand
     except BaseException:
-        await hand.close(abandoned=True)
+        await hand.leave(abandoned=True)
         raise
-    await hand.close(abandoned=False)
+    await hand.leave(abandoned=False)
 
 
 def trimmed(text: str, most_bytes: int) -> str:

@@ -4,9 +4,10 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, InvalidToolCall, ToolMessage
 
 from clients.langchain.tests.support.scripted_model import NUMBERS, calling, composes, priced
 from clients.langchain.tests.support.talking import talking
@@ -125,3 +126,16 @@ async def test_an_unreadable_call_takes_nothing_with_it_and_a_response_of_nothin
     assert [one.outcome for one in answer.results[0].outcomes] == [Outcome.SUCCEEDED, Outcome.REFUSED]
     assert [one.outcome for one in answer.results[1].outcomes] == [Outcome.REFUSED]
     assert answer.text.startswith("Here is what I found: hello from shop")
+
+
+@pytest.mark.parametrize("siblings", [(), ("ask_rewards",)])
+async def test_a_call_that_langchain_holds_for_unreadable_is_never_run(siblings: tuple[str, ...]) -> None:
+    """Its arguments would fit after all, but no other middleware has seen it, so nobody could have objected."""
+    message = response([(name, "fit") for name in siblings])
+    bad = {"name": "ask_shop", "args": '{"request": "x"}', "id": "bad", "error": "cut off", "type": "invalid_tool_call"}
+    message.invalid_tool_calls = [InvalidToolCall(**bad)]  # type: ignore[typeddict-item]
+    async with talking(message, composes) as talk:
+        answer = await talk.say()
+
+        assert talk.sidecar.runner.started == [name.removeprefix("ask_") for name in siblings]
+    assert [one.outcome for one in answer.results[0].outcomes][-1] is Outcome.REFUSED

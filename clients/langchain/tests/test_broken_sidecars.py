@@ -2,9 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,39 +12,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from clients.langchain.tests.support.scripted_model import Messages, ScriptedModel, Step, calling, composes, says
 from clients.langchain.tests.support.talking import talking
+from clients.langchain.tests.support.verticals import Verticals
 from subagents_client import Limits, Outcome, SidecarClient, TurnRequest
-from subagents_client.runner import Run, RunnerHost
 from subagents_errors import DependencyAway, OutOfTime
 from subagents_langchain import ENGLISH, Answer, Orchestrator, OrchestratorRules, validate_history
 from tests.support.fake_runner import hangs
 from tests.support.sidecar_process import place, serving
 
 QUICK = Limits(unreachable_after=timedelta(milliseconds=300), unary=timedelta(seconds=1))
-
-
-@dataclass(slots=True)
-class Verticals:
-    """Two sub-agents in a host of their own; shop never ends until it is let go."""
-
-    running: asyncio.Event = field(default_factory=asyncio.Event)
-    let_go: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @asynccontextmanager
-    async def serving(self, folder: Path) -> AsyncIterator[None]:
-        """Serve both where the sidecar's settings look for them."""
-        async with AsyncExitStack() as stack:
-            for slot in ("shop", "rewards"):
-                host = RunnerHost()
-                host.any_sub_agent()(self._run)
-                await stack.enter_async_context(host.serving(f"unix:{folder}/{slot}.sock"))
-            stack.callback(self.let_go.set)
-            yield
-
-    async def _run(self, run: Run) -> str:
-        if run.sub_agent_id == "shop":
-            self.running.set()
-            await self.let_go.wait()
-        return f"hello from {run.sub_agent_id}"
 
 
 async def turn_with(client: SidecarClient, *steps: Step, history: tuple[AnyMessage, ...] = ()) -> Answer:

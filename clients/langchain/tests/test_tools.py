@@ -12,8 +12,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 
-from subagents_client import BoundTurn, CallOutcome, Outcome, SidecarClient, TurnRequest
-from subagents_langchain import tools_of
+from subagents_client import BoundTurn, Outcome, SidecarClient, TurnRequest
+from subagents_langchain import outcome_in, tools_of
 from tests.support.builders import a_card
 from tests.support.fake_runner import raises
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
@@ -131,8 +131,11 @@ async def test_a_tool_answers_with_text_and_the_outcome_as_artifact() -> None:
         bad = await rewards.ainvoke({"name": rewards.name, "args": {"request": "x"}, "id": "c2", "type": "tool_call"})
 
     assert (good.content, good.tool_call_id) == ("hello from shop", "c1")
-    assert isinstance(good.artifact, CallOutcome)
-    assert bad.artifact.outcome is Outcome.FAILED
+    assert [outcome.outcome for one in (good, bad) if (outcome := outcome_in(one))] == [
+        Outcome.SUCCEEDED,
+        Outcome.FAILED,
+    ]
+    assert [good.status, bad.status] == ["success", "error"]
     assert "CANARY" not in str(bad)
 
 

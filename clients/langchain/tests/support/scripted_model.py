@@ -6,15 +6,14 @@ from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 from typing_extensions import override
 
-from subagents_client import CallOutcome
-from subagents_langchain import validate_history
+from subagents_langchain import outcome_in, validate_history
 
 Messages = Sequence[BaseMessage]
 Step = AIMessage | Callable[[Messages], AIMessage | Awaitable[AIMessage]]
@@ -111,8 +110,8 @@ def priced(message: AIMessage, model: str) -> AIMessage:
 
 def composes(messages: Messages) -> AIMessage:
     """Answer with what the sub-agents said, and without a word about what is missing: the post-check's business."""
-    told = [one.artifact for one in messages if isinstance(one, ToolMessage)]
-    good = [one.narration for one in told if isinstance(one, CallOutcome) and one.answered]
+    told = [outcome_in(one) for one in messages]
+    good = [one.narration for one in told if one is not None and one.answered]
     return says("Here is what I found: " + "; ".join(good) if good else "Hm.")
 
 

@@ -1,0 +1,48 @@
+"""Outcomes as artifacts of tool messages: plain JSON values, so that any checkpointer gives back what it was given.
+
+LangGraph's strict serialisation rebuilds no classes but its own; a dataclass would come back as a dict of raw values.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from pydantic import TypeAdapter, ValidationError
+
+from subagents_client import CallOutcome, Outcome
+
+KIND: Final = "subagents.call_outcome"
+OUTCOMES: Final = TypeAdapter(CallOutcome)
+
+
+def artifact_of(outcome: CallOutcome) -> dict[str, Any]:
+    """Return an outcome as strings, numbers, lists and dicts, with its fields' names; `kind` says what it is."""
+    return {"kind": KIND, **OUTCOMES.dump_python(outcome, mode="json")}
+
+
+def outcome_in(message: BaseMessage) -> CallOutcome | None:
+    """Return the outcome that a tool message carries; None if it answers no sub-agent call.
+
+    An outcome that this version cannot read, e.g. one written by a newer version, has failed.
+    """
+    if not isinstance(message, ToolMessage) or not isinstance(message.artifact, dict):
+        return None
+    fields = dict(message.artifact)
+    if fields.pop("kind", None) != KIND:
+        return None
+    try:
+        return OUTCOMES.validate_python(fields)
+    except ValidationError:
+        return failed(message.tool_call_id, message.name or "")
+
+
+def failed(call_id: str, name: str) -> CallOutcome:
+    """Return the outcome of a call of which nothing is known."""
+    return CallOutcome(call_id=call_id, tool_name=name, sub_agent_id="", outcome=Outcome.FAILED)
+
+
+def dispatches_in(messages: Sequence[BaseMessage]) -> int:
+    """Return how many responses among these messages have outcomes of sub-agents."""
+    responses = accumulate(isinstance(message, AIMessage) for message in messages)
+    return len({place for place, message in zip(responses, messages, strict=True) if outcome_in(message)})

@@ -1,0 +1,85 @@
+"""Binds the turn of a run: a new one when the agent begins, the one that is kept in the state when it goes on."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from langchain_core.messages import AnyMessage
+from langgraph.runtime import Runtime
+
+from subagents_client import Episode, SidecarClient, SubagentsError, TurnRequest
+from subagents_errors import DependencyAway, OutOfTime, Overloaded
+from subagents_langchain.artifacts import dispatches_in
+from subagents_langchain.history import start_of_turn
+from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother, begun, request_of, still_open
+from subagents_langchain.past import read_past
+from subagents_langchain.rules import OrchestratorRules
+from subagents_langchain.tools import tools_of
+from subagents_langchain.turn import ABANDON, LONGEST_SAID, TurnInHand, trimmed
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class Binding:
+    """Binds turns at one sidecar. If the sidecar is away, the turn goes on without sub-agents. Source: PC2-FR-1."""
+
+    def __init__(self, client: SidecarClient, rules: OrchestratorRules) -> None:
+        self._client = client
+        self._rules = rules
+
+    async def begin(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> OpenTurn:
+        """Bind a new turn, and return what is to be kept of it."""
+        hand, left = runtime.context, state.get("sidecar_turn")
+        kept = begun(hand.request)
+        if left is not None and not left["finished"] and left["turn_id"] != kept["turn_id"]:
+            hand.spawn(self.end(left, hand.request))
+        await self._bind(hand, kept, state["messages"], runtime)
+        return kept
+
+    async def go_on(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> None:
+        """Bind the turn of the state again, once in a run, if this run did not begin it.
+
+        Raises:
+            TurnOfAnother: the turn is not this caller's.
+            SubagentsError: it cannot be bound for a reason that the caller has to mend.
+        """
+        hand, kept = runtime.context, state.get("sidecar_turn")
+        async with hand.binding:
+            if hand.kept is None and kept is not None and not kept["finished"]:
+                hand.resumed = True
+                hand.dispatched = dispatches_in(state["messages"][start_of_turn(state["messages"]) :])
+                await self._bind(hand, kept, state["messages"], runtime)
+
+    async def _bind(
+        self, hand: TurnInHand, kept: OpenTurn, messages: Sequence[AnyMessage], runtime: Runtime[TurnInHand]
+    ) -> None:
+        start = start_of_turn(messages)
+        hand.said = trimmed(str(messages[start].text), LONGEST_SAID) if messages else ""
+        hand.can_go_on = runtime.execution_info is not None and runtime.execution_info.thread_id is not None
+        hand.request = request_of(kept, hand.request)
+        reading = asyncio.ensure_future(self._past(hand, begun=start > 0))
+        try:
+            if hand.resumed:
+                hand.request, hand.recorded = await still_open(self._client, hand.request)
+            hand.turn = await self._client.bind_turn(hand.request)
+            hand.tools = tools_of(hand.turn)
+            hand.episode = await reading
+        except (DependencyAway, Overloaded, OutOfTime) as error:
+            hand.unbound_because = error
+        finally:
+            reading.cancel()
+        hand.kept = kept
+
+    async def _past(self, hand: TurnInHand, *, begun: bool) -> Episode | None:
+        """Return what the memory knows of a conversation that has begun; it is read while the turn is bound."""
+        chosen = self._rules.compaction
+        return await read_past(self._client, hand.request, chosen.read_timeout) if chosen and begun else None
+
+    async def end(self, left: OpenTurn, asked: TurnRequest) -> None:
+        """End a turn that no run goes on with; what its sub-agents still do is stopped. A sidecar away is no error."""
+        try:
+            turn = await self._client.bind_turn(request_of(left, asked), timeout=ABANDON)
+            await turn.end(timeout=ABANDON)
+        except (SubagentsError, TurnOfAnother) as error:
+            LOG.info("an abandoned turn is left to the sidecar to end: %s", type(error).__name__)
