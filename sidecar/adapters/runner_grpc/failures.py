@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
-from sidecar.adapters.system.faults import grpc_fault
+from sidecar.policy.faults import grpc_fault
 from sidecar.policy.protocols import RunnerError
 from subagents_errors import CallFailure, DefinitionNotHeld, Draining
 

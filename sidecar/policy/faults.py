@@ -1,6 +1,5 @@
 """Finds the operating system's error in what a transport raised, for `Fault.errno`."""
 
-import os
 import re
 from collections.abc import Mapping
 from errno import errorcode
@@ -8,8 +7,17 @@ from typing import Final
 
 from sidecar.core.faults import Fault, remedy_for
 
-NAME_OF_TEXT: Final[Mapping[str, str]] = {os.strerror(number): name for number, name in errorcode.items()}
-"""gRPC passes the error on in words only, at the end of a status's message."""
+ERRNO_OF_TEXT: Final[Mapping[str, str]] = {
+    "No such file or directory": "ENOENT",
+    "Connection refused": "ECONNREFUSED",
+    "Permission denied": "EACCES",
+    "Connection timed out": "ETIMEDOUT",
+    "No route to host": "EHOSTUNREACH",
+    "Network is unreachable": "ENETUNREACH",
+    "Connection reset by peer": "ECONNRESET",
+    "Broken pipe": "EPIPE",
+}
+"""The gRPC library passes the system's error on in words only, at the end of a status's message."""
 GRPC_ADDRESS: Final = re.compile(r"last error: [A-Z_]+: ([!-~]{1,256}): ")
 MOST_CAUSES: Final = 16
 
@@ -36,6 +44,6 @@ def grpc_fault(target: str, status: str, text: str, setting: str) -> Fault:
         text: its message, as the gRPC library wrote it.
         setting: where the target is configured.
     """
-    errno = NAME_OF_TEXT.get(text.rpartition(": ")[2], "")
+    errno = ERRNO_OF_TEXT.get(text.rpartition(": ")[2], "")
     address = GRPC_ADDRESS.search(text)
     return Fault(target, address[1] if address else target, errno or f"gRPC {status}", remedy_for(errno, setting))
