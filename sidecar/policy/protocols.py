@@ -229,11 +229,12 @@ class EnricherRefused:
     """The service gave no envelope.
 
     Attributes:
-        fault: where the way to the service broke, for log and timeline; None: the kind says it all.
+        fault: where the way to the service broke, for log and timeline; None: the kind says it all. Explains only, so
+            that refusals of one kind are equal.
     """
 
     kind: RefusalKind
-    fault: Fault | None = None
+    fault: Fault | None = field(default=None, compare=False)
 
 
 EnricherReply = EnricherAnswer | EnricherRefused
