@@ -22,6 +22,20 @@ def lost_with_its_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
     return Broken(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
 
 
+def accepted(child: Child, end: AttemptEnd) -> AttemptEnd:
+    """Return the end, or a failure for an answer that says nothing, unless the card allows it or data is missing."""
+    if not isinstance(end, Finished) or not end.answer.is_empty or child.tool.card.definition.allow_empty_answer:
+        return end
+    if child.data.forces_degraded or child.data.budget_hit:
+        return end
+    return Broken(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
+
+
+def with_evidence(end: AttemptEnd, evidence: Answer) -> AttemptEnd:
+    """Return the end; a failure with what the child had brought before."""
+    return msgspec.structs.replace(end, evidence=evidence) if isinstance(end, Broken) else end
+
+
 def silent(end: AttemptEnd, target: str) -> AttemptEnd:
     """Return the end of an attempt of which nothing was heard: running out of time is a transport fault then."""
     if not (isinstance(end, Broken) and end.reason in OUT_OF_TIME):
@@ -64,8 +78,8 @@ def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | No
     """Return the outcome that an end means. Source: PC2-FR-10, TN-26, DESIGN section 5."""
     outcome, reason, answer = Outcome.SUCCEEDED, None, Answer()
     match end:
-        case Broken(why):
-            outcome, reason = Outcome.FAILED, why
+        case Broken(reason=why):
+            outcome, reason, answer = Outcome.FAILED, why, end.evidence
         case OutOfBudget(answer):
             outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
         case Finished(answer):

@@ -44,12 +44,14 @@ class Broken(msgspec.Struct, frozen=True):
     Attributes:
         detail: for the operator's timeline only.
         fault: where the way to the host broke; None: anything but a transport fault.
+        evidence: what the child had brought before; not an answer.
     """
 
     reason: CallFailure
     detail: str
     transient: bool = False
     fault: Fault | None = None
+    evidence: Answer = Answer()
 
 
 class OutOfBudget(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from datetime import timedelta
 from sidecar.core.definitions.placeholders import filled
 from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.dispatching.collecting import ResultCollector
-from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.retrying import (
     Breaker,
     Breakers,
@@ -20,6 +20,7 @@ from sidecar.core.executing.events import ATTEMPT_REPEATED, BUDGET_STOPPED
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.attempt_outcomes import (
+    accepted,
     added,
     corrected,
     failed_at,
@@ -30,6 +31,7 @@ from sidecar.operations.attempt_outcomes import (
     outcome_of,
     silent,
     unrecorded,
+    with_evidence,
 )
 from sidecar.operations.children import Child
 from sidecar.operations.delegates import delegates_of
@@ -72,8 +74,7 @@ class RunChild:
         if self._rules.record_frames:
             child.frames = ChildFrames(began)
             stop.on_settled(child.frames.stopped)
-        collector: ResultCollector | None = None
-        spent = Usage()
+        spent, evidence = Usage(), Answer()
         try:
             runner = self._out.runners.runner_for(child.tool.card)
             wall_clock = child.contract.budgets.wall_clock_ms
@@ -84,8 +85,9 @@ class RunChild:
             while end is None:
                 collector = ResultCollector(child.tool.card.definition, self._limits)
                 ended = await self._attempt(child, dispatch, runner, collector)
-                spent = added(spent, collector.usage)
-                end = None if await self._again(child, ended, allowed, stop) else ended
+                spent, brought = added(spent, collector.usage), collector.evidence()
+                evidence = evidence if brought.is_empty else brought
+                end = None if await self._again(child, ended, allowed, stop) else with_evidence(ended, evidence)
         except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
             self._out.recorder.anomaly("child_defect", type(error).__name__)
             end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
@@ -146,7 +148,7 @@ class RunChild:
         end: AttemptEnd | None = None
         used = False
         try:
-            end = await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner)
+            end = accepted(child, await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner))
         finally:
             used = self._out.grants.revoke(attempt_id)
             await child.ledger.end_delegations(CallFailure.CALL_CANCELLED)

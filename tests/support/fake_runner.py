@@ -262,8 +262,9 @@ class ScriptedConnector:
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Answer."""
         self.calls.append(call)
-        reply: Any = self.reply(call)
-        return await reply if isinstance(reply, Awaitable) else reply
+        reply = self.reply(call)
+        answer: EnricherReply = await reply if isinstance(reply, Awaitable) else reply
+        return answer
 
     async def close(self) -> None:
         """Do nothing."""
