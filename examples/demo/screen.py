@@ -251,7 +251,9 @@ def _ended(outcome: CallOutcome) -> Text:
     style = OUTCOME_STYLE.get(outcome.outcome, "white")
     took = f" after {milliseconds(outcome.duration)}" if outcome.duration is not None else ""
     cards = (
-        f", {len(outcome.components)} card{'s' if len(outcome.components) > 1 else ''}" if outcome.components else ""
+        f", {len(outcome.components)} card{'s' if len(outcome.components) > 1 else ''}"
+        if outcome.answered and outcome.components
+        else ""
     )
     return Text.assemble(
         " " * LABEL,

@@ -1,6 +1,6 @@
 """The port `Recorder`: what operations report becomes counts and log lines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -11,6 +11,7 @@ from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
 from sidecar.operations.end_turn import ENDED
+from sidecar.operations.ports import NOTHING_MORE
 from subagents_errors import Axis
 
 FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -192,7 +193,7 @@ class MeasuringRecorder:
         """Count an envelope whose payload has another major version."""
         self._version.add(names.CONSUMER)
 
-    def anomaly(self, kind: str, detail: str) -> None:
+    def anomaly(self, kind: str, detail: str, about: Mapping[str, str] = NOTHING_MORE) -> None:
         """Log and count something that should not happen."""
         self._anomalies.add(kind)
-        self._log.warning(names.ANOMALY, detail, kind=kind)
+        self._log.warning(names.ANOMALY, detail, kind=kind, **about)

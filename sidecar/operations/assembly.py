@@ -16,6 +16,7 @@ from sidecar.operations.bind_turn import BindingState, BindTurn
 from sidecar.operations.call_tool import CallTool
 from sidecar.operations.carry_out import CarryOut
 from sidecar.operations.child_reports import ChildReports, ReportFiles
+from sidecar.operations.connector_border import ConnectorBorder
 from sidecar.operations.delegate import Delegate
 from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
@@ -152,6 +153,8 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     run_child = RunChild(rules, outside)
     carry_out = CarryOut(outside, run_child)
     going = Going(find, restore, GoOn(rules, outside, restore, carry_out))
+    hung_after = rules.quarantine_after.total_seconds()
+    connectors = ConnectorBorder(ports.connectors, (ports.spawner, ports.recorder), hung_after)
     end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
@@ -160,7 +163,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         cancel_call=CancelCall(going),
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
-        call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
+        call_tool=CallTool(rules, grants, connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
         delegate=Delegate(outside, turns, run_child),
         history=history,
         turns=turns,

@@ -12,7 +12,14 @@ from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
 from sidecar.core.definitions.card import Card, ToolEntry
 from sidecar.core.envelopes.judging import expectation_of, judge
 from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
-from sidecar.core.envelopes.verdicts import EnvelopeStatus, Judgement, Released, Withheld, WithholdReason
+from sidecar.core.envelopes.verdicts import (
+    REMEDY_OF_REASON,
+    EnvelopeStatus,
+    Judgement,
+    Released,
+    Withheld,
+    WithholdReason,
+)
 from sidecar.core.errors import (
     FieldProblem,
     InvalidRequest,
@@ -23,16 +30,18 @@ from sidecar.core.errors import (
 )
 from sidecar.core.executing.events import DATA_WITHHELD, SUB_AGENT, TOOL_REFUSED
 from sidecar.core.executing.states import ExecutionState
+from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
 from sidecar.core.json_schemas import canonical_text
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.children import Child
+from sidecar.operations.connector_border import ConnectorBorder
 from sidecar.operations.grant_table import GrantTable
-from sidecar.operations.ports import Clock, Connectors, Ids, Recorder
+from sidecar.operations.ports import Clock, Ids, Recorder
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.tracing import Tracing
-from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, RefusalKind
+from sidecar.policy.protocols import EnricherCall, EnricherRefused, RefusalKind
 
 WITHHOLD_REASON_OF = {
     RefusalKind.MISSING_PRINCIPAL: WithholdReason.MISSING_PRINCIPAL,
@@ -59,7 +68,7 @@ class CallTool:
         self,
         rules: DispatchRules,
         grants: GrantTable,
-        connectors: Connectors,
+        connectors: ConnectorBorder,
         outside: tuple[Clock, Ids, Recorder, Tracing],
     ) -> None:
         """Join the parts."""
@@ -165,16 +174,9 @@ class CallTool:
             timeout=tool.timeout if time_left is None else min(tool.timeout, time_left),
             trace_headers=trace.headers,
         )
-        try:
-            reply: object = await self._connectors.connector_for(child.tool.card, tool.id).enrich(call)
-        except Exception as error:  # noqa: BLE001  the border to foreign code: a broken connector is an outage
-            self._recorder.anomaly("connector_broken", type(error).__name__)
-            return Withheld(WithholdReason.UNAVAILABLE)
+        reply = await self._connectors.ask(child.tool.card, call)
         if isinstance(reply, EnricherRefused):
-            return Withheld(WITHHOLD_REASON_OF[reply.kind])
-        if not isinstance(reply, EnricherAnswer):
-            self._recorder.anomaly("connector_broken", f"returned a {type(reply).__name__}")
-            return Withheld(WithholdReason.UNAVAILABLE)
+            return Withheld(WITHHOLD_REASON_OF[reply.kind], reply.fault)
         card = child.tool.card
         check = self._rules.signatures.check_for(card.definition.vertical, tool)
         expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)
@@ -187,14 +189,24 @@ class CallTool:
             return
         self._recorder.data_call(child.slot, tool.id, judgement.reason, seconds)
         _keep(child, Effect.BARRED if judgement.security else Effect.WITHHELD, tool.id)
+        fault = fault_of(judgement, tool)
         if judgement.security:
             child.data.barred.add(tool.id)
             self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
+        else:
+            self._warn(child, tool, judgement.reason, fault)
         if judgement.reason is WithholdReason.PRINCIPAL_MISMATCH:
             self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
         if judgement.reason is WithholdReason.VERSION_MISMATCH:
             self._recorder.version_mismatch(child.slot, tool.id)
-        self._note(child, DATA_WITHHELD, f"{tool.id}: withheld", tool=tool.id, reason=judgement.reason.value)
+        summary = f"{tool.id}: withheld, {judgement.reason} at {fault.in_words()}"
+        self._note(child, DATA_WITHHELD, summary, tool=tool.id, reason=judgement.reason.value, **fault.details())
+
+    def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
+        """Write one line for data that was withheld; an incident has a line of its own."""
+        told = f"{child.slot} got no data of {tool.id}, {reason} at {fault.in_words()}: {fault.remedy}"
+        about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
+        self._recorder.anomaly("data_withheld", told, about)
 
     def _note(self, child: Child, name: str, summary: str, **details: str) -> None:
         if child.log.state is ExecutionState.RUNNING:
@@ -219,6 +231,14 @@ class TypingRegistries:
             if len(self._by_digest) > self.KEPT:
                 self._by_digest.popitem(last=False)
         return known
+
+
+def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
+    """Return where and why there is no data: what the connector found out, or what the reason alone says."""
+    if withheld.fault is not None:
+        return withheld.fault
+    target = (tool.endpoint or "").partition("?")[0]  # a query may hold a key
+    return Fault(target, target, remedy=REMEDY_OF_REASON[withheld.reason])
 
 
 def _keep(child: Child, effect: Effect, tool_id: str) -> None:

@@ -11,12 +11,13 @@ from sidecar.core.identifiers import AttemptId, ChildId
 from sidecar.operations.children import Child
 
 
-class LiveGrant(msgspec.Struct, frozen=True):
-    """One attempt that may call tools now."""
+class LiveGrant(msgspec.Struct):
+    """One attempt that may call tools now; `used`: it has asked the gateway for something."""
 
     claims: GrantClaims
     child: Child
     term: int
+    used: bool = False
 
 
 class GrantTable:
@@ -53,9 +54,10 @@ class GrantTable:
         self._live[attempt_id] = LiveGrant(claims, child, self._lease_term())
         return seal_grant(claims, self._keys)
 
-    def revoke(self, attempt_id: AttemptId) -> None:
-        """Kill a grant. Unknown ones are ignored."""
-        self._live.pop(attempt_id, None)
+    def revoke(self, attempt_id: AttemptId) -> bool:
+        """Kill a grant, and say whether it was ever used. Unknown ones are ignored."""
+        live = self._live.pop(attempt_id, None)
+        return live is not None and live.used
 
     def revoke_all_of(self, child_id: ChildId) -> None:
         """Kill the grants of a child that others have gone on with."""
@@ -75,6 +77,7 @@ class GrantTable:
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
         if live.claims != claims:
             raise GrantInvalid("the grant is not the one that was minted for this attempt")
+        live.used = True
         return live
 
     @property

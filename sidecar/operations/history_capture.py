@@ -195,7 +195,9 @@ def _history(
     of: tuple[EpisodeKey, TurnId, datetime], said: tuple[str, list[str], str], answered: list[Answered]
 ) -> TurnHistory:
     user_message, prompts, narration = said
-    with_answer = [each for each in answered if each[3].answer.narration or each[3].answer.components]
+    with_answer = [
+        each for each in answered if each[3].answered and (each[3].answer.narration or each[3].answer.components)
+    ]
     places = count()
     return TurnHistory(
         episode=of[0],

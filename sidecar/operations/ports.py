@@ -4,15 +4,18 @@ The composition root joins them to real things; the simulation joins the same op
 scheduler and faulty counterparts. Nothing in `operations` may reach outside by another way.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
+
+NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Clock(Protocol):
@@ -153,6 +156,12 @@ class Recorder(Protocol):
         """Count an envelope whose payload has another major version."""
         ...
 
-    def anomaly(self, kind: str, detail: str) -> None:
-        """Log and count something that should not happen: a quarantined attempt, a broken plugin, a stray error."""
+    def anomaly(self, kind: str, detail: str, about: Mapping[str, str] = NOTHING_MORE) -> None:
+        """Log and count something that should not happen: a quarantined attempt, a broken plugin, a stray error.
+
+        Args:
+            kind: one of a few words; a label of the counter.
+            detail: one sentence for an operator, without anything of a user.
+            about: fields of the log line.
+        """
         ...

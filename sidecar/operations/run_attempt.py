@@ -10,6 +10,7 @@ import msgspec
 
 from sidecar.core.dispatching.collecting import ResultBroken, ResultCollector
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
+from sidecar.core.faults import UNKNOWN_REMEDY, Fault
 from sidecar.operations.endings import Ending
 from sidecar.operations.ledger import Ledger
 from sidecar.operations.ports import Recorder, Spawner, Task
@@ -38,12 +39,19 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """The attempt failed. `detail` is for the operator's timeline only."""
+    """The attempt failed.
+
+    Attributes:
+        detail: for the operator's timeline only.
+        fault: where the way to the host broke; None: anything but a transport fault.
+        evidence: what the child had brought before; not an answer.
+    """
 
     reason: CallFailure
     detail: str
     transient: bool = False
-    blames_target: bool = True
+    fault: Fault | None = None
+    evidence: Answer = Answer()
 
 
 class OutOfBudget(msgspec.Struct, frozen=True):
@@ -89,7 +97,11 @@ class Quarantine(msgspec.Struct, frozen=True):
 
 
 class Attempt:
-    """One attempt at work."""
+    """One attempt at work.
+
+    Attributes:
+        heard: the host has reported something, or ended the attempt with an error of its own.
+    """
 
     def __init__(
         self,
@@ -110,6 +122,7 @@ class Attempt:
         self._ending: Ending[AttemptEnd] = Ending()
         self._last_event = 0.0
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.heard = False
 
     async def run(self, request: RunRequest, stop: Ending[CallFailure], spawner: Spawner) -> AttemptEnd:
         """Run to whichever end comes first.
@@ -120,12 +133,12 @@ class Attempt:
             spawner: owns the task that reads the runner.
         """
         self._watch_the_clock()
-        stop.on_settled(lambda reason: self._end(Broken(reason, "stopped", blames_target=False)))
+        stop.on_settled(lambda reason: self._end(Broken(reason, "stopped")))
         task = spawner.spawn(self._consume(request), f"attempt {request.attempt_id}")
         try:
             return await self._ending.wait()
         finally:
-            self._end(Broken(CallFailure.CALL_CANCELLED, "abandoned", blames_target=False))
+            self._end(Broken(CallFailure.CALL_CANCELLED, "abandoned"))
             for timer in self._timers.values():
                 timer.cancel()
             task.cancel()
@@ -158,15 +171,27 @@ class Attempt:
         try:
             await self._read(request)
         except ResultBroken as broken:
-            self._end(Broken(broken.reason, broken.detail, blames_target=False))
+            self._end(Broken(broken.reason, broken.detail))
         except RunnerError as error:
-            reason = CallFailure.RUNNER_UNAVAILABLE if error.unreachable else CallFailure.RUNNER_FAILED
-            self._end(Broken(reason, error.detail, transient=error.transient))
+            self._fail(error)
         except asyncio.CancelledError:
-            self._end(Broken(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"))
+            self._end_heard("the sub-agent cancelled itself")
             raise
         except BaseException as error:  # noqa: BLE001  SystemExit of a sub-agent must not end the process
-            self._end(Broken(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"))
+            self._end_heard(f"raised {type(error).__name__}")
+
+    def _fail(self, error: RunnerError) -> None:
+        if not (error.unreachable or error.connection_lost):
+            self._end_heard(error.detail, transient=error.transient)
+            return
+        reason = CallFailure.RUNNER_UNAVAILABLE if error.unreachable else CallFailure.RUNNER_FAILED
+        fault = error.fault or Fault(self._runner.target, remedy=UNKNOWN_REMEDY)
+        self._end(Broken(reason, error.detail, transient=error.transient, fault=fault))
+
+    def _end_heard(self, detail: str, *, transient: bool = False) -> None:
+        """End with an error of the sub-agent or its host, which shows that the host is there."""
+        if self._end(Broken(CallFailure.RUNNER_FAILED, detail, transient=transient)):
+            self.heard = True
 
     async def _read(self, request: RunRequest) -> None:
         events = self._runner.run(request)
@@ -189,6 +214,7 @@ class Attempt:
             self._last_event = loop.time()
             if self._ending.settled:
                 return  # too late: the attempt is over, what it still brings is thrown away
+            self.heard = True
             if self._frames is not None:
                 self._frames.came(event, self._last_event)
             self._collector.count_event()
@@ -198,6 +224,7 @@ class Attempt:
             if seen % EVENTS_BETWEEN_PAUSES == 0:
                 await asyncio.sleep(0)
         self._keep_end(None)
+        self.heard = True
         self._end(Broken(CallFailure.RESULT_INVALID, "the stream ended without RunFinished", transient=True))
 
     def _keep_end(self, error: BaseException | None) -> None:
@@ -236,5 +263,5 @@ class Attempt:
         if not self._ending.settled:
             self._end(OutOfBudget(self._collector.partial(), which))
 
-    def _end(self, how: AttemptEnd) -> None:
-        self._ending.settle(how)
+    def _end(self, how: AttemptEnd) -> bool:
+        return self._ending.settle(how)

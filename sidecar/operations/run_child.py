@@ -6,19 +6,32 @@ from datetime import timedelta
 from sidecar.core.definitions.placeholders import filled
 from sidecar.core.definitions.prompt import prefix_of
 from sidecar.core.dispatching.collecting import ResultCollector
-from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage, axis_of
-from sidecar.core.dispatching.retrying import Breaker, BreakerState, RetryBudget, attempts_allowed, backoff_ceiling
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.dispatching.retrying import (
+    Breaker,
+    Breakers,
+    BreakerState,
+    RetryBudget,
+    attempts_allowed,
+    backoff_ceiling,
+)
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import ATTEMPT_REPEATED, BUDGET_STOPPED
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.attempt_outcomes import (
+    accepted,
     added,
     corrected,
+    failed_at,
     failure_of,
+    fault_details,
+    fault_of,
     lost_with_its_sidecar,
     outcome_of,
+    silent,
     unrecorded,
+    with_evidence,
 )
 from sidecar.operations.children import Child
 from sidecar.operations.delegates import delegates_of
@@ -50,7 +63,7 @@ class RunChild:
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
         self._limits = replace(rules.results, total=min(rules.results.total, share))
         self._budget = RetryBudget(rules.retries)
-        self._breakers: dict[str, Breaker] = {}
+        self._breakers = Breakers(rules.breaker)
 
     async def __call__(self, child: Child, dispatch: Errand) -> CallOutcome:
         """Run `child`, which is open on record, to its outcome; the outcome is durable when this returns."""
@@ -61,8 +74,7 @@ class RunChild:
         if self._rules.record_frames:
             child.frames = ChildFrames(began)
             stop.on_settled(child.frames.stopped)
-        collector: ResultCollector | None = None
-        spent = Usage()
+        spent, evidence = Usage(), Answer()
         try:
             runner = self._out.runners.runner_for(child.tool.card)
             wall_clock = child.contract.budgets.wall_clock_ms
@@ -73,11 +85,12 @@ class RunChild:
             while end is None:
                 collector = ResultCollector(child.tool.card.definition, self._limits)
                 ended = await self._attempt(child, dispatch, runner, collector)
-                spent = added(spent, collector.usage)
-                end = None if await self._again(child, ended, allowed, stop) else ended
+                spent, brought = added(spent, collector.usage), collector.evidence()
+                evidence = evidence if brought.is_empty else brought
+                end = None if await self._again(child, ended, allowed, stop) else with_evidence(ended, evidence)
         except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
             self._out.recorder.anomaly("child_defect", type(error).__name__)
-            end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}", blames_target=False)
+            end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
         spent = added(spent, child.ledger.usage_below)
         usage = spent if spent.total else None
         return await self._settle(child, dispatch, end, timedelta(seconds=clock.monotonic() - began), usage)
@@ -89,14 +102,27 @@ class RunChild:
         runner: Runner,
         collector: ResultCollector,
     ) -> AttemptEnd:
-        """Make one attempt, if the call is not stopped and the target's breaker lets it out."""
+        """Make one attempt, if the call is not stopped and the breaker lets it out."""
         stopped = dispatch.stop_of(child.call_id).how
         if stopped is not None:
-            return Broken(stopped, "stopped before the attempt", blames_target=False)
-        breaker = self._breaker(runner.target)
+            return Broken(stopped, "stopped before the attempt")
+        breaker = self._breakers.of(runner.target, child.slot)
         if not breaker.admit(self._out.clock.monotonic()):
             _keep_refusal(child, "breaker")
-            return Broken(CallFailure.RUNNER_BREAKER_OPEN, f"breaker of {runner.target} is open", blames_target=False)
+            shut = f"the breaker of {runner.target} for {child.slot} is open"
+            return Broken(CallFailure.RUNNER_BREAKER_OPEN, shut)
+        end: AttemptEnd | None = None
+        heard = False
+        try:
+            end, heard = await self._admitted(child, dispatch, runner, collector)
+            return end
+        finally:
+            self._tell(breaker, child, end, heard=heard)
+
+    async def _admitted(
+        self, child: Child, dispatch: Errand, runner: Runner, collector: ResultCollector
+    ) -> tuple[AttemptEnd, bool]:
+        """Make the attempt; return its end, and whether anything was heard of the host."""
         child.attempts += 1
         if child.attempts == 1:
             self._budget.called(self._out.clock.monotonic())
@@ -105,7 +131,7 @@ class RunChild:
         # The first attempt is known from `started`. Others count once they are on record: whoever takes the child over
         # must not make one too many.
         if child.attempts > 1 and not await self._saved(child, dispatch):
-            return Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded", blames_target=False)
+            return Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"), False
         bounds = self._bounds(child, dispatch.settle_at)
         span = self._out.tracing.attempt(child, dispatch.trace, dispatch.turn.claims.episode_id)
         child.trace = span.context if span is not None else dispatch.trace
@@ -118,17 +144,18 @@ class RunChild:
         quarantine = Quarantine(self._out.recorder, self._rules.quarantine_after.total_seconds())
         kept, now = child.frames, self._out.clock.monotonic()
         frames = None if kept is None else kept.begin(attempt_id, child.attempts, now)
+        attempt = Attempt(runner, collector, bounds, on_status, quarantine, frames)
         end: AttemptEnd | None = None
+        used = False
         try:
-            attempt = Attempt(runner, collector, bounds, on_status, quarantine, frames)
-            end = await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner)
+            end = accepted(child, await attempt.run(request, dispatch.stop_of(child.call_id), self._out.spawner))
         finally:
-            self._out.grants.revoke(attempt_id)
+            used = self._out.grants.revoke(attempt_id)
             await child.ledger.end_delegations(CallFailure.CALL_CANCELLED)
             if span is not None:
                 span.ended(failure_of(end), collector.usage)
-        self._tell(breaker, end)
-        return end
+        heard = attempt.heard or used
+        return (end if heard else silent(end, runner.target)), heard
 
     async def _again(self, child: Child, end: AttemptEnd, allowed: int, stop: Ending[CallFailure]) -> bool:
         """Say whether another attempt is due, after waiting for it. Source: TN-24, SX-28, PC2-FR-12e."""
@@ -152,7 +179,8 @@ class RunChild:
         again = await pause.wait()
         if again:
             summary = f"attempt {child.attempts} failed: {end.reason}; another one is made"
-            repeated = child.log.noted(self._out.clock.now(), ATTEMPT_REPEATED, summary, reason=end.reason)
+            details = {"reason": end.reason, **fault_details(end)}
+            repeated = child.log.noted(self._out.clock.now(), ATTEMPT_REPEATED, summary, **details)
             child.unsaved.append(repeated)
             self._out.recorder.attempt_repeated(child.slot)
         return again
@@ -169,7 +197,8 @@ class RunChild:
         detail = end.detail if isinstance(end, Broken) else ""
         if outcome.outcome is Outcome.FAILED:
             cause = str(outcome.reason)
-            child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}", detail=detail))
+            summary = f"failed: {cause}{failed_at(end)}"
+            child.unsaved.append(child.log.failed(now, cause, summary, detail=detail, **fault_details(end)))
         else:
             child.unsaved.append(
                 child.log.waiting_for_merge(
@@ -231,21 +260,17 @@ class RunChild:
             delegates=delegates_of(child.contract, surface),
         )
 
-    def _breaker(self, target: str) -> Breaker:
-        if target not in self._breakers:
-            self._breakers[target] = Breaker(self._rules.breaker)
-        return self._breakers[target]
-
-    def _tell(self, breaker: Breaker, end: AttemptEnd) -> None:
-        now = self._out.clock.monotonic()
-        if not isinstance(end, Broken):
-            breaker.succeeded()
-        elif not end.blames_target:
-            breaker.abandoned(now)
-        else:
-            breaker.failed(now)
-            if breaker.state is BreakerState.OPEN:
-                self._out.recorder.anomaly("breaker_opened", end.detail)
+    def _tell(self, breaker: Breaker, child: Child, end: AttemptEnd | None, *, heard: bool) -> None:
+        """Tell the breaker what the attempt says of the way to the host; log what broke. `end` None: nothing."""
+        now, fault = self._out.clock.monotonic(), fault_of(end)
+        if fault is None:
+            breaker.succeeded() if heard else breaker.abandoned(now)
+            return
+        breaker.failed(now)
+        told = f"{child.slot} cannot be run at {fault.in_words()}: {fault.remedy}"
+        self._out.recorder.anomaly("runner_unreachable", told, {"sub_agent_id": child.slot, **fault.details()})
+        if breaker.state is BreakerState.OPEN:
+            self._out.recorder.anomaly("breaker_opened", f"{child.slot} at {fault.in_words()}")
 
 
 def _keep_refusal(child: Child, why: str) -> None:

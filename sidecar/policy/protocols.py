@@ -16,6 +16,7 @@ import msgspec
 from sidecar.core.binding.flags import FlagReport, FlagValue
 from sidecar.core.definitions.card import Card
 from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
 
 # --- Runner -----------------------------------------------------------------------------------------------------------
@@ -124,14 +125,27 @@ class RunnerError(Exception):
         detail: for the operator's timeline; never shown to a model or user.
         transient: whether another attempt may succeed; only then the contract's retries are used.
         unreachable: the host could not be reached at all.
+        connection_lost: the connection broke after the host had reported something, or nothing came in time. Either of
+            the two is a transport fault, which the breaker counts; an error of the sub-agent is neither.
+        fault: where a transport fault happened; None: at the runner's target.
     """
 
-    def __init__(self, detail: str, *, transient: bool = False, unreachable: bool = False) -> None:
+    def __init__(
+        self,
+        detail: str,
+        *,
+        transient: bool = False,
+        unreachable: bool = False,
+        connection_lost: bool = False,
+        fault: Fault | None = None,
+    ) -> None:
         """Keep the parts."""
         super().__init__(detail)
         self.detail = detail
         self.transient = transient
         self.unreachable = unreachable
+        self.connection_lost = connection_lost
+        self.fault = fault
 
 
 class Runner(Protocol):
@@ -143,7 +157,7 @@ class Runner(Protocol):
 
     @property
     def target(self) -> str:
-        """Names what fails together, for the breaker; e.g. the host's address."""
+        """Names what fails together, e.g. the host's address; a breaker counts each slot of it for itself."""
         ...
 
     def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
@@ -212,9 +226,15 @@ class RefusalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EnricherRefused:
-    """The service gave no envelope."""
+    """The service gave no envelope.
+
+    Attributes:
+        fault: where the way to the service broke, for log and timeline; None: the kind says it all. Explains only, so
+            that refusals of one kind are equal.
+    """
 
     kind: RefusalKind
+    fault: Fault | None = field(default=None, compare=False)
 
 
 EnricherReply = EnricherAnswer | EnricherRefused
@@ -259,6 +279,7 @@ __all__: Sequence[str] = (
     "EnricherCall",
     "EnricherRefused",
     "EnricherReply",
+    "Fault",
     "FlagBackend",
     "FlagReport",
     "FlagValue",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from sidecar.core.dispatching.outcomes import Answer
 from sidecar.operations.call_tool import CallTool
 from sidecar.operations.delegate import Delegate
 from sidecar.operations.read_history import ReadOwnTurns
@@ -54,17 +55,18 @@ class ToolGatewayServicer:
         tool_name = fields.required("tool_name", message.tool_name, 256, "a tool of the turn, such as ask_rewards")
         fields.check()
         outcome = await self._delegate(call.grant, tool_name, message.arguments_json, call.time_left)
+        answer = outcome.answer if outcome.answered else Answer()
         return pb.DelegateResponse(
             outcome=OUTCOME[outcome.outcome],
-            narration=outcome.answer.narration,
+            narration=answer.narration,
             components=[
                 Component(
                     name=each.name,
                     tool_input_json=each.tool_input_json,
                     component_data_json=each.component_data_json,
                 )
-                for each in outcome.answer.components
+                for each in answer.components
             ],
-            data_unavailable=outcome.answer.data_unavailable,
+            data_unavailable=answer.data_unavailable,
             message=outcome.message,
         )

@@ -38,9 +38,9 @@ class RetrySettings(Section):
 
 
 class BreakerSettings(Section):
-    """When calls to a runner that keeps failing fail at once."""
+    """When calls of a slot to a target that cannot be reached fail at once."""
 
-    failures: int = Field(5, ge=1, description="Failures in a row that open the breaker of a target.")
+    failures: int = Field(5, ge=1, description="Transport faults in a row that open the breaker of a target and slot.")
     open_for: Duration = Field(5 * SECOND, gt=NOTHING, description="How long an open breaker lets nothing through.")
 
 
@@ -108,6 +108,6 @@ class DispatchSettings(Section):
     )
     admission: AdmissionSettings = Field(AdmissionSettings(), description="How much is done at once.")
     retries: RetrySettings = Field(RetrySettings(), description="When a failed attempt is repeated.")
-    breaker: BreakerSettings = Field(BreakerSettings(), description="When calls to a failing runner fail at once.")
+    breaker: BreakerSettings = Field(BreakerSettings(), description="When calls to an unreachable runner fail at once.")
     results: ResultSettings = Field(ResultSettings(), description="Bounds on what a sub-agent brings.")
     envelopes: EnvelopeSettings = Field(EnvelopeSettings(), description="Bounds on what a data service answers.")

@@ -96,9 +96,12 @@ class MemoryHostBench(RunnerBench):
                 await asyncio.Event().wait()
             if what is AgentScript.ANSWER:
                 yield StatusReported(script.STATUS_TYPE, script.STATUS_ATTRIBUTES)
+            if what in {AgentScript.ANSWER, AgentScript.FAIL_LATE}:
                 yield ComponentMade(script.COMPONENT, script.TOOL_INPUT_JSON, script.COMPONENT_DATA_JSON)
-            for text in script.NARRATION:
+            for text in script.NARRATION if what is not AgentScript.EMPTY else ():
                 yield NarrationPart(text)
+            if what is AgentScript.FAIL_LATE:
+                raise ValueError(script.FAILURE)
             yield UsageReported(script.INPUT_TOKENS // 2, script.OUTPUT_TOKENS // 2)
             yield UsageReported(script.INPUT_TOKENS, script.OUTPUT_TOKENS)
             yield RunFinished(data_unavailable=what is AgentScript.NO_DATA)

@@ -73,17 +73,24 @@ async def _act(run: Run) -> Answer:
             await asyncio.Event().wait()
         case AgentScript.NO_DATA:
             return Answer("There is nothing.", data_unavailable=True)
+        case AgentScript.FAIL_LATE:
+            await _tell(run)
+            raise RuntimeError(script.FAILURE)
         case AgentScript.ANSWER:
             await run.status(script.STATUS_TYPE, **script.STATUS_ATTRIBUTES)
-            run.render(
-                script.COMPONENT,
-                tool_input=json.loads(script.TOOL_INPUT_JSON),
-                component_data=json.loads(script.COMPONENT_DATA_JSON),
-            )
-            for part in script.NARRATION:
-                await run.narrate(part)
+            await _tell(run)
             run.usage(input_tokens=script.INPUT_TOKENS, output_tokens=script.OUTPUT_TOKENS)
     return Answer("")
+
+
+async def _tell(run: Run) -> None:
+    run.render(
+        script.COMPONENT,
+        tool_input=json.loads(script.TOOL_INPUT_JSON),
+        component_data=json.loads(script.COMPONENT_DATA_JSON),
+    )
+    for part in script.NARRATION:
+        await run.narrate(part)
 
 
 def _seen(run: Run) -> SeenRun:

@@ -81,6 +81,28 @@ class AlwaysHadData(StraightRunner):
             yield RunFinished() if isinstance(event, RunFinished) else event
 
 
+class FillsInWords(StraightRunner):
+    """Answers something where the sub-agent answered nothing."""
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Make something up."""
+        silent = True
+        async for event in super().run(request):
+            silent = silent and not isinstance(event, NarrationPart)
+            if silent and isinstance(event, RunFinished):
+                yield NarrationPart("Done.")
+            yield event
+
+
+class HoldsBack(StraightRunner):
+    """Passes on what a run brought only once it has succeeded."""
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Gather."""
+        for event in [each async for each in super().run(request)]:
+            yield event
+
+
 class NormalisesThePrincipal(StraightRunner):
     """Brings names into one Unicode form."""
 
@@ -268,6 +290,8 @@ DEFECTS: dict[type[StraightRunner], set[str]] = {
     },
     CountsDifferences: {"test_the_last_usage_is_the_total"},
     AlwaysHadData: {"test_missing_data_is_passed_on"},
+    FillsInWords: {"test_an_empty_answer_stays_empty"},
+    HoldsBack: {"test_what_was_made_before_a_failure_arrives_before_it"},
     NormalisesThePrincipal: {"test_principal_and_context_arrive_unchanged"},
     GuessesLocale: {"test_what_is_unknown_stays_unknown"},
     KeepsTheRequestOnly: {"test_arguments_contract_and_grant_arrive"},

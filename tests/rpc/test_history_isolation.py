@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sidecar.core.history.records import OwnTurn
 from sidecar.core.identifiers import Slot, TurnId
-from sidecar.policy.protocols import RunFinished, RunnerEvent, RunRequest
+from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.history.v1 import history_pb2, history_pb2_grpc
 from subagents.tools.v1 import tools_pb2
@@ -137,6 +137,7 @@ async def test_a_session_goes_on_while_the_memory_is_away() -> None:
 
         async def asks(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
             refusals.append((await failure_of(own_turns(sidecar, request.grant))).message)
+            yield NarrationPart("I remember nothing.")
             yield RunFinished()
 
         sidecar.runner.use("shop", asks)

@@ -312,7 +312,11 @@ async def test_outcomes_on_record_change_the_comparison_and_nothing_of_the_repla
         (answers(), {"record_frames": False}, "record.frames was off"),
         (answers("x" * 300_000), {"results": ResultLimits(narration=400_000)}, "the recording was cut: over 256 KiB"),
         (raises(FLAKY), {"retries": RetryRules(share=0.0, floor=0)}, "because of the retry budget"),
-        (raises(RunnerError("away")), {"breaker": BreakerRules(failures=1, open_for=60.0)}, "because of the breaker"),
+        (
+            raises(RunnerError("away", unreachable=True)),
+            {"breaker": BreakerRules(failures=1, open_for=60.0)},
+            "because of the breaker",
+        ),
     ],
     ids=["not-recorded", "too-large", "retry-budget", "breaker"],
 )

@@ -18,8 +18,8 @@ def a_card_with_tools(name: str, *tool_ids: str, known: tuple[str, ...] = (), **
     return Card(definition, MODEL, tools, (), digest, Commit(digest))
 
 
-def a_tool(tool_id: str) -> ToolEntry:
-    """Return a data-backed tool that takes and gives any object."""
+def a_tool(tool_id: str, **fields: Any) -> ToolEntry:
+    """Return a data-backed tool that takes and gives any object; `fields` are those of `ToolEntry`."""
     return ToolEntry(
         id=ToolId(tool_id),
         description=f"Looks up {tool_id}.",
@@ -27,6 +27,7 @@ def a_tool(tool_id: str) -> ToolEntry:
         domain_type="Anything",
         enricher_id=tool_id,
         payload_schema={"type": "object"},
+        **fields,
     )
 
 

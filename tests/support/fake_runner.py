@@ -246,10 +246,11 @@ class ScriptedConnector:
 
     Attributes:
         calls: what it was asked, in order.
-        reply: makes the answer to a call; default: an envelope without a payload that no check lets through.
+        reply: makes the answer to a call, or is awaited for it; default: an envelope without a payload that no check
+            lets through.
     """
 
-    def __init__(self, reply: Callable[[EnricherCall], EnricherReply] | None = None) -> None:
+    def __init__(self, reply: Callable[[EnricherCall], EnricherReply | Awaitable[Any]] | None = None) -> None:
         """Begin without calls."""
         self.calls: list[EnricherCall] = []
         self.reply = reply or (lambda call: EnricherAnswer(b"{}"))
@@ -261,7 +262,9 @@ class ScriptedConnector:
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Answer."""
         self.calls.append(call)
-        return self.reply(call)
+        reply = self.reply(call)
+        answer: EnricherReply = await reply if isinstance(reply, Awaitable) else reply
+        return answer
 
     async def close(self) -> None:
         """Do nothing."""

@@ -78,10 +78,12 @@ class KeepingRecorder:
         """Take any report."""
         return lambda *arguments: self._take(name, arguments)
 
-    async def until(self, name: str) -> None:
-        """Wait for the first report under a name."""
-        if not self.of(name):
-            await self._awaited.setdefault(name, asyncio.Event()).wait()
+    async def until(self, name: str, *begin: Any) -> None:
+        """Wait for the first report under a name whose arguments begin so."""
+        while not any(each[: len(begin)] == begin for each in self.of(name)):
+            self._awaited[name] = self._awaited.get(name, asyncio.Event())
+            self._awaited[name].clear()
+            await self._awaited[name].wait()
 
     def _take(self, name: str, arguments: tuple[Any, ...]) -> None:
         self.told.append((name, arguments))

@@ -51,7 +51,8 @@ class Answer:
     @property
     def components(self) -> Sequence[Component]:
         """What sub-agents rendered, in emission order, for the client to show beside the text."""
-        return [part for result in self.results for outcome in result.outcomes for part in outcome.components]
+        outcomes = [each for result in self.results for each in result.outcomes if each.answered]
+        return [part for outcome in outcomes for part in outcome.components]
 
 
 def _nobody(event: TurnEvent) -> None:

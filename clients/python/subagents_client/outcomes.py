@@ -109,8 +109,9 @@ class CallOutcome:
         child_id: the delegated execution; empty if nothing was started.
         emission_index: place of the call over all dispatches of the turn, from 0.
         outcome: how it ended.
-        narration: input for the orchestrator's composition; empty unless succeeded or degraded.
-        components: what the sub-agent's `render_*` tools made, in order.
+        narration: input for the orchestrator's composition. If failed: what had been said before, as evidence; then it
+            is no answer, and not for a model.
+        components: what the sub-agent's `render_*` tools made, in order; to be shown only if `answered`.
         data_unavailable: only then may the answer say that data was unavailable (PC2-FR-10).
         status: why it did not fully succeed; None if it did.
         attempts: attempts made; 0 if it was never run.

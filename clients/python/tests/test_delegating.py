@@ -20,9 +20,10 @@ async def test_another_sub_agent_is_asked_through_the_gateway_with_the_grant(tmp
     host, given = RunnerHost(), list[object]()
 
     @host.sub_agent("shop")
-    async def shop(run: Run) -> None:
+    async def shop(run: Run) -> str:
         given.extend(run.delegates)
         given.append(await run.delegate("ask_rewards", {"request": "how many points?"}))
+        return ""
 
     component = outcome_pb2.Component(name="render_points", tool_input_json="{}", component_data_json='{"points":7}')
     fake = FakeGateway(

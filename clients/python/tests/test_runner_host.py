@@ -67,8 +67,9 @@ async def test_a_function_is_given_the_request_and_everything_it_inherits(tmp_pa
     host, runs = RunnerHost(), list[Run]()
 
     @host.sub_agent("shop")
-    async def shop(run: Run) -> None:
+    async def shop(run: Run) -> str:
         runs.append(run)
+        return ""
 
     async with hosted(host, tmp_path) as here:
         responses = await here.run(request(contract_json='{"depth": 1}'))
@@ -126,9 +127,10 @@ async def test_a_tool_call_goes_through_the_gateway_with_the_grant(tmp_path: Pat
     host, given = RunnerHost(), list[object]()
 
     @host.sub_agent("shop")
-    async def shop(run: Run) -> None:
+    async def shop(run: Run) -> str:
         given.append(await run.call_tool("search_offers", {"query": "socks"}))
         given.append(await run.call_tool("search_offers"))
+        return ""
 
     fake = FakeGateway(tools_pb2.CallToolResponse(payload_json='{"offers": [1]}', partial=True))
     async with gateway(fake, tmp_path) as target, hosted(host, tmp_path) as here:
@@ -145,8 +147,9 @@ async def test_withheld_data_is_simply_unavailable(tmp_path: Path) -> None:
     host, given = RunnerHost(), list[object]()
 
     @host.sub_agent("shop")
-    async def shop(run: Run) -> None:
+    async def shop(run: Run) -> str:
         given.append(await run.call_tool("search_offers"))
+        return ""
 
     fake = FakeGateway(tools_pb2.CallToolResponse(data_unavailable=tools_pb2.DataUnavailable()))
     async with gateway(fake, tmp_path) as target, hosted(host, tmp_path) as here:
@@ -206,10 +209,12 @@ async def test_a_host_says_what_it_can_run_and_that_it_serves(tmp_path: Path) ->
     host = RunnerHost(software="verticals/7")
 
     @host.sub_agent("shop")
-    async def shop(run: Run) -> None: ...
+    async def shop(run: Run) -> str:
+        return ""
 
     @host.sub_agent("rewards")
-    async def rewards(run: Run) -> None: ...
+    async def rewards(run: Run) -> str:
+        return ""
 
     async with hosted(host, tmp_path) as here:
         described = await here.stub.Describe(runner_pb2.DescribeRequest(), timeout=5)
@@ -227,7 +232,8 @@ def test_a_function_must_be_async_and_a_slot_has_one() -> None:
     host = RunnerHost()
 
     @host.sub_agent("shop")
-    async def shop(run: Run) -> None: ...
+    async def shop(run: Run) -> str:
+        return ""
 
     with pytest.raises(ValueError, match="two functions"):
         host.sub_agent("shop")

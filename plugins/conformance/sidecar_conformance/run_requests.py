@@ -92,11 +92,21 @@ async def events_of(runner: Runner, request: RunRequest) -> Sequence[RunnerEvent
 
 async def failure_of(runner: Runner, request: RunRequest) -> BaseException | None:
     """Run to the end, with a bound, and return what it raised."""
+    return (await events_and_failure_of(runner, request))[1]
+
+
+async def events_and_failure_of(
+    runner: Runner, request: RunRequest
+) -> tuple[Sequence[RunnerEvent], BaseException | None]:
+    """Run to the end, with a bound, and return every event and what it raised."""
+    events: list[RunnerEvent] = []
     try:
-        await events_of(runner, request)
+        async with asyncio.timeout(SOON):
+            async for event in runner.run(request):
+                events.append(event)  # noqa: PERF401  what came before the error is wanted too
     except Exception as error:  # noqa: BLE001  the case looks at what it is
-        return error
-    return None
+        return events, error
+    return events, None
 
 
 def hanging(runner: Runner, child: str = "child-1") -> "asyncio.Task[BaseException | None]":

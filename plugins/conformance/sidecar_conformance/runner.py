@@ -21,6 +21,7 @@ from sidecar_conformance.run_requests import (
     CONTEXT,
     CONTRACT_JSON,
     GRANT,
+    events_and_failure_of,
     events_of,
     failure_of,
     hanging,
@@ -82,6 +83,25 @@ class RunnerSuite(Suite):
         async with made(bench) as runner:
             events = await events_of(runner, request_for(AgentScript.NO_DATA))
             assert events[-1] == RunFinished(data_unavailable=True)
+
+    @case()
+    async def test_an_empty_answer_stays_empty(self, bench: RunnerBench) -> None:
+        """The sidecar fails it for being empty, unless the card allows it; a runner makes up nothing in its place."""
+        async with made(bench) as runner:
+            events = await events_of(runner, request_for(AgentScript.EMPTY))
+            assert "".join(event.text for event in events if isinstance(event, NarrationPart)) == ""
+            assert not [event for event in events if isinstance(event, ComponentMade)]
+            assert events[-1] == RunFinished()
+
+    @case()
+    async def test_what_was_made_before_a_failure_arrives_before_it(self, bench: RunnerBench) -> None:
+        """Component and narration are kept as evidence of what the sub-agent had done."""
+        async with made(bench) as runner:
+            events, error = await events_and_failure_of(runner, request_for(AgentScript.FAIL_LATE))
+            assert isinstance(error, RunnerError)
+            assert [event.name for event in events if isinstance(event, ComponentMade)] == [script.COMPONENT]
+            said = "".join(event.text for event in events if isinstance(event, NarrationPart))
+            assert said == "".join(script.NARRATION)
 
     @case()
     async def test_principal_and_context_arrive_unchanged(self, bench: RunnerBench) -> None:

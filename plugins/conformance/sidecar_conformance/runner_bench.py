@@ -27,8 +27,12 @@ class AgentScript(StrEnum):
     """Reports the status, makes the component, narrates each part of `NARRATION`, reports the tokens, and ends."""
     NO_DATA = "no_data"
     """Narrates, and says that the data it needed was unavailable."""
+    EMPTY = "empty"
+    """Ends with nothing: no narration, no component, no word on missing data."""
     FAIL = "fail"
     """Raises an exception of its own with the text `FAILURE`."""
+    FAIL_LATE = "fail_late"
+    """Makes the component, narrates each part of `NARRATION`, and raises like `FAIL`."""
     HANG = "hang"
     """Waits until it is cancelled."""
 

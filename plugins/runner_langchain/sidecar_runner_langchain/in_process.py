@@ -19,10 +19,14 @@ from sidecar.policy.protocols import (
 from sidecar_runner_langchain.failures import AgentFailed, CardNotRunnable
 from subagents.runner.v1 import runner_pb2
 from subagents_client.runner import Answer, Card, Run, Tool, TransientFailure
+from subagents_client.runner.functions import WrongReturn, answer_of, place_of_error
 from subagents_client.runner.gateway import Gateways
 from subagents_errors import DependencyAway
 
 TARGET: Final = "in-process:langchain"
+OURS: Final = (AgentFailed, CardNotRunnable, WrongReturn)
+"""Exceptions whose texts hold nothing of the user's."""
+PASSING: Final = (TransientFailure, DependencyAway)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class LangChainRunner:
         try:
             async for event in _reported(run, work):
                 yield event
-            answer = _answer_of(work)
+            answer = self._answer_of(work)
             if answer.narration:
                 yield NarrationPart(answer.narration)
             yield RunFinished(answer.data_unavailable)
@@ -91,11 +95,21 @@ class LangChainRunner:
 
     async def _guarded(self, run: Run) -> Answer | _Raised:
         try:
-            return await self._runs(run)
+            return answer_of(await self._runs(run), self._runs)
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit in an agent must not end the sidecar
             return _Raised(error)
+
+    def _answer_of(self, work: "asyncio.Task[Answer | _Raised]") -> Answer:
+        if work.cancelled():
+            raise RunnerError("the sub-agent was stopped", transient=True)
+        ended = work.result()
+        if isinstance(ended, Answer):
+            return ended
+        error = ended.error
+        told = str(error) if isinstance(error, OURS) else place_of_error(error, self._runs)
+        raise RunnerError(f"the sub-agent failed: {told}", transient=isinstance(error, PASSING))
 
 
 def card_of(request: RunRequest) -> Card:
@@ -176,14 +190,3 @@ def _event_of(report: runner_pb2.RunResponse) -> RunnerEvent:
             return UsageReported(report.usage.input_tokens, report.usage.output_tokens)
         case _:
             return NarrationPart(report.narration)
-
-
-def _answer_of(work: "asyncio.Task[Answer | _Raised]") -> Answer:
-    if work.cancelled():
-        raise RunnerError("the sub-agent was stopped", transient=True)
-    ended = work.result()
-    if isinstance(ended, Answer):
-        return ended
-    passing = isinstance(ended.error, TransientFailure | DependencyAway)
-    told = str(ended.error) if isinstance(ended.error, AgentFailed | CardNotRunnable) else type(ended.error).__name__
-    raise RunnerError(f"the sub-agent failed: {told}", transient=passing)

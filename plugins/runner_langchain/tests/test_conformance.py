@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import StreamWriter
 
 from plugins.runner_langchain.tests.support.requests import NO_GATEWAY
 from plugins.runner_langchain.tests.support.scripted_model import says, scripted
@@ -58,7 +59,7 @@ class GraphBench(RunnerBench):
             await _act(AgentScript(run.request), state)
         finally:
             self._ended[run.child_id].set()
-        return {"messages": [AIMessage("told already")]}
+        return {"messages": [AIMessage("" if run.request == AgentScript.EMPTY else "told already")]}
 
 
 async def _act(wanted: AgentScript, state: MessagesState) -> None:
@@ -71,13 +72,20 @@ async def _act(wanted: AgentScript, state: MessagesState) -> None:
         case AgentScript.NO_DATA:
             write({"narration": "There is nothing."})
             write({"data_unavailable": True})
+        case AgentScript.FAIL_LATE:
+            _tell(write)
+            raise RuntimeError(script.FAILURE)
         case AgentScript.ANSWER:
             write({"status": script.STATUS_TYPE, "attributes": script.STATUS_ATTRIBUTES})
-            made = {"component": script.COMPONENT, "tool_input": json.loads(script.TOOL_INPUT_JSON)}
-            write({**made, "component_data": json.loads(script.COMPONENT_DATA_JSON)})
-            for part in script.NARRATION:
-                write({"narration": part})
+            _tell(write)
             await MODEL.ainvoke(state["messages"])
+
+
+def _tell(write: StreamWriter) -> None:
+    made = {"component": script.COMPONENT, "tool_input": json.loads(script.TOOL_INPUT_JSON)}
+    write({**made, "component_data": json.loads(script.COMPONENT_DATA_JSON)})
+    for part in script.NARRATION:
+        write({"narration": part})
 
 
 def _seen() -> SeenRun:

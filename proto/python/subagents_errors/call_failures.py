@@ -35,6 +35,8 @@ class CallFailure(StrEnum):
     """The result broke its contract: no end, wrong component, inline component JSON. Axis 1."""
     RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
     """The result, or the number of its parts, was over the limit. Axis 1."""
+    RESULT_EMPTY = "RESULT_EMPTY"
+    """The sub-agent finished with nothing: no narration, no component, no word on missing data. Axis 1."""
     RECORD_UNAVAILABLE = "RECORD_UNAVAILABLE"
     """The outcome could not be recorded, so it is not passed on. Axis 1."""
     CALL_CANCELLED = "CALL_CANCELLED"

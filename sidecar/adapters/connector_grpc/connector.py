@@ -10,11 +10,13 @@ from sidecar.adapters.connector_grpc.channels import Channels
 from sidecar.adapters.connector_grpc.refusals import refusal_of
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
 from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.faults import Fault
 from sidecar.policy.on_behalf_of import headers_on_behalf
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
 from sidecar.policy.targets import is_local
 from subagents.envelope.v1 import envelope_pb2
 
+BEYOND: Final = "the `endpoint` is beyond this machine, or none: correct it, or set `allow_remote` behind a mesh"
 ENRICH: Final = "/subagents.envelope.v1.EnricherService/Enrich"
 
 
@@ -39,7 +41,7 @@ class GrpcConnector:
         if request is None:
             return EnricherRefused(RefusalKind.MALFORMED)
         if not call.endpoint or not (self._settings.allow_remote or is_local(call.endpoint)):
-            return EnricherRefused(RefusalKind.UNAVAILABLE)
+            return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(call.endpoint, call.endpoint, remedy=BEYOND))
         async with self._channels.channel_to(call.endpoint) as channel:
             if channel is None:
                 return EnricherRefused(RefusalKind.UNAVAILABLE)
@@ -54,7 +56,7 @@ class GrpcConnector:
                 request, timeout=call.timeout.total_seconds(), metadata=tuple(headers_on_behalf(call).items())
             )
         except grpc.aio.AioRpcError as failure:
-            return refusal_of(failure)
+            return refusal_of(failure, call.endpoint)
         except (grpc.aio.BaseError, ValueError, OSError):
             return EnricherRefused(RefusalKind.UNAVAILABLE)
         except asyncio.CancelledError:

@@ -4,6 +4,7 @@ from typing import Final
 
 import grpc
 
+from sidecar.policy.faults import grpc_fault
 from sidecar.policy.protocols import EnricherRefused, RefusalKind
 
 REFUSALS: Final = {
@@ -15,11 +16,14 @@ TOO_LARGE: Final = "message larger than max"
 """In the message that gRPC itself gives to RESOURCE_EXHAUSTED when an answer is over the limit."""
 
 
-def refusal_of(failure: grpc.aio.AioRpcError) -> EnricherRefused:
-    """Return why there is no envelope; the service's own words go no further."""
+def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
+    """Return why there is no envelope; the service's own words go no further than to find an errno in them."""
     status, message = failure.code(), failure.details() or ""
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
         return EnricherRefused(RefusalKind.TIMEOUT)
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in message:
         return EnricherRefused(RefusalKind.TOO_LARGE)
-    return EnricherRefused(REFUSALS.get((status, message), RefusalKind.UNAVAILABLE))
+    kind = REFUSALS.get((status, message), RefusalKind.UNAVAILABLE)
+    if kind is not RefusalKind.UNAVAILABLE:
+        return EnricherRefused(kind)
+    return EnricherRefused(kind, grpc_fault(target, status.name, message, "the tool's `endpoint`"))

@@ -7,6 +7,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx
 
 from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint
+from sidecar.adapters.connector_rest.faults import fault_behind, with_status
 from sidecar.adapters.connector_rest.incoming import reply_of
 from sidecar.adapters.connector_rest.outgoing import body_of, headers_of
 from sidecar.adapters.connector_rest.settings import RestSettings
@@ -59,12 +60,12 @@ class RestConnector:
                 return await self._exchange(call, body)
         except TimeoutError:
             return EnricherRefused(RefusalKind.TIMEOUT)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError):
-            return EnricherRefused(RefusalKind.UNAVAILABLE)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            return EnricherRefused(RefusalKind.UNAVAILABLE, fault_behind(error, call.endpoint))
 
     async def _exchange(self, call: EnricherCall, body: bytes) -> EnricherReply:
         async with self._client.stream("POST", call.endpoint, content=body, headers=headers_of(call)) as response:
-            return await reply_of(response, self._max_body_bytes)
+            return with_status(await reply_of(response, self._max_body_bytes), response, call.endpoint)
 
     async def close(self) -> None:
         """Close all connections; calls that are still running end as `UNAVAILABLE`."""

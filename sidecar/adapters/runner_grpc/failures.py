@@ -10,12 +10,14 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
+from sidecar.policy.faults import grpc_fault
 from sidecar.policy.protocols import RunnerError
-from subagents_errors import DefinitionNotHeld, Draining
+from subagents_errors import CallFailure, DefinitionNotHeld, Draining
 
 DOMAIN: Final = "sidecar.subagents"
 DETAILS_KEY: Final = "grpc-status-details-bin"
 LONGEST_DETAIL: Final = 200
+SETTING: Final = "its address: `[targets]`, or `runner.target` of its card"
 TOO_LARGE: Final = "message larger than max"
 """gRPC tells its own size limit apart from a busy host by words alone."""
 
@@ -33,24 +35,28 @@ def lacks_definition(failure: grpc.aio.AioRpcError) -> bool:
     return reason_in(failure) == DefinitionNotHeld.reason
 
 
-def error_of(failure: grpc.aio.AioRpcError, *, heard: bool) -> RunnerError:
+def error_of(failure: grpc.aio.AioRpcError, target: str, *, heard: bool) -> RunnerError:
     """Return what a failed `Run` means.
 
     Args:
         failure: what gRPC raised.
+        target: where the host is.
         heard: whether the host had reported anything before.
     """
     code, reason, text = failure.code(), reason_in(failure), failure.details() or ""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in text:
         return RunnerError(f"a message between sidecar and host was too large: {printable(text)}")
     detail = f"the host ended the attempt with {code.name}{f' {printable(reason)}' if reason else ''}"
-    if not reason and text:
+    if text and reason in {"", CallFailure.RUNNER_FAILED}:
         detail = f"{detail}: {printable(text)}"
-    if code is grpc.StatusCode.UNAVAILABLE:
-        # A host that gives a reason of its own was there, unless it is on its way out.
-        away = not heard and reason in {"", Draining.reason}
-        return RunnerError(detail, transient=True, unreachable=away)
-    return RunnerError(detail, transient=code is grpc.StatusCode.RESOURCE_EXHAUSTED)
+    # A host that gives a reason of its own was there, unless it is on its way out.
+    if code is grpc.StatusCode.UNAVAILABLE and reason in {"", Draining.reason}:
+        fault = grpc_fault(target, code.name, text, SETTING)
+        return RunnerError(detail, transient=True, unreachable=not heard, connection_lost=heard, fault=fault)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED and not reason and not heard:
+        fault = grpc_fault(target, code.name, "", SETTING)
+        return RunnerError(detail, connection_lost=True, fault=fault)
+    return RunnerError(detail, transient=code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 
 def printable(text: str) -> str:

@@ -108,9 +108,10 @@ class GrpcRunner:
         except grpc.aio.AioRpcError as failure:
             if not heard and lacks_definition(failure):
                 raise DefinitionWanted from None
-            raise error_of(failure, heard=heard) from None
+            raise error_of(failure, self._target, heard=heard) from None
         except grpc.aio.BaseError:
-            raise RunnerError("the connection to the host was closed", transient=True, unreachable=not heard) from None
+            text = "the connection to the host was closed"
+            raise RunnerError(text, transient=True, unreachable=not heard, connection_lost=heard) from None
         except asyncio.CancelledError:
             if self._closed and not _being_cancelled():
                 raise RunnerError("the connection to the host was closed", transient=True) from None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sidecar.core.definitions.card import Card
+from sidecar.core.faults import Fault
 from sidecar.policy.making import make_connector, make_runner
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
@@ -69,7 +70,11 @@ class ChosenRunners:
             spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
             return self._runner(spec, target)
         except PluginProblem as problem:
-            return BrokenRunner(f"{definition.runner.kind}:{target}", problem)
+            remedy = problem.remedy
+            if target is None:
+                remedy = f"if it has no address: set `[targets.slots] {definition.slot}`; else {remedy}"
+            fault = Fault(target or "", target or "", remedy=remedy)
+            return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
 
     def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:
         key = (spec.name, target)
@@ -97,8 +102,8 @@ class ChosenConnectors:
         try:
             spec = self._policy.connector(card.definition.vertical, named, f"tools.{tool_id}.connector")
             return self._connector(spec)
-        except PluginProblem:
-            return BrokenConnector()
+        except PluginProblem as problem:
+            return BrokenConnector(Fault(named or "", remedy=problem.remedy))
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:
@@ -115,9 +120,10 @@ class BrokenRunner:
 
     _nothing: tuple[RunnerEvent, ...] = ()
 
-    def __init__(self, target: str, problem: PluginProblem) -> None:
+    def __init__(self, target: str, problem: str, fault: Fault) -> None:
         self._target = target
         self._problem = problem
+        self._fault = fault
 
     @property
     def target(self) -> str:
@@ -128,7 +134,7 @@ class BrokenRunner:
         """Report nothing and raise `RunnerError`."""
         for event in self._nothing:
             yield event
-        raise RunnerError(self._problem.what, unreachable=True)
+        raise RunnerError(self._problem, unreachable=True, fault=self._fault)
 
     async def close(self) -> None:
         """Do nothing."""
@@ -137,9 +143,12 @@ class BrokenRunner:
 class BrokenConnector:
     """Stands for a connector that a tool names and that cannot be had."""
 
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Refuse as unavailable."""
-        return EnricherRefused(RefusalKind.UNAVAILABLE)
+        return EnricherRefused(RefusalKind.UNAVAILABLE, self._fault)
 
     async def close(self) -> None:
         """Do nothing."""

@@ -90,7 +90,12 @@ class RunnerRef:
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """One entry of `agent_config.yaml::agents`, as written. Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3."""
+    """One entry of `agent_config.yaml::agents`, as written. Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3.
+
+    Attributes:
+        allow_empty_answer: an answer without narration, component and missing data is a success, e.g. of a sub-agent
+            that only acts; else it is a failure.
+    """
 
     id: DefinitionId
     description: str
@@ -110,6 +115,7 @@ class AgentDefinition:
     limits: Limits = Limits()
     components: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: NOTHING)
     success_criteria: tuple[str, ...] = ()
+    allow_empty_answer: bool = False
 
     def __post_init__(self) -> None:
         """Fill in the slot, by default the id, and the vertical, by default the slot."""

@@ -15,6 +15,8 @@ VERSION: Final = "card/1"
 LABEL_DIGITS: Final = 12
 PLACE_ONLY: Final = {"path"}
 """Fields that say where something stood; moving a file changes nothing a card says."""
+LATER: Final[Mapping[str, Any]] = {"allow_empty_answer": False}
+"""Fields that came after version 1, left out while they have their default: older digests stay what they were."""
 
 
 def digest_of_card(
@@ -40,7 +42,8 @@ def _sha256(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name not in PLACE_ONLY}
+        members = {one.name: getattr(value, one.name) for one in fields(value) if one.name not in PLACE_ONLY}
+        return {name: _plain(each) for name, each in members.items() if name not in LATER or each != LATER[name]}
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
     if isinstance(value, Mapping):

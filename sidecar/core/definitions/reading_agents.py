@@ -32,7 +32,7 @@ GRPC: Final = "grpc"
 AGENT_FIELDS: Final = (
     "id", "description", "role", "model", "tools", "prompt_blocks", "sub_agents", "tuning", "enabled_via_flag",
     "deprecated", "status", "slot", "vertical", "runner", "arguments", "ownership", "limits", "components",
-    "success_criteria",
+    "success_criteria", "allow_empty_answer",
 )  # fmt: skip
 TUNING_FIELDS: Final = ("max_output_tokens", "reasoning_effort", "text_verbosity")
 RUNNER_FIELDS: Final = ("kind", "target")
@@ -70,6 +70,7 @@ def read_agent(place: Place, problems: list[Problem]) -> Entry[AgentDefinition]:
         limits=_limits(fields),
         components=_components(fields),
         success_criteria=fields.texts("success_criteria"),
+        allow_empty_answer=fields.flag("allow_empty_answer", False),
     )
     return Entry(definition, place)
 

@@ -92,10 +92,13 @@ class ResultCollector:
         return Answer(narration, tuple(self._components), data_unavailable)
 
     def partial(self) -> Answer:
-        """Return what is there, for a budget that ran out; text that would not pass the check is left out."""
+        """Return what is there, for a budget that ran out."""
+        return msgspec.structs.replace(self.evidence(), data_unavailable=True)
+
+    def evidence(self) -> Answer:
+        """Return what is there; text that would not pass the check is left out."""
         narration = "".join(self._parts)
-        clean = "" if holds_component_data(narration) else narration
-        return Answer(clean, tuple(self._components), data_unavailable=True)
+        return Answer("" if holds_component_data(narration) else narration, tuple(self._components))
 
 
 def check_component(component: Component, schemas: Mapping[str, Mapping[str, Any]]) -> None:

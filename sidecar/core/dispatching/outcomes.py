@@ -51,6 +51,11 @@ class Answer(msgspec.Struct, frozen=True):
     components: tuple[Component, ...] = ()
     data_unavailable: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing at all, not even that data is missing."""
+        return not (self.narration.strip() or self.components or self.data_unavailable)
+
 
 class CallOutcome(msgspec.Struct, frozen=True):
     """The one outcome of one call.
@@ -61,6 +66,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
         emission_index: over all dispatches of the turn, from 0.
         reason: None only if it succeeded.
         hint: what the model can do about it; holds nothing of the call's arguments. Empty: nothing beyond the reason.
+        answer: if it failed, what the sub-agent had brought before: evidence, which answers nothing.
         duration: None if it was never run.
     """
 
@@ -76,6 +82,11 @@ class CallOutcome(msgspec.Struct, frozen=True):
     duration: timedelta | None = None
     usage: Usage | None = None
     hint: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether `answer` is one: it succeeded or was degraded."""
+        return self.outcome in (Outcome.SUCCEEDED, Outcome.DEGRADED)
 
     @property
     def axis(self) -> Axis:
@@ -109,6 +120,7 @@ MESSAGE_OF: Final[Mapping[CallFailure, str]] = MappingProxyType(
         CallFailure.RUNNER_BREAKER_OPEN: "The assistant cannot be reached at the moment.",
         CallFailure.RESULT_INVALID: _NO_ANSWER,
         CallFailure.RESULT_TOO_LARGE: _NO_ANSWER,
+        CallFailure.RESULT_EMPTY: _NO_ANSWER,
         CallFailure.RECORD_UNAVAILABLE: _NO_ANSWER,
         CallFailure.CALL_CANCELLED: "The request was cancelled before there was an answer.",
         CallFailure.TURN_OVER: "The turn ended before there was an answer.",

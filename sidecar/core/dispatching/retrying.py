@@ -1,14 +1,19 @@
-"""When a failed attempt may be repeated: the contract's attempts, a budget for all, a breaker per target.
+"""When a failed attempt may be repeated: the contract's attempts, a budget for all, a breaker per target and slot.
 
 Retries are for transient axis-1 failures only; never for a principal mismatch, a refusal or axis 2 (TN-24, PC2-D-39).
 Times are monotonic seconds.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
+from typing import Final
 
 from sidecar.core.executing.contract import Execution
+from sidecar.core.identifiers import Slot
+
+MOST_BREAKERS: Final = 4096
+"""More than a deployment has slots; only a configuration that keeps renaming them comes near it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class RetryBudget:
 
 @dataclass(frozen=True, slots=True)
 class BreakerRules:
-    """A breaker opens after `failures` in a row and tries again after `open_for` seconds."""
+    """A breaker opens after `failures` transport faults in a row and tries again after `open_for` seconds."""
 
     failures: int = 5
     open_for: float = 5.0
@@ -86,7 +91,7 @@ class BreakerState(StrEnum):
 
 @dataclass(slots=True)
 class Breaker:
-    """Makes calls to a runner that keeps failing fail at once. Never changes a surface."""
+    """Makes calls of one slot to a target that cannot be reached fail at once. Never changes a surface."""
 
     rules: BreakerRules = field(default_factory=BreakerRules)
     state: BreakerState = BreakerState.CLOSED
@@ -101,11 +106,11 @@ class Breaker:
         return self.state is BreakerState.CLOSED
 
     def succeeded(self) -> None:
-        """The target answered."""
+        """The target answered, if only with an error of the sub-agent."""
         self.state, self._failures = BreakerState.CLOSED, 0
 
     def failed(self, now: float) -> None:
-        """The target failed in a way that says something about the target."""
+        """The way to the target failed: unavailable, connection lost, or no first message in time."""
         self._failures += 1
         if self.state is BreakerState.HALF_OPEN or self._failures >= self.rules.failures:
             self.state, self._opened_at, self._failures = BreakerState.OPEN, now, 0
@@ -114,3 +119,24 @@ class Breaker:
         """An admitted attempt ended without saying anything about the target, e.g. it was cancelled."""
         if self.state is BreakerState.HALF_OPEN:
             self.state, self._opened_at = BreakerState.OPEN, now - self.rules.open_for
+
+
+class Breakers:
+    """One breaker for each target and slot: what happens to one slot of a host stops no other slot of it."""
+
+    def __init__(self, rules: BreakerRules) -> None:
+        """Begin with all closed."""
+        self._rules = rules
+        self._kept: OrderedDict[tuple[str, Slot], Breaker] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._kept)
+
+    def of(self, target: str, slot: Slot) -> Breaker:
+        """Return the breaker; the one that was asked for longest ago gives way when there are too many."""
+        breaker = self._kept.pop((target, slot), None) or Breaker(self._rules)
+        self._kept[target, slot] = breaker
+        if len(self._kept) > MOST_BREAKERS:
+            self._kept.popitem(last=False)
+        return breaker

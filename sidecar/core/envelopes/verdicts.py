@@ -1,11 +1,13 @@
 """What is expected of an envelope, and the two ways it can end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
+from types import MappingProxyType
 from typing import Final
 
 from sidecar.core.envelopes.typing_registry import PayloadSchema
+from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Principal
 
 SignatureCheck = Callable[[bytes, str | None], bool]
@@ -63,6 +65,26 @@ SECURITY_REASONS: Final = frozenset(
 """Reasons that mean somebody's data may be on the wrong way: an incident, never retried. Source: PC2-FR-12c."""
 
 
+REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
+    {
+        WithholdReason.PRINCIPAL_MISMATCH: "an incident: the service answered for another user; find out why",
+        WithholdReason.NONCE_MISMATCH: "an incident: the service answered another request; find out why",
+        WithholdReason.SIGNATURE_INVALID: "an incident, or another key: compare the service's with `[signatures]`",
+        WithholdReason.PRINCIPAL_REFUSED: "the service does not serve this user: see its log",
+        WithholdReason.VERSION_MISMATCH: "the payload has another major version: adapt the tool's `version` and schema",
+        WithholdReason.STATUS_ERROR: "the service itself reports an error: see its log",
+        WithholdReason.UNKNOWN_KEY: "the envelope has another domain_type or enricher_id than the tool: correct either",
+        WithholdReason.PAYLOAD_INVALID: "compare what the service sends with the tool's `payload_schema`",
+        WithholdReason.MALFORMED: "what the service sends is no envelope: see that the endpoint is the right one",
+        WithholdReason.TOO_LARGE: "the answer is over the limit: have the service send less, or raise the limit",
+        WithholdReason.MISSING_PRINCIPAL: "the service found no principal in the request: see its log",
+        WithholdReason.UNAVAILABLE: "see whether the service runs, and its log, or correct the tool's `endpoint`",
+        WithholdReason.TIMEOUT: "the service took too long: see its log, or raise the tool's `timeout`",
+    }
+)
+"""What an operator can do, where the connector knows no better."""
+
+
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """What the envelope must say before its payload may be released.
@@ -100,9 +122,14 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """No payload. Holds the reason and nothing that came from the service."""
+    """No payload. Holds the reason and nothing that came from the service.
+
+    Attributes:
+        fault: where the way to the service broke, if its connector knows.
+    """
 
     reason: WithholdReason
+    fault: Fault | None = None
 
     @property
     def security(self) -> bool:

@@ -155,3 +155,15 @@ async def test_a_new_service_takes_the_place_of_one_that_is_not_in_use(tmp_path:
         for endpoint in (first, second, first):
             assert isinstance(judged(await connector.enrich(call(endpoint=endpoint))), Released)
         await connector.close()
+
+
+async def test_a_service_that_is_down_is_named_with_address_errno_and_remedy(tmp_path: Path) -> None:
+    """A socket that nobody serves: what an operator needs to find it."""
+    target = f"unix:{tmp_path}/no.sock"
+    async with asking() as ask:
+        reply = await ask(endpoint=target)
+
+    assert isinstance(reply, EnricherRefused)
+    assert reply.fault is not None
+    assert (reply.fault.target, reply.fault.address, reply.fault.errno) == (target, target, "ENOENT")
+    assert "start the process" in reply.fault.remedy

@@ -168,6 +168,8 @@ async def test_a_runner_that_cannot_be_had_fails_its_own_calls_only() -> None:
     with pytest.raises(RunnerError, match="there is no runner named `thre`") as failed:
         _ = [event async for event in broken.run(None)]  # type: ignore[arg-type]  # not looked at
     assert (failed.value.unreachable, failed.value.transient) == (True, False)
+    assert failed.value.fault is not None
+    assert "[targets.slots] gifts" in failed.value.fault.remedy
     assert isinstance(chosen.runner_for(card("shop")), MadeRunner)
 
 
@@ -175,9 +177,11 @@ async def test_a_connector_that_cannot_be_had_is_a_service_that_is_away() -> Non
     """The tool's, else the vertical's, else the default."""
     chosen = ChosenConnectors(policy(Offered()), {})
     call = EnricherCall(ToolId("find"), "", "", "", Principal("user"), "{}", None, timedelta(seconds=1))
-    assert await chosen.connector_for(card("shop", connector="nowhere"), "find").enrich(call) == EnricherRefused(
-        RefusalKind.UNAVAILABLE
-    )
+    refused = await chosen.connector_for(card("shop", connector="nowhere"), "find").enrich(call)
+    assert isinstance(refused, EnricherRefused)
+    assert refused.kind is RefusalKind.UNAVAILABLE
+    assert refused.fault is not None
+    assert "plugins.enabled" in refused.fault.remedy
     plain = chosen.connector_for(card("shop"), "find")
     assert chosen.connector_for(card("coins", vertical="money", connector="plain"), "find") is plain
     assert chosen.connector_for(card("coins", vertical="money"), "find") is not plain

@@ -55,6 +55,7 @@ def _card(number: int, chance: Random) -> Card:
         ownership=(chance.choice(("basket", "profile")),) if chance.random() < 0.4 else (),
         limits=_limits(chance),
         components={"card": COMPONENT},
+        allow_empty_answer=number % 3 > 0,
     )
     tools = (_tool("notes"), _tool("offers"), _tool(LOCAL_TOOL))
     return Card(definition, MODEL, tools, (), Digest(f"sha256:{name}"), Commit("c"))

@@ -8,9 +8,11 @@ from tests.support.simulation.data_use import DataFacts, expected_answers, is_in
 from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, Facts, opened_unconfirmed
 from tests.support.simulation.predicting import TRANSIENT, Kind, Predicted, predict
 from tests.support.simulation.schedule import CallKind
+from tests.support.simulation.scripts import Do
 from tests.support.simulation.stops import Stop, saving_until, stops_of
 
 STOPPED = ("JOIN_DEADLINE", "CALL_CANCELLED", "TURN_OVER")
+SAYING = (Do.NARRATE, Do.COMPONENT)
 SOON = 1e-3
 FIRST_BACKOFF = 0.1
 """Seconds before the second attempt at most; twice as long before each further one."""
@@ -127,7 +129,16 @@ def _outcome(call: CallFacts, end: Predicted) -> tuple[str, str | None]:
         return "degraded", "BUDGET_EXHAUSTED"
     if end.kind is Kind.ANSWER_WITHOUT_DATA or data.degrades:
         return "degraded", "DATA_UNAVAILABLE"
+    if _says_nothing(call):
+        return "failed", "RESULT_EMPTY"
     return "succeeded", None
+
+
+def _says_nothing(call: CallFacts) -> bool:
+    """Say whether the last attempt's script makes and says nothing, and the card does not allow that."""
+    assert call.spec.card is not None
+    steps = call.runs[-1].script.steps
+    return not call.spec.card.definition.allow_empty_answer and all(step.do not in SAYING for step in steps)
 
 
 def stops_take_effect(facts: Facts) -> Iterator[str]:

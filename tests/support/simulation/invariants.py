@@ -21,7 +21,7 @@ def nothing_crashes(facts: Facts) -> Iterator[str]:
     if seen.crash:
         yield seen.crash
     yield from seen.spawner.strays
-    for kind, detail in seen.recorder.of("anomaly"):
+    for kind, detail, *_ in seen.recorder.of("anomaly"):
         if kind in DEFECTS:
             yield f"{kind}: {detail}"
 

@@ -44,6 +44,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "limits": st.sampled_from([Limits(), Limits(attempt_timeout=timedelta(seconds=5))]),
     "components": st.sampled_from([{}, {"render_x": {"type": "object"}}]),
     "success_criteria": LISTS,
+    "allow_empty_answer": st.booleans(),
 }
 DEFINITIONS: Final = st.fixed_dictionaries(VALUES).map(lambda said: AgentDefinition(id=DefinitionId("shop"), **said))
 

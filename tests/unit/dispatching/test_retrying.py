@@ -4,8 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.dispatching.retrying import (
+    MOST_BREAKERS,
     Breaker,
     BreakerRules,
+    Breakers,
     BreakerState,
     RetryBudget,
     RetryRules,
@@ -13,6 +15,7 @@ from sidecar.core.dispatching.retrying import (
     backoff_ceiling,
 )
 from sidecar.core.executing.contract import Execution
+from sidecar.core.identifiers import Slot
 from tests.support.requirement import requirement
 
 RULES = RetryRules(share=0.1, floor=3, window=10.0)
@@ -87,3 +90,25 @@ def test_a_failed_probe_opens_it_again_and_an_abandoned_one_lets_the_next_try() 
     breaker.failed(5.0)
 
     assert not breaker.admit(9.9)
+
+
+def test_each_slot_of_a_target_has_a_breaker_of_its_own() -> None:
+    """Shop's is open; support's, on the same host, is not, nor is shop's on another one."""
+    breakers = Breakers(BreakerRules(failures=1, open_for=5.0))
+    breakers.of("unix:/a", Slot("shop")).failed(0.0)
+
+    assert not breakers.of("unix:/a", Slot("shop")).admit(1.0)
+    assert breakers.of("unix:/a", Slot("support")).admit(1.0)
+    assert breakers.of("unix:/b", Slot("shop")).admit(1.0)
+
+
+def test_breakers_are_bounded_and_the_ones_in_use_stay() -> None:
+    """Names without end: the one that was asked for last is still open, and no more are kept than allowed."""
+    breakers = Breakers(BreakerRules(failures=1, open_for=5.0))
+    breakers.of("unix:/a", Slot("shop")).failed(0.0)
+    for number in range(MOST_BREAKERS + 10):
+        breakers.of("unix:/a", Slot(f"s{number}"))
+        breakers.of("unix:/a", Slot("shop"))
+
+    assert len(breakers) == MOST_BREAKERS
+    assert not breakers.of("unix:/a", Slot("shop")).admit(1.0)

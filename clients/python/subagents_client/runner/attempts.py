@@ -11,13 +11,17 @@ import grpc
 from subagents.runner.v1 import runner_pb2
 from subagents_client.errors import status_of, trailer_of
 from subagents_client.runner.answers import Answer, TransientFailure
+from subagents_client.runner.functions import WrongReturn, answer_of, place_of, place_of_error
 from subagents_client.runner.run import Run
 from subagents_errors import CallFailure, DependencyAway, InternalFault, OutOfTime, SubagentsError
 
 LOG: Final = logging.getLogger("subagents_client.runner")
 
-SubAgentFunction = Callable[[Run], Awaitable[str | Answer | None]]
+SubAgentFunction = Callable[[Run], Awaitable[str | Answer]]
 """What a vertical writes."""
+
+LONGEST_TEXT: Final = 300
+"""Characters of an exception's own text in the log."""
 
 RunContext = grpc.aio.ServicerContext[bytes, runner_pb2.RunResponse]
 
@@ -79,7 +83,7 @@ async def carry_out(run: Run, function: SubAgentFunction, context: RunContext, l
     try:
         async with asyncio.timeout(run.time_left):
             await _write_reports(run, work, context)
-            answer = _answer_of(work, run)
+            answer = _answer_of(work, run, function)
             if answer.narration:
                 await context.write(runner_pb2.RunResponse(narration=answer.narration))
             finished = runner_pb2.RunFinished(data_unavailable=answer.data_unavailable)
@@ -104,26 +108,35 @@ async def _write_reports(run: Run, work: asyncio.Task[Answer | _Crash], context:
 
 async def _guarded(function: SubAgentFunction, run: Run) -> Answer | _Crash:
     try:
-        given = await function(run)
+        return answer_of(await function(run), function)
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit in a sub-agent must not end the host
         return _Crash(error)
-    return given if isinstance(given, Answer) else Answer(given or "")
 
 
-def _answer_of(work: asyncio.Task[Answer | _Crash], run: Run) -> Answer:
+def _answer_of(work: asyncio.Task[Answer | _Crash], run: Run, function: SubAgentFunction) -> Answer:
     if work.cancelled():
-        LOG.error("sub-agent %s cancelled itself", run.sub_agent_id)
-        raise AttemptFailed(InternalFault("the sub-agent failed"))
+        told = f"{place_of(function)} cancelled itself"
+        LOG.error("sub-agent %s failed in attempt %s: %s", run.sub_agent_id, run.attempt_id, told)
+        raise AttemptFailed(InternalFault(told))
     ended = work.result()
     if isinstance(ended, Answer):
         return ended
-    transient = isinstance(ended.error, TransientFailure | DependencyAway)
-    LOG.error("sub-agent %s failed in attempt %s", run.sub_agent_id, run.attempt_id, exc_info=ended.error)
-    if transient:
-        raise AttemptFailed(DependencyAway("the sub-agent failed, but may succeed if it is asked again"))
-    raise AttemptFailed(InternalFault("the sub-agent failed"))
+    error = ended.error
+    told = str(error) if isinstance(error, WrongReturn) else place_of_error(error, function)
+    _log(run, told, error)
+    if isinstance(error, TransientFailure | DependencyAway):
+        raise AttemptFailed(DependencyAway(told))
+    raise AttemptFailed(InternalFault(told))
+
+
+def _log(run: Run, told: str, error: BaseException) -> None:
+    """Write one line: what, where and, here only, the exception's text; its traceback if somebody debugs."""
+    text = "" if isinstance(error, WrongReturn) else " ".join(str(error).split())[:LONGEST_TEXT]
+    words = f"{told}: {text}" if text else told
+    LOG.error("sub-agent %s failed in attempt %s: %s", run.sub_agent_id, run.attempt_id, words)
+    LOG.debug("attempt %s", run.attempt_id, exc_info=error)
 
 
 async def refuse(context: RunContext, error: SubagentsError, reason: str | None = None) -> None:

@@ -24,7 +24,7 @@ def nothing_crashes(facts: RecordFacts) -> Iterator[str]:
     yield from facts.seen.strays
     for sidecar in facts.seen.sidecars:
         yield from (f"{sidecar.instance}: {stray}" for stray in sidecar.spawner.strays)
-        for kind, detail in sidecar.recorder.of("anomaly"):
+        for kind, detail, *_ in sidecar.recorder.of("anomaly"):
             if kind in DEFECTS:
                 yield f"{sidecar.instance}: {kind}: {detail}"
 

@@ -1,0 +1,58 @@
+"""Where the way to a host or a data service broke: what an operator needs to act, and nothing of a user."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+REMEDY_OF_ERRNO: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ENOENT": "there is no such socket: start the process that serves it",
+        "ECONNREFUSED": "nothing listens there: start the process that serves it",
+        "EACCES": "the sidecar's user may not connect: correct owner and mode of the socket and of its directory",
+        "EPERM": "the sidecar's user may not connect: correct owner and mode of the socket and of its directory",
+        "ETIMEDOUT": "the machine does not answer: check it, the network and the firewall",
+        "EHOSTUNREACH": "there is no way to the machine: check the network and the firewall",
+        "ENETUNREACH": "there is no way to the machine: check the network and the firewall",
+        "ECONNRESET": "the process closed the connection: see its log",
+        "EPIPE": "the process closed the connection: see its log",
+    }
+)
+UNKNOWN_REMEDY: Final = "see whether the process runs, and its log"
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One failure on the way to something outside. For logs and timelines; no model or user is shown it.
+
+    Attributes:
+        target: as the configuration names it; empty if it names none.
+        address: what was tried; the target itself if it is one address.
+        errno: the operating system's error, such as `ECONNREFUSED`, or the protocol's, such as `HTTP 503`; empty if
+            neither is known.
+        remedy: what an operator can do about it.
+    """
+
+    target: str
+    address: str = ""
+    errno: str = ""
+    remedy: str = ""
+
+    def details(self) -> dict[str, str]:
+        """Return the four parts, as an event of a child keeps them."""
+        return {"target": self.target, "address": self.address, "errno": self.errno, "remedy": self.remedy}
+
+    def in_words(self) -> str:
+        """Return the place and the error in a few words, e.g. `unix:/run/shop.sock (ENOENT)`."""
+        place = self.address or self.target or "no target"
+        return f"{place} ({self.errno})" if self.errno else place
+
+
+def remedy_for(errno: str, setting: str) -> str:
+    """Return what to do about an error of the operating system.
+
+    Args:
+        errno: such as `ENOENT`; empty if it is not known.
+        setting: where the address is configured.
+    """
+    return f"{REMEDY_OF_ERRNO.get(errno, UNKNOWN_REMEDY)}, or correct {setting}"

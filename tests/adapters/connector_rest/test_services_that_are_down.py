@@ -1,0 +1,50 @@
+"""What is told of a service without an answer: where it was looked for, why that failed, what to do."""
+
+import socket
+
+import pytest
+
+from sidecar.core.faults import Fault
+from sidecar.policy.protocols import EnricherRefused, RefusalKind
+from tests.adapters.connector_rest.calling import call, connecting
+from tests.adapters.connector_rest.raw_http import http_reply, raw_server
+
+
+def free_port() -> int:
+    """Return a port at which nothing listens."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+async def fault_at(endpoint: str) -> Fault:
+    """Ask a service that gives no envelope."""
+    async with connecting() as connector:
+        reply = await connector.enrich(call(endpoint))
+    assert isinstance(reply, EnricherRefused)
+    assert reply.kind is RefusalKind.UNAVAILABLE
+    assert reply.fault is not None
+    return reply.fault
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_service_where_nothing_listens_is_named_with_errno_and_remedy(host: str) -> None:
+    """The endpoint without its query, which may hold a key."""
+    port = free_port()
+    fault = await fault_at(f"http://{host}:{port}/v1/enrich?key=secret")
+
+    assert (fault.target, fault.address) == (f"http://{host}:{port}/v1/enrich", f"{host}:{port}")
+    assert fault.errno == "ECONNREFUSED"
+    assert "start the process" in fault.remedy
+    assert "`endpoint`" in fault.remedy
+    assert "secret" not in str(fault)
+
+
+async def test_a_service_that_answers_without_an_envelope_is_named_with_its_status() -> None:
+    """503: it is there, so its log is the place to look."""
+    async with raw_server(http_reply(b"user-ada has no offers", status="503 Service Unavailable")) as server:
+        fault = await fault_at(server.address)
+
+    assert fault.errno == "HTTP 503"
+    assert "see its log" in fault.remedy
+    assert "user-ada" not in str(fault)

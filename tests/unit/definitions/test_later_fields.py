@@ -1,0 +1,21 @@
+"""Fields that came after the first version: a card that leaves them out is the card that it was."""
+
+from dataclasses import replace
+
+import pytest
+
+from sidecar.core.definitions.digesting import LATER, canonical
+from tests.support.builders import a_card
+from tests.support.requirement import requirement
+
+
+@requirement("PF1-FR-12a")
+@pytest.mark.parametrize("name", LATER)
+def test_a_field_that_came_later_is_in_no_digest_while_it_has_its_default(name: str) -> None:
+    """Kept revisions stay provable; saying anything but the default is another content."""
+    definition = a_card("shop").definition
+    changed = replace(definition, **{name: not LATER[name]})
+
+    assert getattr(definition, name) == LATER[name]
+    assert f'"{name}"' not in canonical(definition)
+    assert f'"{name}"' in canonical(changed)
