@@ -146,9 +146,11 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
 
 
 def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:
-    """Show how many log lines were dropped."""
+    """Show how many log lines were not written."""
     lost = "Log lines dropped because nobody read them."
     metrics.counted_elsewhere(names.LOG_LINES_LOST, lost, lambda: {(): float(log.lost)})
+    left_out = "Warnings and errors that were too many of one kind to be written."
+    metrics.counted_elsewhere(names.LOG_LINES_LEFT_OUT, left_out, lambda: {(): float(log.limit.left_out)})
 
 
 def _stale(flags: FlagSnapshots) -> dict[Labels, float]:

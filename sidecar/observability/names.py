@@ -112,6 +112,9 @@ LOOP_DEATHS: Final = "sidecar.loop_deaths_total"
 LOG_LINES_LOST: Final = "sidecar.log_lines_lost_total"
 """Log lines dropped because nobody read them quickly enough. Counter."""
 
+LOG_LINES_LEFT_OUT: Final = "sidecar.log_lines_left_out_total"
+"""Warnings and errors that were too many of one kind to be written. Counter. The log says of which kinds."""
+
 DEFINITIONS_LOADS: Final = "sidecar.definitions.loads_total"
 """New states of the definitions. Counter; result (`in_force`, `refused`)."""
 
@@ -227,6 +230,9 @@ TELEMETRY_CONTACT: Final = "sidecar.telemetry"
 
 ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""
+
+LOG_LEFT_OUT: Final = "sidecar.log_left_out"
+"""How many warnings or errors of one kind were not written: event, kind, count."""
 
 OPERATOR_REFUSED: Final = "sidecar.operators.refused"
 """A call of an operator was not let in: method, cause, and of a genuine token subject, token id and key."""

@@ -18,6 +18,7 @@ SHORT: Final = {
     "agent.tool_refused": "n",
     "agent.data_withheld": "n",
     "agent.budget_stopped": "n",
+    "agent.events_left_out": "n",
     "agent.subagent_waiting_for_merge": "W",
     "agent.subagent_failed": "F",
     "agent.integration_accepted": "A",
