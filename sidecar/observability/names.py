@@ -31,6 +31,9 @@ DATA_CALL_SECONDS: Final = "sidecar.gateway.duration_seconds"
 TURNS_ENDED: Final = "sidecar.turn.ended_total"
 """Turns that came to their end. Counter; close_reason, cap (`within`, `at`, `over`)."""
 
+IDLE_TURNS_ENDED: Final = "sidecar.turn.idle_ended_total"
+"""Turns that were ended because nothing ran in them. Counter; why (idle for their `lifetime`, or `room` was needed)."""
+
 TURNS_OVER_CAP: Final = "sidecar.turn.over_cap_total"
 """Turns with more calls than the cap. Counter. Any is a hint to raise the cap. Source: PC2-OBS-3."""
 
@@ -133,6 +136,15 @@ FLAGS_STALE: Final = "sidecar.flags.stale"
 TURNS_OPEN: Final = "sidecar.turns_open"
 """Turns that are open. Gauge."""
 
+TURNS_IDLE: Final = "sidecar.turns_idle"
+"""Open turns in which nothing runs. Gauge."""
+
+ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
+"""Calls that were refused because a limit is reached. Counter; limit (one of `LIMITS`)."""
+
+LIMITS: Final = ("turns", "dispatches", "time_left", "watchers", "verifications")
+"""Values of that label: turns in which work runs, dispatches, time until the deadline, watchers, verifications."""
+
 DISPATCHES_RUNNING: Final = "sidecar.dispatches_running"
 """Dispatches that run. Gauge."""
 
@@ -230,6 +242,9 @@ TELEMETRY_CONTACT: Final = "sidecar.telemetry"
 
 ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""
+
+REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
+"""A call was refused because a limit is reached: which."""
 
 LOG_LEFT_OUT: Final = "sidecar.log_left_out"
 """How many warnings or errors of one kind were not written: event, kind, count."""

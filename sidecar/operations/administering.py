@@ -152,7 +152,11 @@ class Administer:
             StoreUnavailable: the record or its checkpoints cannot be read; also in the middle.
         """
         if self._verifying:
-            raise AdmissionRefused("the record is being verified already; wait for that", retry_after=SOON)
+            raise AdmissionRefused(
+                "the record is being verified already; wait for that",
+                metadata={"limit": "verifications", "most": "1"},
+                retry_after=SOON,
+            )
         self._verifying = True
         try:
             async with self._parts.open_record() as (record, place):

@@ -143,7 +143,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         tracing=ports.tracing,
         reports=ChildReports(ports.reports, store, (ports.spawner, ports.recorder)),
     )
-    turns = Turns(ports.clock, ports.definitions, keys, rules.admission)
+    turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, (grants, hints), turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, ports.cohorts)
@@ -151,11 +151,12 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
     carry_out = CarryOut(outside, run_child)
-    going = Going(find, restore, GoOn(rules, outside, restore, carry_out))
+    going = Going(find, restore, GoOn(rules, outside, restore, carry_out, turns))
     end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
+    turns.gives_up_by(end_turn.give_up)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
-        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out),
+        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns),
         resume_dispatch=ResumeDispatch(going),
         cancel_call=CancelCall(going),
         close_child=CloseChild(rules, outside, find, restore),
@@ -166,7 +167,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         turns=turns,
         grants=grants,
         binding=binding,
-        reaper=Reaper(outside, turns, end_turn),
+        reaper=Reaper(rules, outside, turns, end_turn),
         lost_work=LostWork(rules, outside, turns, keys, going),
     )
 

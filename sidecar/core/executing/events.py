@@ -40,6 +40,8 @@ SIDECAR: Final = "sidecar"
 """Actor of what the process does on its own, closing for a lost parent included."""
 PARENT: Final = "parent"
 """Actor of verdicts and closes that the parent asked for."""
+OPERATOR: Final = "operator"
+"""Actor of closes that an operator asked for."""
 SUB_AGENT: Final = "sub-agent"
 """Actor of what the sub-agent asked for itself: data calls, delegations."""
 
