@@ -252,6 +252,9 @@ LOG_LEFT_OUT: Final = "sidecar.log_left_out"
 OPERATOR_REFUSED: Final = "sidecar.operators.refused"
 """A call of an operator was not let in: method, cause, and of a genuine token subject, token id and key."""
 
+TURN_ENDED_BY_OPERATOR: Final = "sidecar.operators.turn_ended"
+"""An operator ends a turn: which, who, why. Written before it is done."""
+
 OPERATOR_KEYS_UNRESTRICTED: Final = "sidecar.operators.keys_unrestricted"
 """Some keys of operators have limits and others none: names of the latter."""
 

@@ -19,6 +19,7 @@ from sidecar.operations.child_reports import ChildReports, ReportFiles
 from sidecar.operations.delegate import Delegate
 from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
+from sidecar.operations.end_turn_for_operator import EndTurnForOperator
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
 from sidecar.operations.export_replay import ExportReplay
 from sidecar.operations.find_turn import FetchCard, FindTurn
@@ -104,6 +105,7 @@ class Operations:
     cancel_call: CancelCall
     close_child: CloseChild
     end_turn: EndTurn
+    end_turn_for_operator: EndTurnForOperator
     call_tool: CallTool
     delegate: Delegate
     history: HistoryOperations
@@ -161,6 +163,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         cancel_call=CancelCall(going),
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
+        end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, (find, end_turn)),
         call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
         delegate=Delegate(outside, turns, run_child),
         history=history,

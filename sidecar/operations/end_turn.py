@@ -26,7 +26,7 @@ from sidecar.operations.settle_child import (
     child_named,
     refuse_contradiction,
 )
-from sidecar.operations.turn_ends import BY_PARENT, IDLE, PARENT_GONE, EndCause, TurnClosed
+from sidecar.operations.turn_ends import BY_OPERATOR, BY_PARENT, IDLE, PARENT_GONE, EndCause, TurnClosed
 from sidecar.operations.turns import Turn, Turns
 from subagents_errors import CallFailure
 
@@ -84,6 +84,10 @@ class EndTurn:
             self._out.recorder.anomaly("reap_failed", f"{turn.turn_id}: {error.reason}")
             return False
         return True
+
+    async def for_operator(self, turn: Turn) -> TurnClosed:
+        """End a turn although its parent did not ask for it. Raises `StoreUnavailable`, `RecordConflict`."""
+        return await self._end(turn, None, BY_OPERATOR)
 
     def give_up(self, turn: Turn) -> None:
         """End an idle turn, for which there is no room any more. Does not wait."""

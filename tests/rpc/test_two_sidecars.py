@@ -18,7 +18,7 @@ from sidecar.core.definitions.card import Card
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import InstanceId, TurnId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents_errors import CallFailure
@@ -290,3 +290,19 @@ async def test_an_idle_turn_in_which_another_sidecar_works_is_left_to_that_one()
         ended = await pair.first.end(bound)
         assert [child.final_status for child in ended.children] == ["completed"]
         assert (await failure_of(pair.second.dispatch(left, "ask_shop"))).reason == "TURN_ENDED"
+
+
+@requirement("SX-25")
+async def test_an_operator_ends_a_turn_that_was_bound_elsewhere() -> None:
+    """Asked of the second: what runs at the first is settled, its child closed, and the first has lost the dispatch."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind(turn_id="turn-1")
+        listening, child = await running_at_first(pair, bound, "ask_shop")
+
+        ended = await pair.second.operations.end_turn_for_operator(TurnId("turn-1"))
+        again = await pair.second.operations.end_turn_for_operator(TurnId("turn-1"))
+
+        assert (ended.before, again.before) == (False, True)
+        assert ended.close_reason == again.close_reason == "ended_by_operator"
+        assert pair.events_of(child)[-1] == "subagent_closed"
+        listening.cancel()
