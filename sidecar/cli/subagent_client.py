@@ -1,4 +1,4 @@
-"""Asks a running sidecar's `LifecycleService`, over its operator listener, with a role token."""
+"""Asks a running sidecar's `LifecycleService` and `AdminService`, over its operator listener, with a role token."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,9 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
 from sidecar.cli.subagent_advice import HOW_TO_MINT, advice_for
-from subagents.lifecycle.v1 import lifecycle_pb2_grpc
+from subagents.admin.v1.admin_pb2_grpc import AdminServiceStub
 from subagents.lifecycle.v1 import reading_pb2 as pb
+from subagents.lifecycle.v1.lifecycle_pb2_grpc import LifecycleServiceStub
 
 ROLE_TOKEN_KEY: Final = "x-subagents-role-token"  # noqa: S105  the name of the header, not a secret
 READING: Final = 10.0
@@ -99,8 +100,8 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
             )
         self._metadata = ((ROLE_TOKEN_KEY, token),)
         self._channel = grpc.insecure_channel(target, NO_PROXY)
-        make_stub: Any = lifecycle_pb2_grpc.LifecycleServiceStub  # typed for asyncio only; works for both
-        self._stub = make_stub(self._channel)
+        make_stubs: Any = (LifecycleServiceStub, AdminServiceStub)  # typed for asyncio only; work for both
+        self._stub, self._admin = (make(self._channel) for make in make_stubs)
 
     def __enter__(self) -> Self:
         """Connect when first needed."""
@@ -118,7 +119,8 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
 
     def begin(self, method: str, request: Message, seconds: float) -> Any:
         """Send a request, and return at once what `answer_of` takes."""
-        return getattr(self._stub, method).future(request, timeout=seconds, metadata=self._metadata)
+        stub = self._stub if hasattr(self._stub, method) else self._admin
+        return getattr(stub, method).future(request, timeout=seconds, metadata=self._metadata)
 
     def answer_of(self, call: Any, name: str = "") -> Any:
         """Wait for the answer of what was begun."""

@@ -29,6 +29,10 @@ from sidecar.cli.subagent_options import (
 from sidecar.cli.subagent_step_commands import add_steps
 from sidecar.cli.subagent_words import basis_points, moment_of
 
+TURN_EXIT_CODES: Final = (
+    "Exit codes: 0 it has ended, now or before; 1 unknown, or refused; 2 it could not be asked (no sidecar, no token, "
+    "wrong role, not confirmed, not understood); 78 wrong settings."
+)
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that asks no sidecar."""
 
@@ -84,6 +88,7 @@ def add_subagent(
     steps = add_steps(group, placed)
     add_flag(group, placed)
     add_decommission(group, placed, steps, checkouts)
+    app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
 
 
 def _list(at: Open) -> None:
@@ -155,6 +160,21 @@ def _when(
 
     wish = subagent_activity.WhenWish(name, user, points, slot)
     raise typer.Exit(subagent_activity.show_when(at(), wish))
+
+
+def _end_turn(
+    at: Open,
+    turn_id: Annotated[str, typer.Argument(help="Which turn; `sidecar turns --state open` lists them.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the log.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """End a turn that its parent does not end: stop what runs in it, close its children, write its routing decision.
+
+    Asks the operator listener, so it needs a role token, like `sidecar subagent`.
+    """
+    from sidecar.cli import subagent_steps, turn_ending  # noqa: PLC0415  only these commands need gRPC
+
+    raise typer.Exit(turn_ending.end_turn(at(), subagent_steps.StepWish(turn_id, reason, yes=yes)))
 
 
 def _reading() -> ModuleType:

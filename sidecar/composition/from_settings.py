@@ -45,6 +45,7 @@ def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
         join_timeout=said.join_timeout,
         delivery_margin=said.delivery_margin,
         turn_lifetime=said.turn_lifetime,
+        idle_lifetime=said.idle_lifetime,
         resume_grace=said.resume_grace,
         look_every=said.look_every,
         record_timeout=said.record_timeout,

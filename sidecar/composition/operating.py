@@ -13,6 +13,7 @@ from sidecar.composition.operator_listener import operator_plan
 from sidecar.composition.record import OpenRecord
 from sidecar.composition.rollout import OpenRollout
 from sidecar.observability.metrics import Metrics
+from sidecar.observability.operators import say_who_ends
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.administering import Administer, AdminParts
 from sidecar.operations.assembly import Operations
@@ -80,6 +81,8 @@ def _administer(parts: OperatedParts) -> Administer:
             readiness=parts.readiness,
             binding=operations.binding,
             turns=operations.turns,
+            end_turn=operations.end_turn_for_operator,
+            say_who_ends=say_who_ends,
             calls=lambda: parts.in_flight.count,
             views=rollout.views,
             tombstones=rollout.tombstones,

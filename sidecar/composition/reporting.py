@@ -104,6 +104,26 @@ class LoopReports:
         self._readiness.clear(f"loop {name}")
 
 
+class LimitReports:
+    """Calls that were refused because a limit is reached."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._log = StructuredLog("sidecar.admission")
+        self._refused = metrics.counter(names.ADMISSION_REFUSED, "Calls refused because a limit is reached.", "limit")
+        for limit in names.LIMITS:
+            self._refused.add(limit, by=0)
+
+    def refused(self, limit: str) -> None:
+        """A call was refused."""
+        self._refused.add(limit)
+        text = "a call was refused: a limit is reached"
+        self._log.warning(names.REFUSED_FOR_LIMIT, text, kind=limit)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many, by limit, since the start; only those that were reached."""
+        return {limit: count for (limit,), count in self._refused.series.items() if count}
+
+
 class DefectReports:
     """Errors that no caller may see the text of."""
 
@@ -130,6 +150,7 @@ class DefectReports:
 def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshots) -> None:
     """Show what is going on now."""
     metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
+    metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
     metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)
     metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
     started = time.time()
@@ -141,14 +162,20 @@ def show_process(metrics: Metrics, readiness: Readiness, operations: Operations,
     )
     readiness.section(
         "work",
-        lambda: {"turns_open": operations.turns.open, "dispatches_running": operations.dispatch_calls.running},
+        lambda: {
+            "turns_open": operations.turns.open,
+            "turns_idle": operations.turns.idle,
+            "dispatches_running": operations.dispatch_calls.running,
+        },
     )
 
 
 def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:
-    """Show how many log lines were dropped."""
+    """Show how many log lines were not written."""
     lost = "Log lines dropped because nobody read them."
     metrics.counted_elsewhere(names.LOG_LINES_LOST, lost, lambda: {(): float(log.lost)})
+    left_out = "Warnings and errors that were too many of one kind to be written."
+    metrics.counted_elsewhere(names.LOG_LINES_LEFT_OUT, left_out, lambda: {(): float(log.limit.left_out)})
 
 
 def _stale(flags: FlagSnapshots) -> dict[Labels, float]:

@@ -21,6 +21,7 @@ from sidecar.composition.parts import Parts, Replaced
 from sidecar.composition.record import OpenRecord, Surroundings, opened_record
 from sidecar.composition.reporting import (
     DefectReports,
+    LimitReports,
     LoopReports,
 )
 from sidecar.composition.telemetry import Telemetry
@@ -91,8 +92,9 @@ async def running_sidecar(
         boot_secret = _boot_secret(parts)
         operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
         interceptors = parts.telemetry.interceptors(opened)
+        around = _around_calls(parts)
         for plan in plans:
-            serving = listening(plan, _around_calls(parts), settings.server.limits, interceptors)
+            serving = listening(plan, around, settings.server.limits, interceptors)
             healths.append(await opened.enter_async_context(serving))
         ops = OpsHttp(pages(parts.metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
@@ -121,10 +123,13 @@ def _parts(
 
 
 def _around_calls(parts: Parts) -> CallSurroundings:
+    limits = LimitReports(parts.metrics)
+    parts.readiness.section("refused_for_limits", limits.counts)
     return CallSurroundings(
         on_defect=parts.defects.of_call,
         correlation_id=lambda: parts.replaced.ids.new("defect"),
         in_flight=parts.in_flight,
+        on_limit=limits.refused,
     )
 
 

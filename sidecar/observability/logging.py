@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
+from sidecar.observability.log_limits import LineLimit
 from sidecar.observability.redaction import Redactor
 
 LINES_WAITING: Final = 10_000
@@ -23,7 +24,7 @@ LONGEST_LINE: Final = 64 * 1024
 CHATTY: Final = ("httpx", "httpcore", "hpack", "asyncio")
 """Libraries whose own INFO lines would repeat ours, with addresses in them."""
 ALWAYS: Final = "sidecar.always"
-"""Logger of what no level silences: routing decisions and security incidents."""
+"""Logger of what no level silences and no limit holds back: routing decisions and security incidents."""
 
 
 class StructuredLog:
@@ -70,11 +71,13 @@ class LineFormatter(logging.Formatter):
 
 
 class LossyQueue(logging.handlers.QueueHandler):
-    """Hands records to the writing thread; counts those that find no room."""
+    """Hands records to the writing thread; counts those that find no room, and those that are too many of a kind."""
 
     def __init__(self, waiting: "queue.Queue[logging.LogRecord]") -> None:
         super().__init__(waiting)
         self.lost = 0
+        self.limit = LineLimit()
+        self.addFilter(lambda record: record.name == ALWAYS or self.limit.passes(record))
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         """Hand the record over as it is: its thread is ours, and formatting is what the loop should not do."""
@@ -88,6 +91,32 @@ class LossyQueue(logging.handlers.QueueHandler):
             self.lost += 1
 
 
+class SummingListener(logging.handlers.QueueListener):
+    """Writes what comes, and in between how many lines the limit has left out."""
+
+    def __init__(self, waiting: "queue.Queue[logging.LogRecord]", writer: logging.Handler, limit: LineLimit) -> None:
+        super().__init__(waiting, writer)
+        self._waiting = waiting
+        self._limit = limit
+
+    def dequeue(self, block: bool) -> logging.LogRecord:
+        """Wait for the next record; write summaries as they become due."""
+        while True:
+            self.sum_up()
+            try:
+                record = self._waiting.get(block, self._limit.due_in())
+            except queue.Empty:
+                if not block:
+                    raise
+            else:
+                return record
+
+    def sum_up(self, *, at_the_end: bool = False) -> None:
+        """Write what the limit has to say by now."""
+        for summary in self._limit.summaries(at_the_end=at_the_end):
+            self.handle(summary)
+
+
 @contextmanager
 def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor: Redactor) -> Iterator[LossyQueue]:
     """Let the whole process log to `out` while the context is open; flushes at its end."""
@@ -95,7 +124,7 @@ def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor:
     front = LossyQueue(waiting)
     writer = logging.StreamHandler(out)
     writer.setFormatter(LineFormatter(kind, redactor))
-    listener = logging.handlers.QueueListener(waiting, writer)
+    listener = SummingListener(waiting, writer, front.limit)
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)
     before = (root.level, root.handlers[:], logging.raiseExceptions)
     logging.raiseExceptions = False  # a closed standard error must not make noise about itself
@@ -109,6 +138,7 @@ def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor:
         yield front
     finally:
         listener.stop()
+        listener.sum_up(at_the_end=True)
         root.level, root.handlers[:], logging.raiseExceptions = before
 
 

@@ -31,6 +31,9 @@ DATA_CALL_SECONDS: Final = "sidecar.gateway.duration_seconds"
 TURNS_ENDED: Final = "sidecar.turn.ended_total"
 """Turns that came to their end. Counter; close_reason, cap (`within`, `at`, `over`)."""
 
+IDLE_TURNS_ENDED: Final = "sidecar.turn.idle_ended_total"
+"""Turns that were ended because nothing ran in them. Counter; why (idle for their `lifetime`, or `room` was needed)."""
+
 TURNS_OVER_CAP: Final = "sidecar.turn.over_cap_total"
 """Turns with more calls than the cap. Counter. Any is a hint to raise the cap. Source: PC2-OBS-3."""
 
@@ -112,6 +115,9 @@ LOOP_DEATHS: Final = "sidecar.loop_deaths_total"
 LOG_LINES_LOST: Final = "sidecar.log_lines_lost_total"
 """Log lines dropped because nobody read them quickly enough. Counter."""
 
+LOG_LINES_LEFT_OUT: Final = "sidecar.log_lines_left_out_total"
+"""Warnings and errors that were too many of one kind to be written. Counter. The log says of which kinds."""
+
 DEFINITIONS_LOADS: Final = "sidecar.definitions.loads_total"
 """New states of the definitions. Counter; result (`in_force`, `refused`)."""
 
@@ -129,6 +135,15 @@ FLAGS_STALE: Final = "sidecar.flags.stale"
 
 TURNS_OPEN: Final = "sidecar.turns_open"
 """Turns that are open. Gauge."""
+
+TURNS_IDLE: Final = "sidecar.turns_idle"
+"""Open turns in which nothing runs. Gauge."""
+
+ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
+"""Calls that were refused because a limit is reached. Counter; limit (one of `LIMITS`)."""
+
+LIMITS: Final = ("turns", "dispatches", "time_left", "watchers", "verifications")
+"""Values of that label: turns in which work runs, dispatches, time until the deadline, watchers, verifications."""
 
 DISPATCHES_RUNNING: Final = "sidecar.dispatches_running"
 """Dispatches that run. Gauge."""
@@ -228,8 +243,17 @@ TELEMETRY_CONTACT: Final = "sidecar.telemetry"
 ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""
 
+REFUSED_FOR_LIMIT: Final = "sidecar.admission.refused"
+"""A call was refused because a limit is reached: which."""
+
+LOG_LEFT_OUT: Final = "sidecar.log_left_out"
+"""How many warnings or errors of one kind were not written: event, kind, count."""
+
 OPERATOR_REFUSED: Final = "sidecar.operators.refused"
 """A call of an operator was not let in: method, cause, and of a genuine token subject, token id and key."""
+
+TURN_ENDED_BY_OPERATOR: Final = "sidecar.operators.turn_ended"
+"""An operator ends a turn: which, who, why. Written before it is done."""
 
 OPERATOR_KEYS_UNRESTRICTED: Final = "sidecar.operators.keys_unrestricted"
 """Some keys of operators have limits and others none: names of the latter."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.core.operators.roles import CAUSES
 from sidecar.observability import names
-from sidecar.observability.logging import StructuredLog
+from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 
 
@@ -43,3 +43,10 @@ class RefusalReports:
             "who has it; give each its limits, too ([operators.key.<name>])",
             keys=list(keys),
         )
+
+
+def say_who_ends(turn_id: str, by: str, reason: str) -> None:
+    """Write down that an operator ends a turn; what comes of it is in the turn's routing decision."""
+    StructuredLog(ALWAYS).info(
+        names.TURN_ENDED_BY_OPERATOR, "an operator ends a turn", turn_id=turn_id, subject=by, reason=reason
+    )

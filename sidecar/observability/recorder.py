@@ -10,8 +10,8 @@ from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
-from sidecar.operations.end_turn import ENDED
 from sidecar.operations.ports import NOTHING_MORE
+from sidecar.operations.turn_ends import ENDED
 from subagents_errors import Axis
 
 FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -77,6 +77,9 @@ class MeasuringRecorder:
 
     def _count_turns(self, metrics: Metrics) -> None:
         self._turns = metrics.counter(names.TURNS_ENDED, "Turns that ended.", "close_reason", "cap")
+        self._idle_ended = metrics.counter(names.IDLE_TURNS_ENDED, "Idle turns that were ended.", "why")
+        for why in ("lifetime", "room"):
+            self._idle_ended.add(why, by=0)
         self._over_cap = metrics.counter(names.TURNS_OVER_CAP, "Turns with more calls than the cap.")
         self._intents = metrics.histogram(names.INTENTS, "Distinct sub-agents called in a turn.", FEW)
         self._fan_out = metrics.histogram(names.FAN_OUT, "Distinct sub-agents that ran in a turn.", SUB_AGENTS)
@@ -123,6 +126,10 @@ class MeasuringRecorder:
         if turns is not None and estimated_tokens is not None:
             self._episode_turns.observe(turns)
             self._episode_tokens.observe(estimated_tokens)
+
+    def idle_turn_ended(self, why: str) -> None:
+        """Count an idle turn that was ended."""
+        self._idle_ended.add(why)
 
     def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
         """Count one dispatch."""

@@ -9,7 +9,9 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.errors import AdmissionRefused, Draining, StoreUnavailable
+from sidecar.core.identifiers import TurnId
 from sidecar.operations.bind_turn import BindingState
+from sidecar.operations.end_turn_for_operator import EndedTurn, EndTurnForOperator, SaysWhoEnds
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.ports import Tombstones
 from sidecar.operations.rollout.snapshot import RolloutViews
@@ -77,6 +79,7 @@ class AdminParts:
     Attributes:
         version, instance: of the program, and of this process.
         calls: how many are being served now.
+        say_who_ends: is told of a turn that an operator ends, before it is ended.
         plugins: what was found, and what is in use.
     """
 
@@ -86,6 +89,8 @@ class AdminParts:
     readiness: ReadinessControl
     binding: BindingState
     turns: Turns
+    end_turn: EndTurnForOperator
+    say_who_ends: SaysWhoEnds
     calls: Callable[[], int]
     views: RolloutViews
     tombstones: Tombstones
@@ -144,6 +149,20 @@ class Administer:
             self._parts.binding.draining = True
         return self.status()
 
+    async def end_turn(self, turn_id: TurnId, by: str, reason: str) -> EndedTurn:
+        """End a turn that its parent does not end.
+
+        Args:
+            turn_id: which.
+            by: the authenticated subject.
+            reason: why.
+
+        Raises:
+            UnknownTurn, TurnEnded, StoreUnavailable, RecordConflict.
+        """
+        self._parts.say_who_ends(turn_id, by, reason)
+        return await self._parts.end_turn(turn_id)
+
     async def verify(self) -> AsyncGenerator[Verified, None]:
         """Verify the whole record; tells each finding as it comes, and at the end that it is done.
 
@@ -152,7 +171,11 @@ class Administer:
             StoreUnavailable: the record or its checkpoints cannot be read; also in the middle.
         """
         if self._verifying:
-            raise AdmissionRefused("the record is being verified already; wait for that", retry_after=SOON)
+            raise AdmissionRefused(
+                "the record is being verified already; wait for that",
+                metadata={"limit": "verifications", "most": "1"},
+                retry_after=SOON,
+            )
         self._verifying = True
         try:
             async with self._parts.open_record() as (record, place):

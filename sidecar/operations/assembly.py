@@ -20,6 +20,7 @@ from sidecar.operations.connector_border import ConnectorBorder
 from sidecar.operations.delegate import Delegate
 from sidecar.operations.dispatch_calls import DispatchCalls, Going
 from sidecar.operations.end_turn import EndTurn
+from sidecar.operations.end_turn_for_operator import EndTurnForOperator
 from sidecar.operations.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
 from sidecar.operations.export_replay import ExportReplay
 from sidecar.operations.find_turn import FetchCard, FindTurn
@@ -105,6 +106,7 @@ class Operations:
     cancel_call: CancelCall
     close_child: CloseChild
     end_turn: EndTurn
+    end_turn_for_operator: EndTurnForOperator
     call_tool: CallTool
     delegate: Delegate
     history: HistoryOperations
@@ -144,7 +146,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         tracing=ports.tracing,
         reports=ChildReports(ports.reports, store, (ports.spawner, ports.recorder)),
     )
-    turns = Turns(ports.clock, ports.definitions, keys, rules.admission)
+    turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, (grants, hints), turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, ports.cohorts)
@@ -152,24 +154,26 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
     carry_out = CarryOut(outside, run_child)
-    going = Going(find, restore, GoOn(rules, outside, restore, carry_out))
+    going = Going(find, restore, GoOn(rules, outside, restore, carry_out, turns))
     hung_after = rules.quarantine_after.total_seconds()
     connectors = ConnectorBorder(ports.connectors, (ports.spawner, ports.recorder), hung_after)
     end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
+    turns.gives_up_by(end_turn.give_up)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
-        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out),
+        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns),
         resume_dispatch=ResumeDispatch(going),
         cancel_call=CancelCall(going),
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
+        end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, (find, end_turn)),
         call_tool=CallTool(rules, grants, connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
         delegate=Delegate(outside, turns, run_child),
         history=history,
         turns=turns,
         grants=grants,
         binding=binding,
-        reaper=Reaper(outside, turns, end_turn),
+        reaper=Reaper(rules, outside, turns, end_turn),
         lost_work=LostWork(rules, outside, turns, keys, going),
     )
 

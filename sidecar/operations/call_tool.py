@@ -28,7 +28,7 @@ from sidecar.core.errors import (
     ToolBudgetExhausted,
     ToolNotAllowed,
 )
-from sidecar.core.executing.events import DATA_WITHHELD, SUB_AGENT, TOOL_REFUSED
+from sidecar.core.executing.events import DATA_WITHHELD, TOOL_REFUSED
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
@@ -210,7 +210,7 @@ class CallTool:
 
     def _note(self, child: Child, name: str, summary: str, **details: str) -> None:
         if child.log.state is ExecutionState.RUNNING:
-            child.unsaved.append(child.log.noted(self._clock.now(), name, summary, actor=SUB_AGENT, **details))
+            child.unsaved.extend(child.log.repeatable(self._clock.now(), name, summary, **details))
 
 
 class TypingRegistries:

@@ -31,9 +31,6 @@ from sidecar.operations.settle_child import integrate
 from sidecar.operations.turns import Turns
 from subagents_errors import CallFailure
 
-MOST_REFUSALS_RECORDED = 64
-"""Of one child: one that is refused for ever must not fill the record."""
-
 
 class Delegate:
     """The operation. Not safe to repeat: each call is another child."""
@@ -190,15 +187,13 @@ class Delegate:
 
     def _note_refusal(self, parent: Child, tool_name: str, refused: SubagentsError) -> None:
         """Leave a trace. Source: SX-16, SX-39."""
-        ledger = parent.ledger
-        ledger.refused += 1
-        if ledger.refused > MOST_REFUSALS_RECORDED or parent.log.state is not ExecutionState.RUNNING:
+        if parent.log.state is not ExecutionState.RUNNING:
             return
         reason = refused.metadata.get("reason", refused.reason)
-        details = {"tool": tool_name[:64], "reason": reason, "last_recorded": ledger.refused == MOST_REFUSALS_RECORDED}
-        now = self._out.clock.now()
-        noted = parent.log.noted(now, DELEGATION_REFUSED, f"delegation refused: {reason}", actor=SUB_AGENT, **details)
-        parent.unsaved.append(noted)
+        now, summary = self._out.clock.now(), f"delegation refused: {reason}"
+        parent.unsaved.extend(
+            parent.log.repeatable(now, DELEGATION_REFUSED, summary, tool=tool_name[:64], reason=reason)
+        )
 
 
 def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from sidecar.core.dispatching.lanes import Waiting
 from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
 from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.errors import (
-    AdmissionRefused,
     BindingDigestMismatch,
     DeadlineTooShort,
     DispatchIdReused,
@@ -36,13 +35,14 @@ from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.open_child import make_child
 from sidecar.operations.opening_records import opened_record
 from sidecar.operations.outside import Outside
+from sidecar.operations.places import Places
 from sidecar.operations.recording import put_on_record
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.restoring import RestoreTurn
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import NO_TRACE, TraceContext
 from sidecar.operations.tracing import DispatchTrace
-from sidecar.operations.turns import Turn
+from sidecar.operations.turns import Turn, Turns
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -82,7 +82,13 @@ class DispatchCalls:
     """The operation. Safe to repeat with the same `dispatch_id` and contents."""
 
     def __init__(
-        self, rules: DispatchRules, outside: Outside, going: Going, facts: EpisodeFacts, carry_out: CarryOut
+        self,
+        rules: DispatchRules,
+        outside: Outside,
+        going: Going,
+        facts: EpisodeFacts,
+        carry_out: CarryOut,
+        turns: Turns,
     ) -> None:
         """Join the parts."""
         self._rules = rules
@@ -90,7 +96,14 @@ class DispatchCalls:
         self._going = going
         self._facts = facts
         self._carry_out = carry_out
-        self.running = 0
+        self._turns = turns
+        longest = (rules.join_timeout + rules.record_timeout).total_seconds()
+        self._places = Places("dispatches", rules.admission.dispatches, longest, outside.clock)
+
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return self._places.taken
 
     async def begin(
         self, request: DispatchRequest, time_left: timedelta | None, trace: TraceContext = NO_TRACE
@@ -156,7 +169,9 @@ class DispatchCalls:
         seconds = min(bounds)
         if seconds < self._rules.admission.least_time:
             margin = self._rules.delivery_margin.total_seconds()
-            raise DeadlineTooShort(f"too little time is left: set a deadline well over {margin} s away")
+            raise DeadlineTooShort(
+                f"too little time is left: set a deadline well over {margin} s away", metadata={"limit": "time_left"}
+            )
         return seconds.total_seconds()
 
     def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext) -> LiveDispatch:
@@ -173,12 +188,9 @@ class DispatchCalls:
                 f"the turn has used its {surface.max_dispatches} dispatches; end it",
                 metadata={"limit": str(surface.max_dispatches)},
             )
-        if self.running >= self._rules.admission.dispatches:
-            raise AdmissionRefused(
-                f"{self._rules.admission.dispatches} dispatches are running already",
-                metadata={"limit": str(self._rules.admission.dispatches)},
-                retry_after=timedelta(milliseconds=200),
-            )
+        self._places.refuse_if_full(
+            "dispatches are running already; come back when one is done, or raise dispatch.admission.dispatches"
+        )
         places = max(0, surface.fan_out_cap - turn.lanes.occupied)
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
         intents = self._intents(request, turn, plan)
@@ -189,7 +201,8 @@ class DispatchCalls:
         turn.dispatches[request.dispatch_id] = dispatch
         turn.next_step += len(request.calls)
         turn.lanes.enter([_waiting(dispatch, planned) for planned in plan.run])
-        self.running += 1
+        self._places.take(dispatch)
+        self._turns.begins_work(turn)
         return dispatch
 
     def _intents(self, request: DispatchRequest, turn: Turn, plan: DispatchPlan) -> IntentReport:
@@ -221,7 +234,7 @@ class DispatchCalls:
         try:
             await self._carry_out(dispatch, children)
         finally:
-            self.running -= 1
+            self._is_over(dispatch)
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
@@ -249,7 +262,11 @@ class DispatchCalls:
         dispatch.trace_ended()
         for planned in dispatch.plan.run:
             dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
-        self.running -= 1
+        self._is_over(dispatch)
+
+    def _is_over(self, dispatch: LiveDispatch) -> None:
+        self._places.give_back(dispatch)
+        self._turns.ends_work(dispatch.turn)
 
 
 def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> Waiting:

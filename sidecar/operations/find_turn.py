@@ -38,6 +38,7 @@ class FindTurn:
         turn = self._turns.held(token)
         if turn is None:
             turn = self._turns.of_token(token, await self._cards_of(self._turns.claims_of(token)))
+        self._turns.asked_for(turn)
         if turn.bound_here:
             return turn
         if turn.restored is None:

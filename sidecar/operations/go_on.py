@@ -20,17 +20,21 @@ from sidecar.operations.outside import Outside
 from sidecar.operations.recording import put_on_record
 from sidecar.operations.restoring import RestoreTurn, events_of_owner
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turns import Turns
 
 
 class GoOn:
     """Brings dispatches of others to their result."""
 
-    def __init__(self, rules: DispatchRules, outside: Outside, restore: RestoreTurn, carry_out: CarryOut) -> None:
+    def __init__(
+        self, rules: DispatchRules, outside: Outside, restore: RestoreTurn, carry_out: CarryOut, turns: Turns
+    ) -> None:
         """Join the parts."""
         self._rules = rules
         self._out = outside
         self._restore = restore
         self._carry_out = carry_out
+        self._turns = turns
 
     def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
         """See to it that `dispatch` comes to its result; returns at once.
@@ -42,6 +46,7 @@ class GoOn:
         if dispatch.runs_here or dispatch.followed or dispatch.finished.settled:
             return
         dispatch.followed = True
+        self._turns.begins_work(dispatch.turn)
         self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
 
     async def _follow(self, dispatch: LiveDispatch, unheard: bool) -> None:
@@ -56,6 +61,7 @@ class GoOn:
                     break
                 await self._look_again(dispatch)
         finally:
+            self._turns.ends_work(turn)
             dispatch.followed = False
             if not dispatch.finished.settled and not dispatch.runs_here:
                 # Nobody follows it any more: whoever asks next reads it from the record again.

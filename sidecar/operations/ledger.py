@@ -28,17 +28,17 @@ class Ledger:
     Attributes:
         tokens, tool_calls: used by the child and below, over all attempts.
         usage_below: tokens of those it delegated to.
-        made, refused: delegations so far, over all attempts.
+        made: delegations so far, over all attempts.
         running: by the child that was delegated to, in order of beginning.
     """
 
-    __slots__ = ("_above", "_budgets", "made", "refused", "running", "tokens", "tool_calls", "usage_below")
+    __slots__ = ("_above", "_budgets", "made", "running", "tokens", "tool_calls", "usage_below")
 
     def __init__(self, budgets: Budgets, above: "Ledger | None" = None) -> None:
         """Begin with nothing used; `above` is that of the child that delegates to this one."""
         self._budgets = budgets
         self._above = above
-        self.tokens = self.tool_calls = self.made = self.refused = 0
+        self.tokens = self.tool_calls = self.made = 0
         self.usage_below = Usage()
         self.running: dict[ChildId, Delegation] = {}
 

@@ -124,6 +124,10 @@ class Recorder(Protocol):
         """Count a turn that was bound: whether its episode is due for compaction, and how long it is, if known."""
         ...
 
+    def idle_turn_ended(self, why: str) -> None:
+        """Count an idle turn that was ended: it was idle for its `lifetime`, or `room` was needed for another one."""
+        ...
+
     def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
         """Count one dispatch, with how many of its calls failed or were degraded."""
         ...

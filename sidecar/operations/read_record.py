@@ -109,7 +109,11 @@ class ReadRecord:
     @contextmanager
     def _place(self, turn_id: TurnId) -> Iterator[asyncio.Event]:
         if self._hints.watching >= self._rules.watchers:
-            raise AdmissionRefused(f"{self._rules.watchers} watch turns already; come back later", retry_after=SOON)
+            raise AdmissionRefused(
+                f"{self._rules.watchers} watch turns already; come back later",
+                metadata={"limit": "watchers", "most": str(self._rules.watchers)},
+                retry_after=SOON,
+            )
         with self._hints.watched(turn_id) as waker:
             yield waker
 

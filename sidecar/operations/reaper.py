@@ -1,17 +1,22 @@
-"""Ends turns whose parent is lost."""
+"""Ends turns whose parent is lost, or has not asked for anything for long."""
 
 import asyncio
 
 from sidecar.operations.end_turn import EndTurn
 from sidecar.operations.outside import Outside
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn_ends import IDLE
 from sidecar.operations.turns import Turns
 
 
 class Reaper:
     """Closes turns whose parent is lost, and forgets ended ones when their token has expired."""
 
-    def __init__(self, outside: Outside, turns: Turns, end_turn: EndTurn, interval: float = 1.0) -> None:
+    def __init__(
+        self, rules: DispatchRules, outside: Outside, turns: Turns, end_turn: EndTurn, interval: float = 1.0
+    ) -> None:
         """Look every `interval` seconds."""
+        self._idle_lifetime = rules.idle_lifetime.total_seconds()
         self._out = outside
         self._turns = turns
         self._end_turn = end_turn
@@ -34,3 +39,7 @@ class Reaper:
             else:
                 self._end_turn.report(turn)  # it may have been found ended on record after its end was not confirmed
                 self._turns.forget(turn)
+        while (idle := self._turns.idle_for(self._idle_lifetime)) is not None:
+            if not await self._end_turn.reap(idle, IDLE):
+                return  # the store is away: the others would wait in vain, too
+            self._out.recorder.idle_turn_ended("lifetime")

@@ -17,16 +17,18 @@ class AdmissionRules:
     """How much at once.
 
     Attributes:
-        turns: most turns that are open at a time.
+        turns: most turns in which work runs at a time.
         dispatches: most dispatches that run at a time.
         least_time: a dispatch with less time than this is refused rather than begun in vain.
-        ended_turns: ended turns whose dispatches can still be resumed; of older ones only how they ended is kept.
+        ended_turns: ended turns whose dispatches are resumed from memory; of four times as many only the end is kept.
+        idle_turns: most turns that are open although nothing runs in them; for further ones the oldest are ended.
     """
 
     turns: int = 1000
     dispatches: int = 256
     least_time: timedelta = timedelta(milliseconds=20)
     ended_turns: int = 1000
+    idle_turns: int = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class DispatchRules:
         resume_grace: how long a dispatch whose sidecar died is left to its parent before it is settled.
         look_every: between two looks at the record, for what other sidecars do or have left.
         turn_lifetime: a turn that nobody ended by then is reaped.
+        idle_lifetime: the same for a turn in which nothing has run, and for which nobody has asked, for so long.
         record_timeout: longest a verdict or the end of a turn waits for the store.
         facts_timeout: longest the bind waits for what is known of the episode.
         strict_prior_context: refuse an intent switch without `prior_context` (TN-12).
@@ -102,6 +105,7 @@ class DispatchRules:
     resume_grace: timedelta = timedelta(seconds=10)
     look_every: timedelta = timedelta(seconds=1)
     turn_lifetime: timedelta = timedelta(minutes=15)
+    idle_lifetime: timedelta = timedelta(minutes=5)
     record_timeout: timedelta = timedelta(seconds=2)
     facts_timeout: timedelta = timedelta(milliseconds=20)
     strict_prior_context: bool = False

@@ -191,6 +191,7 @@ class RunChild:
         """Write the end down, then tell. Source: SX-21, SX-23, SX-51, PC2-FR-10."""
         outcome = outcome_of(child, end, took, usage)
         now = self._out.clock.now()
+        child.unsaved.extend(child.log.left_out(now))
         if isinstance(end, OutOfBudget) or child.data.budget_hit:
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
             child.unsaved.append(child.log.noted(now, BUDGET_STOPPED, f"out of budget: {which}", budget=which))

@@ -1,9 +1,36 @@
 """How a turn and its children ended: what a repeated end is answered with."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.abandoned import PARENT_LOST
+from sidecar.core.executing.events import OPERATOR, PARENT, SIDECAR
 from sidecar.core.identifiers import ChildId, Slot
+
+ENDED: Final = "ended"
+ENDED_BY_OPERATOR: Final = "ended_by_operator"
+
+
+@dataclass(frozen=True, slots=True)
+class EndCause:
+    """Why a turn ends.
+
+    Attributes:
+        close_reason: of the turn, and of its children that nobody gave a verdict on.
+        actor: who closes these children.
+        yields: the end is left to another sidecar, if that is the one that worked in the turn last.
+    """
+
+    close_reason: str
+    actor: str
+    yields: bool = False
+
+
+BY_PARENT: Final = EndCause(ENDED, PARENT)
+PARENT_GONE: Final = EndCause(PARENT_LOST, SIDECAR)
+IDLE: Final = EndCause(PARENT_LOST, SIDECAR, yields=True)
+BY_OPERATOR: Final = EndCause(ENDED_BY_OPERATOR, OPERATOR)
 
 
 @dataclass(frozen=True, slots=True)

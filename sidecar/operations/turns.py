@@ -1,7 +1,6 @@
 """The turns that are open here, and how one is found again from its surface token."""
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -15,32 +14,24 @@ from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unsea
 from sidecar.core.definitions.card import Card
 from sidecar.core.definitions.prompt import DynamicContext, suffix_of
 from sidecar.core.dispatching.outcomes import CallOutcome
-from sidecar.core.errors import AdmissionRefused, SubagentsError, SurfaceTokenExpired, TurnEnded
+from sidecar.core.errors import SubagentsError, SurfaceTokenExpired, TurnEnded
 from sidecar.core.executing.abandoned import cohort_of
 from sidecar.core.executing.records import CallSettled, Record
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import CallId, ChildId, Digest, DispatchId, TurnId
 from sidecar.operations.children import Child
+from sidecar.operations.ended_turns import EndedTurns
 from sidecar.operations.endings import Ending
+from sidecar.operations.places import Places
 from sidecar.operations.ports import Clock, Definitions
-from sidecar.operations.rules import AdmissionRules
-from sidecar.operations.turn_ends import TurnClosed
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn_ends import PARENT_GONE, EndCause, TurnClosed
 from sidecar.operations.turn_lanes import TurnLanes
 
 if TYPE_CHECKING:
     from sidecar.operations.live_dispatch import LiveDispatch
 
 NONE_FETCHED: Final[Mapping[Digest, Card]] = MappingProxyType({})
-
-
-def dynamic_context_of(claims: SurfaceClaims) -> DynamicContext:
-    """Return the four dynamic values of a turn, the same for the orchestrator and its sub-agents."""
-    return DynamicContext(
-        date=datetime.fromisoformat(claims.date).date(),
-        location=claims.location,
-        user_id=claims.principal,
-        locale=claims.locale,
-    )
 
 
 @dataclass(slots=True)
@@ -53,8 +44,11 @@ class Turn:
         next_step: emission index of the next call.
         reap_at: of the loop's clock.
         uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
+        idle_since: of the loop's clock: when anything of it was asked for last, or the last work in it was over.
+        works: pieces of work that run in it: dispatches, and its end.
         closing: set while and after the turn is being ended.
-        closing_request: what it is ended with; None by the reaper.
+        closing_request: what it is ended with; None if the parent did not ask for it.
+        cause: why it is ended then.
         prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
             appends the same.
         closed: how it ended, once that is on record.
@@ -79,8 +73,11 @@ class Turn:
     children: dict[ChildId, Child] = field(default_factory=dict)
     uncertain: bool = False
     overhead: timedelta = timedelta(0)
+    idle_since: float = 0.0
+    works: int = 0
     closing: Ending[TurnClosed | SubagentsError] | None = None
     closing_request: object = None
+    cause: EndCause = PARENT_GONE
     prepared: TurnClosed | None = None
     closing_records: list[Record] = field(default_factory=list)
     closed: TurnClosed | None = None
@@ -103,7 +100,9 @@ class Turn:
 
     def __post_init__(self) -> None:
         """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
-        self.prompt_suffix = suffix_of(dynamic_context_of(self.claims))
+        claims = self.claims
+        date = datetime.fromisoformat(claims.date).date()
+        self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
 
     @property
     def turn_id(self) -> TurnId:
@@ -139,19 +138,25 @@ class Turn:
 
 
 class Turns:
-    """The open turns of this process, and for a while the ended ones."""
+    """The open turns of this process, and for a while the ended ones.
 
-    def __init__(self, clock: Clock, definitions: Definitions, keys: SigningKeys, admission: AdmissionRules) -> None:
+    A turn is idle while nothing runs in it. Idle turns give way to new ones, oldest first; turns in which work runs do
+    not, and when there are too many of these, new turns are refused.
+    """
+
+    def __init__(self, clock: Clock, definitions: Definitions, keys: SigningKeys, rules: DispatchRules) -> None:
         """Begin with none."""
         self._clock = clock
         self._definitions = definitions
         self._keys = keys
-        self._most = admission.turns
-        self._kept_whole = admission.ended_turns
-        self._ended: deque[Turn] = deque()
+        self._most_idle = rules.admission.idle_turns
+        longest = (rules.join_timeout + rules.record_timeout).total_seconds()
+        self.working = Places("turns", rules.admission.turns, longest, clock)
         self._turns: dict[TurnId, Turn] = {}
         self._by_token: dict[str, Turn] = {}
-        self._maybe_open: dict[TurnId, Turn] = {}
+        self._idle: dict[TurnId, Turn] = {}
+        self._ended = EndedTurns(rules.admission.ended_turns)
+        self._give_up: Callable[[Turn], None] = self.forget
 
     def __iter__(self) -> Iterator[Turn]:
         """Return the turns in order of binding; a copy, so that turns may come and go meanwhile."""
@@ -160,34 +165,79 @@ class Turns:
     @property
     def open(self) -> int:
         """How many have not ended."""
-        self._maybe_open = {turn_id: turn for turn_id, turn in self._maybe_open.items() if turn.closed is None}
-        return len(self._maybe_open)
+        return self.working.taken + self.idle
+
+    @property
+    def idle(self) -> int:
+        """How many have not ended although nothing runs in them."""
+        return sum(1 for turn in self._idle.values() if turn.closed is None)
 
     def known(self, turn_id: TurnId) -> Turn | None:
         """Return a turn by id, open or ended, if it is kept here."""
         return self._turns.get(turn_id)
 
+    def gives_up_by(self, give_up: Callable[[Turn], None]) -> None:
+        """Have idle turns ended by `give_up` when there are too many; it must not wait."""
+        self._give_up = give_up
+
     def add(self, turn: Turn) -> None:
-        """Keep a turn. Raises `AdmissionRefused` if there are as many as allowed."""
-        # Counting looks at every turn, so it waits until there can be too many.
-        if len(self._maybe_open) >= self._most and self.open >= self._most:
-            raise AdmissionRefused(
-                f"{self._most} turns are open already; end some, or raise dispatch.admission.turns",
-                metadata={"limit": str(self._most)},
-                retry_after=timedelta(seconds=1),
-            )
-        self._turns[turn.turn_id] = self._maybe_open[turn.turn_id] = self._by_token[turn.token] = turn
+        """Keep a turn; the oldest idle ones are given up if there are too many.
+
+        Raises:
+            AdmissionRefused: work runs in as many turns as allowed.
+        """
+        self.working.refuse_if_full(
+            "turns have work running; come back when some of it is done, or raise dispatch.admission.turns"
+        )
+        while len(self._idle) >= self._most_idle:
+            oldest = self._idle.pop(next(iter(self._idle)))
+            if oldest.closed is None:
+                self._give_up(oldest)
+        self._turns[turn.turn_id] = self._by_token[turn.token] = turn
+        self._rest(turn)
+
+    def begins_work(self, turn: Turn) -> None:
+        """Work in a turn begins; `ends_work` has to follow."""
+        turn.works += 1
+        self._idle.pop(turn.turn_id, None)
+        self.working.take(turn.turn_id)
+
+    def ends_work(self, turn: Turn) -> None:
+        """Work in a turn is over."""
+        turn.works -= 1
+        if not turn.works:
+            self.working.give_back(turn.turn_id)
+            self._rest(turn)
+
+    def asked_for(self, turn: Turn) -> None:
+        """Take note that somebody asks for a turn: it is the last one to be given up."""
+        if turn.closed is not None:
+            self.ended(turn)
+        elif turn.turn_id in self._idle:
+            self._rest(turn)
+
+    def idle_for(self, seconds: float) -> Turn | None:
+        """Return the turn that has been idle longest, if it has been so long."""
+        turn = next((each for each in self._idle.values() if each.closed is None), None)
+        return turn if turn is not None and turn.idle_since <= self._clock.monotonic() - seconds else None
+
+    def _rest(self, turn: Turn) -> None:
+        self._idle.pop(turn.turn_id, None)
+        if turn.closed is None and self._turns.get(turn.turn_id) is turn:
+            turn.idle_since = self._clock.monotonic()
+            self._idle[turn.turn_id] = turn
 
     def ended(self, turn: Turn) -> None:
-        """Take note of an end; what is kept of the oldest ended turns is little, so that memory does not grow."""
-        self._ended.append(turn)
-        while len(self._ended) > self._kept_whole:
-            self._ended.popleft().slim()
+        """Take note of an end; of the oldest ended turns nothing is kept."""
+        self._idle.pop(turn.turn_id, None)
+        for old in self._ended.add(turn):
+            self.forget(old)
 
     def forget(self, turn: Turn) -> None:
         """Drop a turn."""
         self._turns.pop(turn.turn_id, None)
-        self._maybe_open.pop(turn.turn_id, None)
+        self._idle.pop(turn.turn_id, None)
+        self._ended.drop(turn)
         self._by_token.pop(turn.token, None)
 
     def held(self, token: str) -> Turn | None:

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
 
+from sidecar.core.identifiers import TurnId
 from sidecar.operations.administering import Administer, SidecarStatus, Verified
 from sidecar.policy.loading import InventoryRow
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
@@ -35,6 +36,7 @@ class AdminServicer:
         return (
             Method(f"/{SERVICE}/ListPlugins", one, pb.ListPluginsRequest.FromString, self._list_plugins, urgent=True),
             Method(f"/{SERVICE}/Drain", one, pb.DrainRequest.FromString, self._drain, urgent=True),
+            Method(f"/{SERVICE}/EndTurn", one, pb.EndTurnRequest.FromString, self._end_turn, urgent=True),
             Method(f"/{SERVICE}/GetStatus", one, pb.GetStatusRequest.FromString, self._get_status, urgent=True),
             Method(
                 f"/{SERVICE}/VerifyLog",
@@ -50,12 +52,18 @@ class AdminServicer:
 
     async def _drain(self, message: pb.DrainRequest, call: Call) -> pb.DrainResponse:
         fields = Fields("DrainRequest")
-        reason = fields.one_line("reason", message.reason, LONGEST_REASON)
-        if not reason.strip():
-            fields.refuse("reason", "is empty; say why, for the log")
+        reason = _reason(fields, message.reason)
         fields.check()
         status = self._administer.drain(call.subject, reason, resume=message.resume)
         return pb.DrainResponse(draining=status.draining, open_turns=status.open_turns, calls_in_flight=status.calls)
+
+    async def _end_turn(self, message: pb.EndTurnRequest, call: Call) -> pb.EndTurnResponse:
+        fields = Fields("EndTurnRequest")
+        turn_id = TurnId(fields.run_side_id("turn_id", message.turn_id))
+        reason = _reason(fields, message.reason)
+        fields.check()
+        ended = await self._administer.end_turn(turn_id, call.subject, reason)
+        return pb.EndTurnResponse(ended_before=ended.before, close_reason=ended.close_reason, children=ended.children)
 
     async def _get_status(self, message: pb.GetStatusRequest, call: Call) -> pb.GetStatusResponse:
         return _status(self._administer.status())
@@ -64,6 +72,12 @@ class AdminServicer:
         async with aclosing(self._administer.verify()) as news:
             async for verified in news:
                 await send(call, _verified(verified), self._write_timeout)
+
+
+def _reason(fields: Fields, reason: str) -> str:
+    if not reason.strip():
+        fields.refuse("reason", "is empty; say why, for the log")
+    return fields.one_line("reason", reason, LONGEST_REASON)
 
 
 def _plugin(row: InventoryRow) -> pb.Plugin:

@@ -81,6 +81,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _OPERATOR,
         "/subagents.admin.v1.AdminService/ListPlugins": _OPERATOR,
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
+        "/subagents.admin.v1.AdminService/EndTurn": _OPERATOR,
         "/subagents.admin.v1.AdminService/GetStatus": _OPERATOR,
         "/subagents.admin.v1.AdminService/VerifyLog": _OPERATOR,
         "/subagents.envelope.v1.EnricherService/Enrich": _NOBODY,

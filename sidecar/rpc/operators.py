@@ -51,6 +51,7 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/subagents.lifecycle.v1.LifecycleService/ListDecommissions": _READ,
         "/subagents.admin.v1.AdminService/ListPlugins": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/Drain": _OPERATOR,
+        "/subagents.admin.v1.AdminService/EndTurn": _OPERATOR,
         "/subagents.admin.v1.AdminService/GetStatus": _LOOK_INSIDE,
         "/subagents.admin.v1.AdminService/VerifyLog": _LOOK_INSIDE,
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,

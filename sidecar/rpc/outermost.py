@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from sidecar.core.errors import AdmissionRefused, InternalFault, MalformedMessage, SubagentsError
+from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalFault, MalformedMessage, SubagentsError
 from sidecar.rpc.authorisation import CALLERS_OF, Entrance, admit, caller_of
 from sidecar.rpc.errors import RichStatus, rich_status
 from sidecar.rpc.in_flight import InFlight
@@ -21,6 +21,9 @@ from sidecar.rpc.methods import Call, GrpcContext, Method, Shape, time_left
 
 OnDefect = Callable[[str, str, BaseException], None]
 """Told of a defect: method, correlation id, what was raised. For the log; must not raise."""
+
+OnLimit = Callable[[str], None]
+"""Told of a call that a limit did not let through: which limit. For log and counter; must not raise."""
 
 ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
@@ -48,12 +51,14 @@ class Surroundings:
         in_flight: shared by all listeners; what a drain waits for.
         on_defect: where tracebacks go, and nowhere else.
         correlation_id: makes the id that caller and log share.
+        on_limit: what hears of refusals for a limit.
     """
 
     on_defect: OnDefect
     correlation_id: Callable[[], str]
     in_flight: InFlight = field(default_factory=InFlight)
     rules: ServingRules = field(default_factory=ServingRules)
+    on_limit: OnLimit = lambda _: None
 
 
 class Outermost(grpc.GenericRpcHandler):
@@ -125,6 +130,8 @@ class Outermost(grpc.GenericRpcHandler):
             return await work(self._admitted(method, context, raw))
         except SubagentsError as error:
             refusal = error
+            if isinstance(error, AdmissionRefused | DeadlineTooShort):
+                self._around.on_limit(error.metadata.get("limit", ""))
         except asyncio.CancelledError:
             if context.cancelled():
                 raise
@@ -147,6 +154,7 @@ class Outermost(grpc.GenericRpcHandler):
             raise AdmissionRefused(
                 f"less than {least.total_seconds() * 1000:g} ms are left until the deadline; set one further away, "
                 "or call less often",
+                metadata={"limit": "time_left"},
                 retry_after=timedelta(milliseconds=100),
             )
         if caller is None:

@@ -15,13 +15,18 @@ MIB: Final = 1024 * 1024
 class AdmissionSettings(Section):
     """How much is done at once; more is refused with a hint when to come back."""
 
-    turns: int = Field(1000, ge=1, description="Most turns open at a time.")
+    turns: int = Field(1000, ge=1, description="Most turns in which work runs at a time; more are refused at bind.")
+    idle_turns: int = Field(
+        5000, ge=1, description="Most open turns in which nothing runs; for further ones the oldest are ended."
+    )
     dispatches: int = Field(256, ge=1, description="Most dispatches running at a time.")
     least_time: Duration = Field(
         timedelta(milliseconds=20), gt=NOTHING, description="A dispatch with less time than this left is refused."
     )
     ended_turns: int = Field(
-        1000, ge=0, description="Ended turns whose dispatches can be resumed; of older ones only the end is kept."
+        1000,
+        ge=0,
+        description="Ended turns whose dispatches can be resumed from memory; of four times as many the end is kept.",
     )
 
 
@@ -91,6 +96,11 @@ class DispatchSettings(Section):
     )
     turn_lifetime: Duration = Field(
         900 * SECOND, gt=NOTHING, description="A turn that nobody ended is closed after this; its token expires then."
+    )
+    idle_lifetime: Duration = Field(
+        300 * SECOND,
+        gt=NOTHING,
+        description="A turn in which nothing has run for so long, and for which nobody has asked, is closed earlier.",
     )
     record_timeout: Duration = Field(2 * SECOND, gt=NOTHING, description="Longest wait for the store.")
     facts_timeout: Duration = Field(

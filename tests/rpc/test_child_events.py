@@ -1,20 +1,26 @@
 """The log of one child: what is written, in which order, and that it is never rewritten (SX section 6)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
+import grpc
 import msgspec
 import pytest
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.errors import RecordConflict
+from sidecar.core.executing.events import MOST_OF_A_KIND
 from sidecar.core.executing.records import CallSettled, Record
 from sidecar.operations.record_ports import Store
+from sidecar.policy.protocols import EnricherRefused, NarrationPart, RefusalKind, RunFinished, RunnerEvent, RunRequest
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits
-from tests.support.fake_runner import Script, answers, hangs, raises, waits_for
+from tests.support.data_tools import a_card_with_tools
+from tests.support.fake_runner import Script, ScriptedRunner, answers, hangs, raises, waits_for
 from tests.support.harness import running_sidecar_for_tests
 from tests.support.records import event_named, event_names, events_of, kept, records_of
 from tests.support.requirement import requirement
@@ -214,3 +220,45 @@ async def test_a_degraded_answer_waits_for_the_parent_like_any_other() -> None:
 
         details = event_named(sidecar, reply.of("call-1").child_id, "waiting_for_merge").details()
         assert (details["outcome"], details["data_unavailable"]) == ("degraded", True)
+
+
+@requirement("SX-38", "SX-39")
+async def test_a_loop_of_refused_calls_leaves_a_few_events_and_one_that_counts_the_rest() -> None:
+    """500 tools that the contract does not allow, 80 answers withheld: 64 events of each kind, and how many more.
+
+    That count is on record before the outcome is told, in the chain of the child's events like any other, and stays
+    before the end of the child.
+    """
+    tools = ("offers", "stock")
+    async with running_sidecar_for_tests(cards=[a_card_with_tools("shop", *tools)]) as sidecar:
+        sidecar.connector.reply = lambda call: EnricherRefused(RefusalKind.UNAVAILABLE)
+        sidecar.runner.use("shop", never_learns(refused=500, withheld=80))
+        bound = await sidecar.bind()
+
+        child = (await sidecar.dispatch(bound, "ask_shop", seconds=60)).of("call-1").child_id
+
+        assert event_named(sidecar, child, "events_left_out").details()["counts"] == {
+            "agent.data_withheld": 80 - MOST_OF_A_KIND,
+            "agent.tool_refused": 500 - MOST_OF_A_KIND,
+        }
+        await sidecar.end(bound)
+        names = event_names(sidecar, child)
+        assert (names.count("tool_refused"), names.count("data_withheld")) == (MOST_OF_A_KIND, MOST_OF_A_KIND)
+        assert names[-4:] == ["events_left_out", "waiting_for_merge", "integration_accepted", "closed"]
+        events = events_of(sidecar, child)
+        assert [each.link for each in events[1:]] == [each.relinked(before.link) for before, each in pairwise(events)]
+
+
+def never_learns(*, refused: int, withheld: int) -> Script:
+    """Return a sub-agent that asks for the same again and again."""
+
+    async def script(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        for _ in range(refused):
+            with suppress(grpc.RpcError):
+                await runner.call_tool(request.grant, "archive", "{}")
+        for _ in range(withheld):
+            await runner.call_tool(request.grant, "offers", "{}")
+        yield NarrationPart("I give up.")
+        yield RunFinished()
+
+    return script

@@ -15,9 +15,10 @@ import pytest
 
 from sidecar.adapters.record_memory import RecordInMemory
 from sidecar.core.definitions.card import Card
+from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import InstanceId, TurnId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents_errors import CallFailure
@@ -55,11 +56,12 @@ class Pair:
 
 
 @asynccontextmanager
-async def two_sidecars(*cards: Card, **rules: Any) -> AsyncIterator[Pair]:
+async def two_sidecars(*cards: Card, background: bool = True, **rules: Any) -> AsyncIterator[Pair]:
     """Serve both while the context is open."""
     record, alive = RecordInMemory(), {"first", "second"}
     stores = [StoreThatCanBeAway(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
-    chosen = {"cards": cards, "rules": {"look_every": SOON, "resume_grace": PATIENT, **rules}}
+    chosen: dict[str, Any] = {"cards": cards, "rules": {"look_every": SOON, "resume_grace": PATIENT, **rules}}
+    chosen["background"] = background
     async with (
         running_sidecar_for_tests(store=stores[0], **chosen) as first,
         running_sidecar_for_tests(store=stores[1], **chosen) as second,
@@ -266,3 +268,41 @@ async def test_what_nobody_resumes_is_settled_and_closed_for_its_parent() -> Non
         assert pair.events_of(child)[-2:] == ["subagent_failed", "subagent_closed"]
         closed = [each for each in pair.kept(ChildEvent) if each.name == CLOSED]
         assert [each.details()["close_reason"] for each in closed] == ["parent_lost"]
+
+
+@requirement("SX-26")
+async def test_an_idle_turn_in_which_another_sidecar_works_is_left_to_that_one() -> None:
+    """Bound at the first, running at the second: the first forgets it, and its parent may end it there even so."""
+    may_end = asyncio.Event()
+    async with two_sidecars(idle_lifetime=timedelta(0), background=False) as pair:
+        bound, left = await pair.first.bind(turn_id="t-1"), await pair.first.bind(turn_id="t-2")
+        pair.second.runner.use("shop", waits_for(may_end))
+        works = asyncio.create_task(pair.second.dispatch(bound, "ask_shop"))
+        await pair.second.runner.until_started("shop")
+
+        await pair.first.operations.reaper.look()
+
+        assert next(iter(pair.first.operations.turns)).turn_id == "t-2"
+        assert [record.turn_id for record in pair.kept(RoutingRecord)] == ["t-2"]
+        assert pair.first.recorder.of("anomaly") == []
+        may_end.set()
+        assert (await works).outcomes == ["SUCCEEDED"]
+        ended = await pair.first.end(bound)
+        assert [child.final_status for child in ended.children] == ["completed"]
+        assert (await failure_of(pair.second.dispatch(left, "ask_shop"))).reason == "TURN_ENDED"
+
+
+@requirement("SX-25")
+async def test_an_operator_ends_a_turn_that_was_bound_elsewhere() -> None:
+    """Asked of the second: what runs at the first is settled, its child closed, and the first has lost the dispatch."""
+    async with two_sidecars() as pair:
+        bound = await pair.first.bind(turn_id="turn-1")
+        listening, child = await running_at_first(pair, bound, "ask_shop")
+
+        ended = await pair.second.operations.end_turn_for_operator(TurnId("turn-1"))
+        again = await pair.second.operations.end_turn_for_operator(TurnId("turn-1"))
+
+        assert (ended.before, again.before) == (False, True)
+        assert ended.close_reason == again.close_reason == "ended_by_operator"
+        assert pair.events_of(child)[-1] == "subagent_closed"
+        listening.cancel()

@@ -23,6 +23,7 @@ PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "contracts_come_first": ("SX-1", "SX-3"),
         "child_logs_are_legal": ("SX-41", "SX-42", "SX-43", "SX-45"),
         "turns_end_after_their_calls": ("SX-25", "SX-26", "SX-32"),
+        "idle_turns_have_their_time": ("SX-26",),
         "what_is_told_is_durable": ("SX-51",),
         "everybody_is_told_the_same": ("SX-50",),
         "every_child_closes_once": ("SX-25", "SX-26", "SX-45"),
@@ -58,6 +59,7 @@ data: schema|data: two principals|data: unavailable|data: wrong principal|refuse
 refused: DEADLINE_TOO_SHORT|refused: DISPATCH_ID_REUSED|refused: DRAINING|refused: PRIOR_CONTEXT_MISSING
 refused: STORE_UNAVAILABLE|refused: TOO_MANY_DISPATCHES|refused: TURN_ENDED|refused: TURN_ID_REUSED
 refused: UNKNOWN_CALL|refused: UNKNOWN_CHILD|refused: UNKNOWN_DISPATCH|sidecar drains
+idle turn ended: lifetime|idle turn ended: room
 store commits and says it did not|store full|store hangs and does not keep|store hangs and keeps|store refuses
 store slow|store slow to read
 sub-agent: cancelled and went on|sub-agent: cancelled and went on with a tool call|sub-agent: cancels_itself

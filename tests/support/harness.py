@@ -139,6 +139,7 @@ class SidecarForTests:
     tools_channel: grpc.aio.Channel
     folder: Path
     defects: list[BaseException] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
     metadata: tuple[tuple[str, str], ...] = ((BOOT_SECRET_KEY, SECRET),)
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
 
@@ -258,15 +259,17 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sc")))
         defects: list[BaseException] = []
+        limits: list[str] = []
         tasks = OwnedTasks(lambda name, error: defects.append(error))
         stack.push_async_callback(tasks.close)
         around = Surroundings(
             on_defect=lambda method, correlation_id, error: defects.append(error),
             correlation_id=lambda: "correlation-of-the-tests",
             rules=setup.serving,
+            on_limit=limits.append,
         )
         sidecar = _joined(setup, tasks, around, folder)
-        sidecar.defects = defects
+        sidecar.defects, sidecar.limits = defects, limits
         for plan in _plans(setup, sidecar):
             health = await stack.enter_async_context(listening(plan, around, LimitsSettings()))
             await health.set_serving(True)

@@ -99,7 +99,9 @@ class Desk:
             await self.meanwhile()
 
 
-def typed(*arguments: str, token: str = "", target: str = "", settings: Settings | None = None) -> tuple[int, str]:
+def typed(
+    *arguments: str, token: str = "", target: str = "", settings: Settings | None = None, group: str = "subagent"
+) -> tuple[int, str]:
     """Run the command line in this process; return exit code and output. The environment has token and target."""
     app = typer.Typer()
 
@@ -108,5 +110,5 @@ def typed(*arguments: str, token: str = "", target: str = "", settings: Settings
 
     environment = FromEnvironment(token=lambda: token, target=lambda: target)
     add_subagent(app, settings_of, environment, lambda: Checkouts(patch_of, look))
-    result = CliRunner().invoke(app, ["subagent", *arguments])
+    result = CliRunner().invoke(app, [*group.split(), *arguments])
     return result.exit_code, result.output

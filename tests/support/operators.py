@@ -290,6 +290,8 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
             readiness=bench.readiness,
             binding=bench.sidecar.operations.binding,
             turns=bench.sidecar.operations.turns,
+            end_turn=bench.sidecar.operations.end_turn_for_operator,
+            say_who_ends=bench.reports.say_who_ends,
             calls=lambda: bench.sidecar.around.in_flight.count,
             views=bench.rollout.views,
             tombstones=bench.rollout.tombstones,

@@ -3,7 +3,8 @@
 Source: SX-38 .. SX-47, TN-98, TN-99.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -30,11 +31,17 @@ BUDGET_STOPPED: Final = "agent.budget_stopped"
 DELEGATED: Final = "agent.delegated"
 DELEGATION_REFUSED: Final = "agent.delegation_refused"
 TAKEN_OVER: Final = "agent.taken_over"
+LEFT_OUT: Final = "agent.events_left_out"
+
+MOST_OF_A_KIND: Final = 64
+"""Events of one kind that a sub-agent can cause as often as it likes; the rest is counted in one `LEFT_OUT` event."""
 
 SIDECAR: Final = "sidecar"
 """Actor of what the process does on its own, closing for a lost parent included."""
 PARENT: Final = "parent"
 """Actor of verdicts and closes that the parent asked for."""
+OPERATOR: Final = "operator"
+"""Actor of closes that an operator asked for."""
 SUB_AGENT: Final = "sub-agent"
 """Actor of what the sub-agent asked for itself: data calls, delegations."""
 
@@ -100,7 +107,8 @@ STATE_AFTER: Final[Mapping[str, ExecutionState]] = MappingProxyType(
 class ChildLog:
     """Makes the events of one child in an order that is always legal; knows its present state.
 
-    Events are made here and made durable by whoever calls; nothing is remembered but state, sequence and last link.
+    Events are made here and made durable by whoever calls; nothing is remembered but state, sequence, last link, and
+    how many events there are of the kinds that a sub-agent can repeat.
 
     Args:
         first_link: what the first event links to: `ChildOpened.link`.
@@ -115,6 +123,8 @@ class ChildLog:
         self.state = ExecutionState.CREATED
         self._sequence = 0
         self._link = first_link
+        self._made: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
 
     @property
     def sequence(self) -> int:
@@ -133,6 +143,7 @@ class ChildLog:
         for event in events:
             self.state = STATE_AFTER.get(event.name, self.state)
             self._sequence, self._link = event.sequence, event.link
+            self._made[event.name] += 1
 
     def created(self, at: datetime, digest: str) -> ChildEvent:
         """Row and contract are stored. Source: SX-19."""
@@ -154,6 +165,28 @@ class ChildLog:
         if self.state is not ExecutionState.RUNNING:
             raise ChildClosed(f"{name} is not possible for a child that is {self.state}")
         return self._event(at, name, actor, summary, **details)
+
+    def repeatable(self, at: datetime, name: str, summary: str, **details: Any) -> Iterator[ChildEvent]:
+        """Yield what `noted` returns, for what the sub-agent can cause as often as it likes.
+
+        After `MOST_OF_A_KIND` events of the kind, yield nothing: the rest is only counted, for `left_out`.
+        """
+        if self._made[name] < MOST_OF_A_KIND:
+            self._made[name] += 1
+            yield self.noted(at, name, summary, actor=SUB_AGENT, **details)
+        else:
+            self._left_out[name] += 1
+
+    def left_out(self, at: datetime) -> Iterator[ChildEvent]:
+        """Yield one event that says how many events of which kind were only counted, if there are any.
+
+        Comes right before the end of the work, after which there can be no more of them.
+        """
+        if self._left_out:
+            counts = dict(sorted(self._left_out.items()))
+            summary = "not listed: " + ", ".join(f"{count} more {name}" for name, count in counts.items())
+            yield self.noted(at, LEFT_OUT, summary, counts=counts)
+            self._left_out.clear()
 
     def waiting_for_merge(self, at: datetime, outcome: str, **details: Any) -> ChildEvent:
         """The worker has produced output that the parent has yet to take. Source: SX-21, SX-51."""

@@ -122,7 +122,11 @@ class WatchAudit:
     @contextmanager
     def _place(self) -> Iterator[asyncio.Event]:
         if len(self._waiting) >= MOST_WATCHERS:
-            raise AdmissionRefused(f"{MOST_WATCHERS} watch the audit already; come back later", retry_after=SOON)
+            raise AdmissionRefused(
+                f"{MOST_WATCHERS} watch the audit already; come back later",
+                metadata={"limit": "watchers", "most": str(MOST_WATCHERS)},
+                retry_after=SOON,
+            )
         number, news = next(self._numbers), asyncio.Event()
         self._waiting[number] = news
         try:

@@ -8,6 +8,7 @@ from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.events import ChildEvent
 from tests.support.simulation.clients import Asked
 from tests.support.simulation.facts import INSTANT, Facts
+from tests.support.simulation.world import LIFETIME
 
 SHORT: Final = {
     "agent.subagent_created": "C",
@@ -18,6 +19,7 @@ SHORT: Final = {
     "agent.tool_refused": "n",
     "agent.data_withheld": "n",
     "agent.budget_stopped": "n",
+    "agent.events_left_out": "n",
     "agent.subagent_waiting_for_merge": "W",
     "agent.subagent_failed": "F",
     "agent.integration_accepted": "A",
@@ -86,6 +88,26 @@ def turns_end_after_their_calls(facts: Facts) -> Iterator[str]:
             for run in call.runs:
                 if run.over_at > ended + INSTANT:
                     yield f"{call.name} ran until {run.over_at}, its turn ended at {ended}"
+
+
+def idle_turns_have_their_time(facts: Facts) -> Iterator[str]:
+    """A turn is ended for its parent before its lifetime only if nothing runs in it, and nothing has for long enough.
+
+    If there is no room for another idle turn, it may have been at rest for a moment only.
+    """
+    tuning, appends = facts.seen.schedule.tuning, facts.seen.store.appends
+    for turn_id, record in facts.routing.items():
+        calls = facts.of_turns().get(turn_id, [])
+        bound = next(iter(facts.asked("bind", turn_id)))
+        ended = next(each.submitted_at for each in appends if record in each.records)
+        if record.close_reason != "parent_lost" or ended >= (bound.answered_at or 0.0) + LIFETIME:
+            continue
+        if any(call.routed.reason == "TURN_OVER" for call in calls) and not facts.asked("end", turn_id):
+            yield f"{turn_id}: ended at {ended} as idle, and calls were stopped for it"
+        busy = [bound.answered_at or 0.0, *(call.decided_at for call in calls if call.decided_at is not None)]
+        wanted = 0.0 if tuning.idle_turns == 1 else tuning.idle_for
+        if ended < max(busy) + wanted - INSTANT:
+            yield f"{turn_id}: ended at {ended}, at rest since {max(busy)}, idle turns live {tuning.idle_for}"
 
 
 def verdicts_decide(facts: Facts) -> Iterator[str]:

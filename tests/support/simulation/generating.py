@@ -82,12 +82,14 @@ class _Generator:
         )
 
     def _tuning(self) -> Tuning:
-        chance = self._chance
+        chance, beside = self._chance, Random(f"idle {self._suite.name}:{self._seed}")
         return Tuning(
             cap=chance.randint(1, 4),
             max_dispatches=chance.choice((2, 3, 3)),
             admission=chance.choice((256, 256, 256, 2)),
             turns=chance.choice((1000, 1000, 1000, 2)),
+            idle_turns=beside.choice((1000, 1000, 1000, 1)),
+            idle_for=beside.choice((60.0, 60.0, 60.0, 3.0)),
             strict=chance.random() < 0.2,
             stingy=chance.random() < 0.25,
             events_kept=chance.choice((1024, 1024, 6)),

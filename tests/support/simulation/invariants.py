@@ -57,6 +57,7 @@ _ALL: Final = (
     records.one_routing_record_per_turn,
     records.what_is_told_is_durable,
     records.turns_end_after_their_calls,
+    records.idle_turns_have_their_time,
     records.verdicts_decide,
     streams.frames_are_well_formed,
     streams.streams_have_no_holes,

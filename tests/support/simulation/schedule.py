@@ -99,12 +99,14 @@ class TurnSpec:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What the operator decided for this run."""
+    """What the operator decided for this run; `idle_for`: seconds."""
 
     cap: int
     max_dispatches: int
     admission: int
     turns: int
+    idle_turns: int
+    idle_for: float
     strict: bool
     stingy: bool
     events_kept: int

@@ -84,9 +84,10 @@ def rules_of(tuning: Tuning) -> DispatchRules:
         join_timeout=timedelta(seconds=JOIN_TIMEOUT),
         delivery_margin=timedelta(seconds=MARGIN),
         turn_lifetime=timedelta(seconds=LIFETIME),
+        idle_lifetime=timedelta(seconds=tuning.idle_for),
         strict_prior_context=tuning.strict,
         events_kept=tuning.events_kept,
-        admission=AdmissionRules(tuning.turns, tuning.admission),
+        admission=AdmissionRules(tuning.turns, tuning.admission, idle_turns=tuning.idle_turns),
         retries=RetryRules() if tuning.stingy else generous,
         breaker=BreakerRules() if tuning.stingy else BreakerRules(failures=10**6),
         results=ResultLimits(narration=4000, events=300),
@@ -177,6 +178,7 @@ class World:
                 break
             await asyncio.sleep(3.0)
         await asyncio.sleep(30.0)
+        seen.counted.update(f"idle turn ended: {why}" for (why,) in seen.recorder.of("idle_turn_ended"))
         await self._look_back(operations)
         for task in background:
             task.cancel()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.executing.events import ChildEvent, ChildLog
+from sidecar.core.executing.events import LEFT_OUT, MOST_OF_A_KIND, TOOL_REFUSED, ChildEvent, ChildLog
 from sidecar.core.executing.states import ExecutionState, moved
 from sidecar.core.identifiers import AttemptId, ChildId, Slot, TurnId
 from subagents_errors import ChildClosed
@@ -135,3 +135,21 @@ def test_a_closed_child_takes_no_further_event() -> None:
     ):
         with pytest.raises(ChildClosed):
             late()
+
+
+@requirement("SX-38")
+def test_a_log_that_goes_on_elsewhere_does_not_list_as_many_again() -> None:
+    """64 refusals are on record already: whoever takes the child over only counts further ones, and says so once."""
+    log = a_log()
+    before = [log.created(NOW, "sha256:1"), log.started(NOW)]
+    for _ in range(MOST_OF_A_KIND):
+        before.extend(log.repeatable(NOW, TOOL_REFUSED, "refused"))
+    taken_over = a_log()
+    taken_over.go_on_after(before)
+
+    assert [*taken_over.repeatable(NOW, TOOL_REFUSED, "refused"), *taken_over.repeatable(NOW, TOOL_REFUSED, "x")] == []
+
+    (counted,) = taken_over.left_out(NOW)
+    assert (counted.name, counted.details()) == (LEFT_OUT, {"counts": {TOOL_REFUSED: 2}})
+    assert counted.previous_link == before[-1].link
+    assert list(taken_over.left_out(NOW)) == []

@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from sidecar.core.executing.records import ChildOpened, DispatchTaken, TurnEnded
+from sidecar.core.executing.records import ChildOpened, DispatchOpened, DispatchTaken, TurnEnded
 from tests.support.simulation.checks_records import SHORT
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
+from tests.support.simulation.record.fleet import IDLE, LIFETIME
 from tests.support.simulation.schedule import CallKind
 from tests.support.simulation.store import Append, Kept
 
@@ -194,7 +195,10 @@ def nobody_closes_for_the_living(facts: RecordFacts) -> Iterator[str]:
 
 
 def closed_for_lost_only_when_due(facts: RecordFacts) -> Iterator[str]:
-    """A turn is closed for its parent when its time is up, by a clock that may be wrong, and not before."""
+    """A turn is closed for its parent when its time is up, by a clock that may be wrong, or when it is idle.
+
+    It is idle where nobody has asked for it for long, and where no other sidecar that lives worked in it last.
+    """
     if facts.seen.schedule.clock_jumps:
         return
     for turn_id, ends in facts.ends.items():
@@ -202,8 +206,27 @@ def closed_for_lost_only_when_due(facts: RecordFacts) -> Iterator[str]:
         for kept in ends:
             end = kept.record
             assert isinstance(end, TurnEnded)
-            if end.close_reason == "parent_lost" and bound and kept.at < bound[0] + 19.0:
-                yield f"{turn_id}: closed at {kept.at}, bound at {bound[0]}"
+            if end.close_reason != "parent_lost" or not bound or kept.at >= bound[0] + LIFETIME - 1.0:
+                continue
+            asked = [told for told in facts.seen.watch.told if told.instance == kept.instance]
+            if any(told.turn_id == turn_id and told.asked_at > kept.at - (IDLE - 1.0) for told in asked):
+                yield f"{turn_id}: closed at {kept.at} by {kept.instance}, which was asked for it just before"
+            append = _append_of(facts, kept)
+            worked = _worked_last(facts, turn_id, append.submitted_at)
+            if worked not in {None, kept.instance} and _lived(facts, str(worked), append.submitted_at):
+                yield f"{turn_id}: closed at {kept.at} by {kept.instance}, and {worked} lived and worked in it last"
+
+
+def _worked_last(facts: RecordFacts, turn_id: str, at: float) -> str | None:
+    """Return whose the newest dispatch of a turn was."""
+    owners: list[tuple[int, str]] = []
+    for dispatch in facts.dispatches.values():
+        opened = dispatch.opened.record
+        assert isinstance(opened, DispatchOpened)
+        if opened.turn_id == turn_id and dispatch.opened.at < at:
+            taken = [kept for kept in dispatch.taken if kept.at < at]
+            owners.append((opened.first_step, str((taken or [dispatch.opened])[-1].instance)))
+    return max(owners)[1] if owners else None
 
 
 def the_dead_and_the_robbed_are_refused(facts: RecordFacts) -> Iterator[str]:

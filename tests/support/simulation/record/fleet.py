@@ -35,6 +35,7 @@ from tests.support.simulation.world import KEYS, VOCABULARY
 
 LEASE: Final = 3.0
 LIFETIME: Final = 20.0
+IDLE: Final = 12.0
 PATIENCE: Final = 4.0
 """Seconds that a sub-agent waits for the gateway."""
 RULES: Final = DispatchRules(
@@ -42,6 +43,7 @@ RULES: Final = DispatchRules(
     vocabulary=VOCABULARY,
     join_timeout=timedelta(seconds=6),
     turn_lifetime=timedelta(seconds=LIFETIME),
+    idle_lifetime=timedelta(seconds=IDLE),
     resume_grace=timedelta(seconds=2),
     record_timeout=timedelta(seconds=1),
     look_every=timedelta(seconds=0.5),

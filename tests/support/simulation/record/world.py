@@ -24,6 +24,8 @@ from tests.support.simulation.store import Disk
 AT_MOST: Final = LIFETIME + 12.0
 """Seconds after which every turn has been closed, by its client or for it."""
 IN_A_MOMENT: Final = 3.0
+BETWEEN_LOOKS: Final = 0.25
+"""Seconds after the reapers have looked: what they begin then is over by now."""
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class RecordWorld:
             if all(turn.ended is not None for turn in beside.disk.contents.turns.values()):
                 break
             await asyncio.sleep(1.0)
-        await asyncio.sleep(IN_A_MOMENT)
+        await asyncio.sleep(IN_A_MOMENT + BETWEEN_LOOKS)
         return await self._look_back(fleet)
 
     async def _look_back(self, fleet: Fleet) -> list[str]:

@@ -24,7 +24,7 @@ from sidecar.operations.rollout.elsewhere import FlagsKeptElsewhere
 from sidecar.operations.rollout.gatekeeping import GateRules
 from sidecar.operations.rollout.kept_definitions import KeptDefinitions
 from sidecar.operations.rollout.ports import FlagWriter
-from sidecar.operations.rules import AdmissionRules, DispatchRules
+from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turns import Turn, Turns
 from tests.support.simulation.ports import CountedIds, JumpingClock
 from tests.support.simulation.record.processes import Process, ProcessLoop, State
@@ -136,7 +136,7 @@ class Replica:
         around.journal.add(Lived(self.life, place, began=True, held=disk.held()))
         self.operations = self._rollout()
         self.definitions = KeptDefinitions(self.loaded, self.operations.seeing, self.store, self.recorder)
-        self.turns = Turns(around.clock, self.definitions, KEYS, AdmissionRules())
+        self.turns = Turns(around.clock, self.definitions, KEYS, RULES)
         facts: Any = NoEpisodes()
         binding = BindingState(KEYS, facts, facts, rollouts=self.operations.stops.rollouts)
         self.bind_turn = BindTurn(RULES, around.clock, self.definitions, self.flags, self.turns, binding)

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/admin/v1/admin.proto\x12\x12subagents.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n\x12ListPluginsRequest\"B\n\x13ListPluginsResponse\x12+\n\x07plugins\x18\x01 \x03(\x0b\x32\x1a.subagents.admin.v1.Plugin\"\x8e\x01\n\x06Plugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x10\n\x08\x63ontract\x18\x03 \x01(\t\x12\x14\n\x0c\x64istribution\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\r\n\x05state\x18\x06 \x01(\t\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\".\n\x0c\x44rainRequest\x12\x0e\n\x06resume\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\rDrainResponse\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\x12\x12\n\nopen_turns\x18\x02 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\x05\"\x12\n\x10GetStatusRequest\"\x9f\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x0e\n\x06\x62locks\x18\x05 \x03(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12\x12\n\nopen_turns\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x08 \x01(\x05\x12\x17\n\x0frollout_version\x18\t \x01(\x03\x12\x15\n\rpending_kills\x18\n \x01(\x05\x12)\n\x06uptime\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"\x12\n\x10VerifyLogRequest\"f\n\x11VerifyLogResponse\x12\x10\n\x08\x63hildren\x18\x01 \x01(\x03\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x03\x12\x10\n\x08\x66indings\x18\x03 \x03(\t\x12\x0f\n\x07notices\x18\x04 \x03(\t\x12\x0c\n\x04\x64one\x18\x05 \x01(\x08\x32\xf2\x02\n\x0c\x41\x64minService\x12^\n\x0bListPlugins\x12&.subagents.admin.v1.ListPluginsRequest\x1a\'.subagents.admin.v1.ListPluginsResponse\x12L\n\x05\x44rain\x12 .subagents.admin.v1.DrainRequest\x1a!.subagents.admin.v1.DrainResponse\x12X\n\tGetStatus\x12$.subagents.admin.v1.GetStatusRequest\x1a%.subagents.admin.v1.GetStatusResponse\x12Z\n\tVerifyLog\x12$.subagents.admin.v1.VerifyLogRequest\x1a%.subagents.admin.v1.VerifyLogResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esubagents/admin/v1/admin.proto\x12\x12subagents.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n\x12ListPluginsRequest\"B\n\x13ListPluginsResponse\x12+\n\x07plugins\x18\x01 \x03(\x0b\x32\x1a.subagents.admin.v1.Plugin\"\x8e\x01\n\x06Plugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x10\n\x08\x63ontract\x18\x03 \x01(\t\x12\x14\n\x0c\x64istribution\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\r\n\x05state\x18\x06 \x01(\t\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\".\n\x0c\x44rainRequest\x12\x0e\n\x06resume\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\rDrainResponse\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\x12\x12\n\nopen_turns\x18\x02 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x03 \x01(\x05\"1\n\x0e\x45ndTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"O\n\x0f\x45ndTurnResponse\x12\x14\n\x0c\x65nded_before\x18\x01 \x01(\x08\x12\x14\n\x0c\x63lose_reason\x18\x02 \x01(\t\x12\x10\n\x08\x63hildren\x18\x03 \x01(\x05\"\x12\n\x10GetStatusRequest\"\x9f\x02\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x0e\n\x06\x62locks\x18\x05 \x03(\t\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12\x12\n\nopen_turns\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x08 \x01(\x05\x12\x17\n\x0frollout_version\x18\t \x01(\x03\x12\x15\n\rpending_kills\x18\n \x01(\x05\x12)\n\x06uptime\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"\x12\n\x10VerifyLogRequest\"f\n\x11VerifyLogResponse\x12\x10\n\x08\x63hildren\x18\x01 \x01(\x03\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x03\x12\x10\n\x08\x66indings\x18\x03 \x03(\t\x12\x0f\n\x07notices\x18\x04 \x03(\t\x12\x0c\n\x04\x64one\x18\x05 \x01(\x08\x32\xc6\x03\n\x0c\x41\x64minService\x12^\n\x0bListPlugins\x12&.subagents.admin.v1.ListPluginsRequest\x1a\'.subagents.admin.v1.ListPluginsResponse\x12L\n\x05\x44rain\x12 .subagents.admin.v1.DrainRequest\x1a!.subagents.admin.v1.DrainResponse\x12R\n\x07\x45ndTurn\x12\".subagents.admin.v1.EndTurnRequest\x1a#.subagents.admin.v1.EndTurnResponse\x12X\n\tGetStatus\x12$.subagents.admin.v1.GetStatusRequest\x1a%.subagents.admin.v1.GetStatusResponse\x12Z\n\tVerifyLog\x12$.subagents.admin.v1.VerifyLogRequest\x1a%.subagents.admin.v1.VerifyLogResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,14 +43,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DRAINREQUEST']._serialized_end=400
   _globals['_DRAINRESPONSE']._serialized_start=402
   _globals['_DRAINRESPONSE']._serialized_end=480
-  _globals['_GETSTATUSREQUEST']._serialized_start=482
-  _globals['_GETSTATUSREQUEST']._serialized_end=500
-  _globals['_GETSTATUSRESPONSE']._serialized_start=503
-  _globals['_GETSTATUSRESPONSE']._serialized_end=790
-  _globals['_VERIFYLOGREQUEST']._serialized_start=792
-  _globals['_VERIFYLOGREQUEST']._serialized_end=810
-  _globals['_VERIFYLOGRESPONSE']._serialized_start=812
-  _globals['_VERIFYLOGRESPONSE']._serialized_end=914
-  _globals['_ADMINSERVICE']._serialized_start=917
-  _globals['_ADMINSERVICE']._serialized_end=1287
+  _globals['_ENDTURNREQUEST']._serialized_start=482
+  _globals['_ENDTURNREQUEST']._serialized_end=531
+  _globals['_ENDTURNRESPONSE']._serialized_start=533
+  _globals['_ENDTURNRESPONSE']._serialized_end=612
+  _globals['_GETSTATUSREQUEST']._serialized_start=614
+  _globals['_GETSTATUSREQUEST']._serialized_end=632
+  _globals['_GETSTATUSRESPONSE']._serialized_start=635
+  _globals['_GETSTATUSRESPONSE']._serialized_end=922
+  _globals['_VERIFYLOGREQUEST']._serialized_start=924
+  _globals['_VERIFYLOGREQUEST']._serialized_end=942
+  _globals['_VERIFYLOGRESPONSE']._serialized_start=944
+  _globals['_VERIFYLOGRESPONSE']._serialized_end=1046
+  _globals['_ADMINSERVICE']._serialized_start=1049
+  _globals['_ADMINSERVICE']._serialized_end=1503
 # @@protoc_insertion_point(module_scope)

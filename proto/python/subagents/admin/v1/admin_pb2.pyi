@@ -58,6 +58,24 @@ class DrainResponse(_message.Message):
     calls_in_flight: int
     def __init__(self, draining: _Optional[bool] = ..., open_turns: _Optional[int] = ..., calls_in_flight: _Optional[int] = ...) -> None: ...
 
+class EndTurnRequest(_message.Message):
+    __slots__ = ("turn_id", "reason")
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    turn_id: str
+    reason: str
+    def __init__(self, turn_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class EndTurnResponse(_message.Message):
+    __slots__ = ("ended_before", "close_reason", "children")
+    ENDED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    ended_before: bool
+    close_reason: str
+    children: int
+    def __init__(self, ended_before: _Optional[bool] = ..., close_reason: _Optional[str] = ..., children: _Optional[int] = ...) -> None: ...
+
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

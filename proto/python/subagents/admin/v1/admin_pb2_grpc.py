@@ -47,6 +47,11 @@ class AdminServiceStub:
                 request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainRequest.SerializeToString,
                 response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainResponse.FromString,
                 _registered_method=True)
+        self.EndTurn = channel.unary_unary(
+                '/subagents.admin.v1.AdminService/EndTurn',
+                request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.SerializeToString,
+                response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/subagents.admin.v1.AdminService/GetStatus',
                 request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.GetStatusRequest.SerializeToString,
@@ -84,6 +89,18 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EndTurn(self, request, context):
+        """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
+
+        The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
+        on record as `ended_by_operator`; who asked for it, and why, is in the log. Safe to repeat.
+        Errors: `UNKNOWN_TURN`, `TURN_ENDED` (its time is over, it is being closed), `INVALID_REQUEST`, `STORE_UNAVAILABLE`,
+        `RECORD_CONFLICT`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """Returns how the sidecar is.
 
@@ -116,6 +133,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainRequest.FromString,
                     response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.DrainResponse.SerializeToString,
+            ),
+            'EndTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndTurn,
+                    request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.FromString,
+                    response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -185,6 +207,33 @@ class AdminService:
             '/subagents.admin.v1.AdminService/Drain',
             subagents_dot_admin_dot_v1_dot_admin__pb2.DrainRequest.SerializeToString,
             subagents_dot_admin_dot_v1_dot_admin__pb2.DrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/subagents.admin.v1.AdminService/EndTurn',
+            subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnRequest.SerializeToString,
+            subagents_dot_admin_dot_v1_dot_admin__pb2.EndTurnResponse.FromString,
             options,
             channel_credentials,
             insecure,

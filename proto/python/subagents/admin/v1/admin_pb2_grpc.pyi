@@ -30,6 +30,14 @@ class AdminServiceStub:
     While it drains, health says NOT_SERVING and `BindTurn` fails with `DRAINING`. Safe to repeat.
     Errors: `INVALID_REQUEST`.
     """
+    EndTurn: _aio.UnaryUnaryMultiCallable[_admin_pb2.EndTurnRequest, _admin_pb2.EndTurnResponse]
+    """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
+
+    The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
+    on record as `ended_by_operator`; who asked for it, and why, is in the log. Safe to repeat.
+    Errors: `UNKNOWN_TURN`, `TURN_ENDED` (its time is over, it is being closed), `INVALID_REQUEST`, `STORE_UNAVAILABLE`,
+    `RECORD_CONFLICT`.
+    """
     GetStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStatusRequest, _admin_pb2.GetStatusResponse]
     """Returns how the sidecar is.
 
@@ -70,6 +78,20 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
 
         While it drains, health says NOT_SERVING and `BindTurn` fails with `DRAINING`. Safe to repeat.
         Errors: `INVALID_REQUEST`.
+        """
+
+    @_abc_1.abstractmethod
+    def EndTurn(
+        self,
+        request: _admin_pb2.EndTurnRequest,
+        context: _aio.ServicerContext[_admin_pb2.EndTurnRequest, _abc.Awaitable[_admin_pb2.EndTurnResponse]],
+    ) -> _abc.Awaitable[_admin_pb2.EndTurnResponse]:
+        """Ends one turn that its parent does not end: what runs in it is stopped, and every child is closed.
+
+        The turn may have been bound at any sidecar, once it has dispatched; one that has not only where it was bound. It is
+        on record as `ended_by_operator`; who asked for it, and why, is in the log. Safe to repeat.
+        Errors: `UNKNOWN_TURN`, `TURN_ENDED` (its time is over, it is being closed), `INVALID_REQUEST`, `STORE_UNAVAILABLE`,
+        `RECORD_CONFLICT`.
         """
 
     @_abc_1.abstractmethod

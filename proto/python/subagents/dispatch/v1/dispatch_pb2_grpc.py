@@ -152,7 +152,8 @@ class DispatchServiceServicer:
     def EndTurn(self, request, context):
         """Ends the turn: verdict for each child, narration, routing decision. Call it for turns without a dispatch too.
 
-        Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`.
+        Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`,
+        and earlier if nothing runs in it and nobody asks for it for long.
         Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
         `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
         changed), `INVALID_REQUEST`.

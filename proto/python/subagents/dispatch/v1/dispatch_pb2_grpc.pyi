@@ -66,7 +66,8 @@ class DispatchServiceStub:
     EndTurn: _aio.UnaryUnaryMultiCallable[_dispatch_pb2.EndTurnRequest, _dispatch_pb2.EndTurnResponse]
     """Ends the turn: verdict for each child, narration, routing decision. Call it for turns without a dispatch too.
 
-    Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`.
+    Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`,
+    and earlier if nothing runs in it and nobody asks for it for long.
     Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
     `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
     changed), `INVALID_REQUEST`.
@@ -166,7 +167,8 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_dispatch_pb2.EndTurnResponse]:
         """Ends the turn: verdict for each child, narration, routing decision. Call it for turns without a dispatch too.
 
-        Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`.
+        Calls that are still running are cancelled. A turn that is never ended is closed by a reaper as `parent_lost`,
+        and earlier if nothing runs in it and nobody asks for it for long.
         Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
         `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
         changed), `INVALID_REQUEST`.

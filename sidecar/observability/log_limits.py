@@ -1,0 +1,107 @@
+"""Limits how many warnings and errors of one kind reach the log: the first of a period do, the rest is counted.
+
+One mechanism for the whole process, libraries included. When the period of a kind is over, one line says how many were
+left out. Information is never limited, and neither is what no level silences: that never comes here.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sidecar.observability import names
+
+MOST_LINES: Final = 20
+"""Of one kind in one period."""
+PERIOD: Final = 60.0
+"""Seconds, from the first line of a kind on."""
+MOST_KINDS: Final = 500
+"""Kinds that are told apart at a time; further ones are limited together."""
+OTHER: Final = "other"
+
+Kind = tuple[str, int, str, str]
+"""Logger, level, event, and what tells lines of one event apart: `kind` or `cause`, else the text."""
+
+
+@dataclass(slots=True)
+class _Period:
+    until: float
+    passed: int = 0
+    left_out: int = 0
+
+
+class LineLimit:
+    """Decides which lines are written. Used by several threads.
+
+    Attributes:
+        left_out: lines that were not written since the start.
+
+    Args:
+        now: seconds of a clock that never jumps.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.left_out = 0
+        self._now = now
+        self._lock = threading.Lock()
+        self._periods: dict[Kind, _Period] = {}
+        self._over: Counter[Kind] = Counter()
+
+    def passes(self, record: logging.LogRecord) -> bool:
+        """Say whether a line is to be written; if not, it is counted."""
+        if record.levelno < logging.WARNING:
+            return True
+        kind, now = _kind_of(record), self._now()
+        with self._lock:
+            if kind not in self._periods and len(self._periods) >= MOST_KINDS:
+                kind = ("", record.levelno, OTHER, OTHER)
+            period = self._periods.get(kind)
+            if period is None or now >= period.until:
+                self._end(kind)
+                period = self._periods[kind] = _Period(now + PERIOD)
+            if period.passed < MOST_LINES:
+                period.passed += 1
+                return True
+            period.left_out += 1
+            self.left_out += 1
+            return False
+
+    def due_in(self) -> float | None:
+        """Return the seconds until `summaries` may have something to say; None: not before another line came."""
+        with self._lock:
+            ends = [period.until for period in self._periods.values()]
+        return max(0.0, min(ends) - self._now()) if ends else None
+
+    def summaries(self, *, at_the_end: bool = False) -> Iterator[logging.LogRecord]:
+        """Yield a line for each kind whose period is over, or the process, and of which something was left out."""
+        now = self._now()
+        with self._lock:
+            for kind in [kind for kind, each in self._periods.items() if at_the_end or now >= each.until]:
+                self._end(kind)
+            over, self._over = self._over, Counter()
+        for kind, count in over.items():
+            yield _summary(kind, count)
+
+    def _end(self, kind: Kind) -> None:
+        period = self._periods.pop(kind, None)
+        if period is not None and period.left_out:
+            self._over[kind] += period.left_out
+
+
+def _kind_of(record: logging.LogRecord) -> Kind:
+    fields: dict[str, Any] = getattr(record, "fields", {})
+    told_by = str(fields.get("kind") or fields.get("cause") or record.msg)
+    if record.exc_info and record.exc_info[0] is not None:
+        told_by = f"{told_by} {record.exc_info[0].__name__}"
+    return (record.name, record.levelno, getattr(record, "event", ""), told_by)
+
+
+def _summary(kind: Kind, count: int) -> logging.LogRecord:
+    logger, level, event, told_by = kind
+    record = logging.LogRecord(logger, level, "", 0, "more lines like this one were left out of the log", (), None)
+    record.event = names.LOG_LEFT_OUT
+    record.fields = {"of": event or logger, "kind": told_by, "count": count, "seconds": PERIOD}
+    return record
