@@ -130,8 +130,7 @@ class Orchestrator:
         Raises:
             SubagentsError: the turn could not be bound for a reason that the caller has to mend.
             ValueError: nothing waits in this thread to go on; `TurnOfAnother`: it is not this caller's.
-            Exception: whatever the model's provider raises. The turn is ended then, and after a cancel; with a
-                checkpointer it stays open, to be gone on with, or ended by `stop` or the next message.
+            Exception: whatever the model's provider raises. With a checkpointer the turn can then be gone on with.
         """
         settings: RunnableConfig = {"recursion_limit": self._rules.most_steps, **(config or {})}
         given = messages if messages is None or isinstance(messages, Command) else {"messages": list(messages)}
