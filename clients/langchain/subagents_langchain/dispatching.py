@@ -72,7 +72,8 @@ class ResponseDispatches:
         Calls that cannot be read go along with the first dispatch, so that they are on record as refused.
         """
         turn, message = self._turn(), self.response
-        if moment := str(message.text) or self.rules.phrases_for(self.hand.request.locale).one_moment:
+        moment = str(message.text) or self.rules.phrases_for(self.hand.request.locale).one_moment
+        if moment and number == 0:
             self.write(Preamble(moment))
         places = {call_id: place for place, call_id in enumerate(calls_of(message))}
         sent = sorted(calls, key=lambda call: places.get(call.call_id, len(places)))

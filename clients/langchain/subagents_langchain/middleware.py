@@ -123,7 +123,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
             )
         )
         hand.made.update(call_id for message in response.result for call_id in calls_of(message))
-        if hand.results:
+        if hand.dispatched or hand.results:
             self._count(hand, response, asked_again=asked_again)
         return response
 

@@ -131,13 +131,12 @@ class Orchestrator:
         Raises:
             SubagentsError: the turn could not be bound for a reason that the caller has to mend.
             ValueError: nothing waits in this thread to go on; `TurnOfAnother`: it is not this caller's.
-            Exception: whatever the model's provider raises. The turn is ended then, and after a cancel; with a
-                checkpointer it stays open, to be gone on with, or ended by `stop` or the next message.
+            Exception: whatever the model's provider raises. With a checkpointer the turn can then be gone on with.
         """
         settings: RunnableConfig = {"recursion_limit": self._rules.most_steps, **(config or {})}
         given = messages if messages is None or isinstance(messages, Command) else {"messages": list(messages)}
-        if not isinstance(given, dict):
-            request_of(await self._waiting(settings), request)
+        if not isinstance(given, dict) and (kept := await self._waiting(settings)):
+            request_of(kept, request)
         # Each step is kept before the next begins, so that a dispatch that another run finds again is never sent twice.
         durability: Durability | None = "sync" if self.graph.checkpointer else None
         state: dict[str, Any] = {}
@@ -174,13 +173,14 @@ class Orchestrator:
         Raises:
             ValueError: no turn waits in this thread; `TurnOfAnother`: it is not this caller's.
         """
-        kept = await self._waiting(config)
-        request_of(kept, request)
-        await self._binding.end(kept, request)
+        if kept := await self._waiting(config):
+            request_of(kept, request)
+            await self._binding.end(kept, request)
 
-    async def _waiting(self, settings: RunnableConfig) -> OpenTurn:
+    async def _waiting(self, settings: RunnableConfig) -> OpenTurn | None:
+        """Return the turn that a thread waits with; None if it stopped before the turn was begun."""
         stopped = await self.graph.aget_state(settings)
-        kept: OpenTurn | None = stopped.values.get("sidecar_turn")
-        if not stopped.next or kept is None or kept["finished"]:
+        if not stopped.next:
             raise ValueError("no turn waits in this thread; begin one with the user's message")
-        return kept
+        kept: OpenTurn | None = stopped.values.get("sidecar_turn")
+        return None if kept is None or kept["finished"] else kept

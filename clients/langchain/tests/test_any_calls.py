@@ -132,8 +132,8 @@ async def test_an_unreadable_call_takes_nothing_with_it_and_a_response_of_nothin
 async def test_a_call_that_langchain_holds_for_unreadable_is_never_run(siblings: tuple[str, ...]) -> None:
     """Its arguments would fit after all, but no other middleware has seen it, so nobody could have objected."""
     message = response([(name, "fit") for name in siblings])
-    bad = {"name": "ask_shop", "args": '{"request": "x"}', "id": "bad", "error": "cut off", "type": "invalid_tool_call"}
-    message.invalid_tool_calls = [InvalidToolCall(**bad)]  # type: ignore[typeddict-item]
+    bad = InvalidToolCall(name="ask_shop", args='{"request": "x"}', id="bad", error="cut off", type="invalid_tool_call")
+    message.invalid_tool_calls = [bad]
     async with talking(message, composes) as talk:
         answer = await talk.say()
 

@@ -6,7 +6,9 @@ from types import ModuleType
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 
+from clients.langchain.tests.support.agents import asks_first
 from clients.langchain.tests.support.scripted_model import calling, composes
 from clients.langchain.tests.support.talking import talking
 from subagents_client import TurnRequest
@@ -48,7 +50,7 @@ async def test_a_turn_is_carried_out_and_shown_as_the_page_says(capsys: pytest.C
 
 async def test_the_graph_streams_in_other_ways_and_the_turn_is_ended(capsys: pytest.CaptureFixture[str]) -> None:
     """As the page shows it."""
-    page = module(blocks(PAGE)[2])
+    page = module(blocks(PAGE)[3])
     turn = TurnRequest(principal="user-1", episode_id="episode-1")
     async with talking(calling("ask_shop"), composes) as talk:
         said = await page.tokens(talk.orchestrator, turn, str(HumanMessage("?").text))
@@ -56,3 +58,14 @@ async def test_the_graph_streams_in_other_ways_and_the_turn_is_ended(capsys: pyt
         assert len(talk.sidecar.recorder.of("turn_routed")) == 1
     assert said == "Here is what I found: hello from shop"
     assert "custom Preamble" in capsys.readouterr().out
+
+
+async def test_a_turn_that_waits_for_approval_goes_on_as_the_page_says() -> None:
+    """Everything is approved."""
+    page = module(blocks(PAGE)[1])
+    turn = TurnRequest(principal="user-1", episode_id="episode-1")
+    more = {"checkpointer": InMemorySaver(), "middleware": [asks_first("ask_shop")]}
+    async with talking(calling("ask_shop"), composes, more=more) as talk:
+        answer = await page.approved(talk.orchestrator, turn, "thread-1", "Offers?")
+
+    assert answer.text == "Here is what I found: hello from shop"

@@ -222,6 +222,23 @@ async def test_nobody_else_can_go_on_with_a_turn(opened: Opened) -> None:
         assert (await asked(orchestrator, decides(APPROVE))).text == "Here is what I found: hello from shop"
 
 
+@pytest.mark.parametrize("node", ["SidecarMiddleware.before_agent", "model", "tools", "SidecarMiddleware.after_agent"])
+async def test_a_turn_goes_on_from_wherever_it_stopped(node: str, opened: Opened) -> None:
+    """Before it was bound, between its steps, or before its end: one turn, one dispatch, one answer."""
+    async with talking(calling("ask_shop"), composes) as talk:
+        async with opened() as saver:
+            orchestrator = agent(talk, checkpointer=saver, interrupt_before=[node])
+            assert (await asked(orchestrator)).end is None
+        async with opened() as saver:
+            answer = await asked(agent(talk, checkpointer=saver), None)
+
+        assert (talk.sidecar.runner.started, talk.dispatches) == (["shop"], 1)
+        assert len(turns_routed(talk)) == 1
+    assert answer.text == "Here is what I found: hello from shop"
+    assert answer.end is not None
+    assert routed(answer) == [("shop", "succeeded")]
+
+
 @pytest.mark.parametrize("ended_first", [False, True])
 async def test_going_on_where_nothing_waits_is_refused(ended_first: bool, opened: Opened) -> None:
     """An empty thread, and one whose turn has come to its end."""
