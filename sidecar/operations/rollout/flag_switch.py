@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.flags import FlagSnapshot, FlagValue
-from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused, UnknownSubagent
+from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
@@ -28,7 +28,7 @@ from sidecar.core.rollout.flags_by_hand import (
     refuse_on,
 )
 from sidecar.core.rollout.stepping import By, event_about
-from sidecar.operations.rollout.finding import Found, found_in
+from sidecar.operations.rollout.finding import Found, found_in, not_found
 from sidecar.operations.rollout.flag_writes import FlagWrite, KeepsFlags
 from sidecar.operations.rollout.ports import FlagWriter, RolloutWrite, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.requests import StepAnswer, SwitchFlag, SwitchFlagOff, SwitchFlagOn
@@ -102,11 +102,10 @@ class SwitchFlagByHand:
 
     async def _attempt(self, asked: SwitchFlag, actor: str) -> StepAnswer:
         rollouts = await self._parts.store.rollouts()
-        found = found_in({each.slot: each for each in rollouts}, asked)
+        slots = {each.slot: each for each in rollouts}
+        found = found_in(slots, asked)
         if found is None:
-            raise UnknownSubagent(
-                f"no rollout has a definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all"
-            )
+            raise not_found(slots, asked)
         _refuse_other(asked.expected_revision, found[0].revision, f"the rollout of {found[0].slot}", "revision")
         by = self._by(asked, actor)
         try:

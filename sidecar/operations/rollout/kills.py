@@ -15,7 +15,6 @@ from sidecar.core.errors import (
     StoreUnavailable,
     SubagentsError,
     TransitionRefused,
-    UnknownSubagent,
 )
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.events import Happening
@@ -24,7 +23,7 @@ from sidecar.core.rollout.states import Trigger
 from sidecar.core.rollout.stepping import By, event_about
 from sidecar.core.rollout.view import as_revised
 from sidecar.operations.recording import in_time
-from sidecar.operations.rollout.finding import Found, found_here, found_in, unseen, with_digest
+from sidecar.operations.rollout.finding import Found, found_here, found_in, not_found, unseen, with_digest
 from sidecar.operations.rollout.kill_flags import NOTHING, Beside, flag_off, is_shared
 from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind, StoredAnswer
 from sidecar.operations.rollout.requests import Kill, StepAnswer
@@ -172,16 +171,17 @@ class KillDefinition:
         found = found or found_in(slots, by_id) or with_digest(slots, stop.digest)  # that content is what is held
         if found is not None:
             return found
-        raise _unknown(asked)
+        raise not_found(slots, by_id)
 
     async def _by_the_record(self, asked: Kill, actor: str) -> StepAnswer:
         """Kill what this replica does not know of, or holds for one that cannot be killed: the record may know more."""
-        slots = await in_time(self._parts.store.rollouts(), LONGEST_WRITE)
-        if isinstance(slots, StoreUnavailable):
-            return await self._in_the_dark(asked, actor, slots)
-        found = found_in({each.slot: each for each in slots}, asked)
+        rollouts = await in_time(self._parts.store.rollouts(), LONGEST_WRITE)
+        if isinstance(rollouts, StoreUnavailable):
+            return await self._in_the_dark(asked, actor, rollouts)
+        slots = {each.slot: each for each in rollouts}
+        found = found_in(slots, asked)
         if found is None:
-            raise _unknown(asked)
+            raise not_found(slots, asked)
         stop = stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock))
         holds = self._stops(found, asked, actor)
         warnings = await hold(self._parts, stop) if holds else ()
@@ -211,9 +211,10 @@ class KillDefinition:
         return await flag_off(self._parts, found[1], actor)
 
     async def _shown(self, asked: Kill, actor: str) -> StepAnswer:
-        found = found_in({each.slot: each for each in await self._parts.store.rollouts()}, asked)
+        slots = {each.slot: each for each in await self._parts.store.rollouts()}
+        found = found_in(slots, asked)
         if found is None:
-            raise _unknown(asked)
+            raise not_found(slots, asked)
         rollout, facts = found
         after = changes.kill(rollout, facts.digest, Trigger.KILL_SWITCH, self._by(asked, actor)).rollout
         return _answer_of(asked, after, after.definitions[facts.digest], changed=False)
@@ -277,8 +278,3 @@ def _answer_of(asked: Kill, rollout: SlotRollout, facts: DefinitionFacts, *, cha
 
 def _stored(asked: Kill, kind: str, answer_json: str, by: By) -> StoredAnswer:
     return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at)
-
-
-def _unknown(asked: Kill) -> UnknownSubagent:
-    where = f"the slot {asked.slot!r}" if asked.slot else "any slot"
-    return UnknownSubagent(f"{where} has no definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all")

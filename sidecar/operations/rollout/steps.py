@@ -19,17 +19,16 @@ from sidecar.core.errors import (
     StoreUnavailable,
     SubagentsError,
     TransitionRefused,
-    UnknownSubagent,
     error_of_reason,
 )
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.stepping import By, Change
-from sidecar.core.rollout.view import as_revised
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.changing import asked_of_policies, changed, gates_of
 from sidecar.operations.rollout.decommissioning import Decommissioning
+from sidecar.operations.rollout.finding import Found, found_as_revised, found_in, not_found
 from sidecar.operations.rollout.gatekeeping import Gatekeeper
 from sidecar.operations.rollout.policies import Policies
 from sidecar.operations.rollout.ports import RolloutStore, RolloutWrite, StoredAnswer
@@ -117,22 +116,15 @@ class TakeStep:
         own = msgspec.structs.replace(asked, request_id=f"{asked.request_id}{HELD}")
         return await self._parts.store.answer(own.request_id), own
 
-    async def _found(self, asked: Asked) -> tuple[SlotRollout, DefinitionFacts]:
-        for rollout in await self._parts.store.rollouts():
-            if asked.slot not in {"", rollout.slot}:
-                continue
-            of_id = rollout.of_id(asked.definition_id)
-            found = [each for each in of_id if asked.digest in {"", each.digest}]
-            if isinstance(asked, RampDown):
-                revised = as_revised(rollout, asked.definition_id)  # it may have held here for long
-                found = found or [each for each in of_id if each is revised]
-            if found:
-                self._refuse_other_revision(asked, rollout)
-                serving = [each for each in found if each.digest == rollout.active]
-                return rollout, (serving or found)[-1]
-        raise UnknownSubagent(
-            f"no rollout has a definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all"
-        )
+    async def _found(self, asked: Asked) -> Found:
+        slots = {each.slot: each for each in await self._parts.store.rollouts()}
+        found = found_in(slots, asked)
+        if found is None and isinstance(asked, RampDown):
+            found = found_as_revised(slots, asked)  # it may have held here for long
+        if found is None:
+            raise not_found(slots, asked)
+        self._refuse_other_revision(asked, found[0])
+        return found
 
     def _refuse_other_revision(self, asked: Asked, rollout: SlotRollout) -> None:
         if asked.expected_revision not in {None, rollout.revision}:
