@@ -29,7 +29,7 @@ class PolicyDenied(Refused):
 
 
 class RevisionConflict(Conflict):
-    """The rollout, or the content that was named, is not what was read; `metadata` has the present one. Read it again."""
+    """The rollout, or the content that was named, is not as it was read; `metadata` has the present one. Read again."""
 
     reason = "REVISION_CONFLICT"
 

@@ -169,13 +169,20 @@ def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     return Change(next_revision(back), (), (event,))
 
 
-def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Change:
+def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By, *, flag_exists: bool = False) -> Change:
     """Take a definition off every surface, for everybody; nobody takes its place.
 
     On one that is in `rollback` already it changes nothing. Source: PF1-FR-9, TN-60, TN-54, TN-55.
 
+    Args:
+        rollout: of the slot.
+        digest: which definition.
+        trigger: what caused it.
+        by: who asks, and why.
+        flag_exists: its backend has its kill flag, whoever created that.
+
     Raises:
-        TransitionRefused: it is in `dev`, or in `test` with flags that were never created, or being decommissioned.
+        TransitionRefused: it is in `dev`, or in `test` and its flag was never created, or being decommissioned.
     """
     facts = facts_of(rollout, digest)
     begun = facts.decommission_began_at is not None
@@ -184,7 +191,11 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Chan
         return Change(rollout)
     refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
     if trigger is Trigger.KILL_SWITCH and facts.state is LifecycleState.TEST:
-        refuse_unless(_flags_created(facts), f"the flags of {facts.definition_id} were never created")
+        refuse_unless(
+            flag_exists or _flags_created(facts),
+            f"{facts.definition_id} is in test, and its kill flag {facts.flag} was never created, or cannot be seen;"
+            " nobody is served by it: roll it back, which needs no flag",
+        )
     dead = msgspec.structs.replace(facts, killed=Tombstone(by.at, by.actor, by.reason))
     if rollout.active == digest:
         rollout = msgspec.structs.replace(rollout, active=None)
