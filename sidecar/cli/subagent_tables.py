@@ -172,8 +172,13 @@ def audit_line(row: Any) -> Line:
         Part(head, "dim"),
         Part(f"{clean(name)} {short(row.digest)}  ", "bold"),
         Part(f"{what}  {more}".rstrip()),
-        Part(f"  by {clean(row.actor) or f'the key {clean(row.actor_key)}'}: {clean(row.reason)}", "dim"),
+        Part(f"  by {_who(row)}: {clean(row.reason)}", "dim"),
     ]
+
+
+def _who(row: Any) -> str:
+    role = f" ({clean(row.actor_role)})" if row.actor_role else ""
+    return (clean(row.actor) or f"the key {clean(row.actor_key)}") + role
 
 
 def short(digest: str) -> str:

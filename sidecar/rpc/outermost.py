@@ -149,9 +149,7 @@ class Outermost(grpc.GenericRpcHandler):
                 "or call less often",
                 retry_after=timedelta(milliseconds=100),
             )
-        if caller is None:
-            return Call(context, metadata, left, grant)
-        return Call(context, metadata, left, grant, caller.sub, caller.key)
+        return Call(context, metadata, left, grant) if caller is None else Call(context, metadata, left, grant, caller)
 
     def _defect(self, method: Method, error: BaseException) -> InternalFault:
         """Return what is said of a defect: nothing but where to look for it."""

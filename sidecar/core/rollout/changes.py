@@ -8,8 +8,9 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.errors import TransitionRefused
+from sidecar.core.errors import RoleRequired, TransitionRefused
 from sidecar.core.identifiers import Digest
+from sidecar.core.operators.roles import Role
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
@@ -67,9 +68,11 @@ def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
 def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
     """Set a ramp; the gates of the step have passed. The first non-zero step makes the definition active.
 
-    The first raise switches the flags on, and so does one after a revision that named them in `promote`.
+    The first raise switches the flags on, and so does one after a revision that named them in `promote`. Only an
+    operator raises; whoever may call the step may lower. Source: PF1-D-64.
 
     Raises:
+        RoleRequired: a raise by another role.
         TransitionRefused: not in `promote`; inactive though it was active before; a first step to 100 %; a step that
             the declared curve does not have; an open breach that nobody has acknowledged.
     """
@@ -86,6 +89,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
             f"{facts.definition_id} is not active in {rollout.slot}; activate it, or roll back to it"
         )
     if to > facts.ramp:
+        _refuse_other_role(by)
         _refuse_raise(rollout, facts, to, first=first)
     stepped = msgspec.structs.replace(facts, ramp=to)
     if to > facts.ramp:
@@ -270,6 +274,14 @@ def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) ->
 def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
     """Return the overrides that are left once a step is taken: each lets one step pass."""
     return tuple(each for each in facts.overrides if (each.from_ramp, each.to_ramp) != (facts.ramp, to))
+
+
+def _refuse_other_role(by: By) -> None:
+    if by.actor_role != Role.OPERATOR:
+        raise RoleRequired(
+            f"the role {by.actor_role or 'of nobody'} may lower a ramp and not raise it; that takes: {Role.OPERATOR}",
+            metadata={"cause": "role", "roles": Role.OPERATOR},
+        )
 
 
 def _refuse_raise(rollout: SlotRollout, facts: DefinitionFacts, to: int, *, first: bool) -> None:

@@ -12,6 +12,8 @@ from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.flags_by_hand import FlagKind, FlagSwitched
 from sidecar.policy.lifecycle import Step
 
+WHO = frozenset({"actor_key", "actor_role"})
+"""Fields that say who asks, which is no part of what is asked."""
 HELD = "/held"
 """Follows the id of a request that acts although that id was used for another one."""
 
@@ -26,8 +28,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         request_id: made by the client; the same id and contents are answered as before.
         reason: for the audit; not empty.
         dry_run: ask policies and gates, show what would happen, write nothing.
-        actor_key: what vouches for whoever asks: the id of an operator's key, or the URL of an issuer. Taken from the
-            token and from no field of a request.
+        actor_key: what vouches for whoever asks: the id of an operator's key, or the URL of an issuer.
+        actor_role: as which role; empty: nobody asks by a token. Both are taken from the token, and from no field of a
+            request.
     """
 
     definition_id: DefinitionId
@@ -38,6 +41,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     expected_revision: int | None = None
     dry_run: bool = False
     actor_key: str = ""
+    actor_role: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -52,7 +56,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _contents(asked: Asked) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "actor_key"}
+    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name not in WHO}
 
 
 class Transition(Asked, frozen=True, kw_only=True):

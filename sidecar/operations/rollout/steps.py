@@ -203,6 +203,7 @@ class TakeStep:
             at=by.at,
             actor=by.actor,
             actor_key=by.actor_key,
+            actor_role=by.actor_role,
             reason=by.reason,
             request_id=by.request_id,
             before=facts.ramp,

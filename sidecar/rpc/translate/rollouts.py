@@ -153,6 +153,7 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
         digest=body.digest,
         actor=body.actor,
         actor_key=body.actor_key,
+        actor_role=body.actor_role,
         reason=body.reason,
         request_id=body.request_id,
     )

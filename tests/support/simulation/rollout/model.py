@@ -70,7 +70,7 @@ def gates_to(it: Definition, to: int) -> tuple[str, ...]:
 
 
 def set_ramp(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
-    """Another share, inside `promote` (PF1-FR-2d, PF1-FR-3c, PF1-D-26, PF1-D-31, PF1-D-40)."""
+    """Another share, inside `promote`; more only for operators (PF1-FR-2d, PF1-FR-3c, PF1-D-26, -31, -40, -64)."""
     to = wish.to
     if it.state != "promote" or not 0 <= to <= EVERYBODY:
         return refused("not in promote, or no share")
@@ -80,6 +80,8 @@ def set_ramp(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
     if slot.active != it.content and not first:
         return refused("inactive")
     raised = to > it.ramp
+    if raised and wish.role != wishes.OPERATOR:
+        return refused("only operators advance")
     open_breach, not_declared = it.breach and not it.noted, slot.curve and to not in slot.curve
     if raised and ((first and to == EVERYBODY) or open_breach or not_declared):
         return refused("first to everybody, open breach, or not on the curve")
@@ -156,12 +158,15 @@ def activate(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
 
 
 def kill(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
-    """Off every surface, and nobody in its place (PF1-FR-9, TN-54, TN-55, TN-60); refused once it is leaving."""
+    """Off every surface, and nobody in its place (PF1-FR-9, TN-54, TN-60); refused once it is leaving.
+
+    In `test` it takes a flag that was created, by whomever (TN-55); whether it was is looked at from outside.
+    """
     if it.leaving is not None:
         return refused("leaving")
     if it.state == "rollback":
         return Said(slot)
-    if it.state == "dev" or (it.state == "test" and it.flags not in ("created", "on", "retired")):
+    if it.state == "dev" or (it.state == "test" and it.flag is None):
         return refused(it.state)
     said = _moved(slot, replace(it, killed=True), "rollback", BY_KILL_SWITCH)
     if said.after is not None and slot.active == it.content:

@@ -96,8 +96,14 @@ class Person:
             content=picked.content,
             revision=revision,
             dry_run=chance.random() < 0.03,
+            role=self._role(picked.kind),
             **picked.said,
         )
+
+    def _role(self, kind: str) -> str:
+        """Return as which role a ramp is asked for; by a chance of its own, so that all else stays as it is."""
+        chance = Random(f"role {self.around.schedule.name} {self.errand.number}")
+        return wishes.AUTOMATION if kind == wishes.SET_RAMP and chance.random() < 0.08 else wishes.OPERATOR
 
     async def _attempts(self, wish: Wish, place: int) -> None:
         again = self.errand.again

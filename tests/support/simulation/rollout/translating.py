@@ -40,6 +40,7 @@ def asked_of(wish: Wish) -> requests.Asked:
         "digest": wish.content,
         "expected_revision": wish.revision,
         "dry_run": wish.dry_run,
+        "actor_role": wish.role,
     }
     own: dict[str, dict[str, object]] = {
         wishes.TO_TEST: {"step": Step.TO_TEST},

@@ -282,8 +282,9 @@ class LifecycleServiceServicer:
         Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
         the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` with flags that were never created),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`.
+        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
+        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
