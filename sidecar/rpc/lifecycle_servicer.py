@@ -61,7 +61,7 @@ class LifecycleServicer:
                 "AcknowledgeBreach", pb.AcknowledgeBreachRequest, steps.acknowledge_breach, pb.AcknowledgeBreachResponse
             ),
             self._step("OverrideGate", pb.OverrideGateRequest, self._override, pb.OverrideGateResponse),
-            self._plain("RollBack", pb.RollBackRequest, requests.RollBack, pb.RollBackResponse),
+            self._step("RollBack", pb.RollBackRequest, steps.roll_back, pb.RollBackResponse),
             self._plain("Activate", pb.ActivateRequest, requests.Activate, pb.ActivateResponse),
             self._plain("Kill", pb.KillRequest, requests.Kill, pb.KillResponse),
             self._plain("RetireFlags", pb.RetireFlagsRequest, requests.RetireFlags, pb.RetireFlagsResponse),

@@ -135,27 +135,6 @@ def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) ->
     )
 
 
-def roll_back(rollout: SlotRollout, digest: Digest, by: By) -> Change:
-    """Move a definition to `rollback`; if it was active, its recorded target is active again, at the target's own ramp.
-
-    Raises:
-        TransitionRefused: it is in `dev` or in `rollback`, or its target is not in `promote` or was never active.
-    """
-    facts = facts_of(rollout, digest)
-    moved(facts.state, LifecycleState.ROLLBACK)
-    was_active = rollout.active == digest
-    target = rollout.definitions.get(facts.target) if was_active and facts.target else None
-    if target is not None:
-        usable = target.state is LifecycleState.PROMOTE and target.activated_at is not None and target.killed is None
-        refuse_unless(
-            usable, f"the rollback target {target.definition_id} is in {target.state}; kill it: that needs none"
-        )
-    if was_active:
-        rollout = msgspec.structs.replace(rollout, active=target.digest if target else None)
-    change = transition(rollout, facts, LifecycleState.ROLLBACK, Trigger.OPERATOR, by)
-    return with_events(change, event_about(rollout, target, Happening.ACTIVATED, by)) if target else change
-
-
 def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     """Put a definition that is still in `promote` back into an empty slot, at its own last ramp.
 

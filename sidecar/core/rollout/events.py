@@ -24,6 +24,8 @@ class Happening(StrEnum):
     BREACH_ACKNOWLEDGED = "breach_acknowledged"
     GATE_OVERRIDDEN = "gate_overridden"
     ACTIVATED = "activated"
+    SLOT_EMPTIED = "slot_emptied"
+    """By a rollback that was to leave nobody, although a target was recorded."""
     FLAGS_NAMED = "flags_named"
     """By a revision, for the first time, anew or in another vertical: nobody has switched them on yet."""
     FLAGS_CREATED = "flags_created"

@@ -45,6 +45,8 @@ def transition(
 ) -> Change:
     """Return the change that moves a definition to `target`, with its audit event."""
     after = msgspec.structs.replace(facts, state=moved(facts.state, target))
+    if target is LifecycleState.ROLLBACK:
+        after = msgspec.structs.replace(after, ramp=0)  # a ramp is of what is in `promote`; the event has the last one
     event = TransitionEvent(
         slot=rollout.slot,
         subagent_id=facts.definition_id,

@@ -10,6 +10,7 @@ from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
 from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.flags_by_hand import FlagKind, FlagSwitched
+from sidecar.core.rollout.rolling_back import Successor
 from sidecar.policy.lifecycle import Step
 
 WHO = frozenset({"actor_key", "actor_role"})
@@ -119,7 +120,13 @@ class OverrideGate(Asked, frozen=True, kw_only=True):
 
 
 class RollBack(Asked, frozen=True, kw_only=True):
-    """Move a definition to `rollback`, and its recorded target back into its place."""
+    """Move a definition to `rollback`, and its recorded target back into its place.
+
+    Attributes:
+        to: who is to serve instead of that target; None: that.
+    """
+
+    to: Successor | None = None
 
 
 class Activate(Asked, frozen=True, kw_only=True):

@@ -63,7 +63,12 @@ def everybody_is_told_the_same(facts: RolloutFacts) -> Iterator[str]:
     """Each attempt of one wish is answered alike; a kill that was refused may be possible later."""
     for wish in dict.fromkeys(facts.seen.asked):
         told = [each for _, _, each in facts.answers.get(wish.request_id, ()) if each.wish == wish]
-        final = [each for each in told if each.reason not in UNKNOWN_AGAIN and not (each.answer and each.answer.edits)]
+        unread = ("REVISION_CONFLICT",) if wish.revision is None else ()  # of a content that may come back
+        final = [
+            each
+            for each in told
+            if each.reason not in UNKNOWN_AGAIN + unread and not (each.answer and each.answer.edits)
+        ]
         if wish.kind in wishes.STOPS or wish.dry_run or _id_used_twice(facts, wish):
             continue
         said = {(each.reason, _gist(each)) for each in final}
@@ -108,7 +113,13 @@ def _in_conflict(facts: RolloutFacts, told: Answered, place: int) -> bool:
         return False
     slots = (each for state in facts.states_between(0, facts.number_at(place)) for each in state.values())
     mine = (each for each in slots if any(it.name == wish.name for it in each.definitions))
-    return any(wish.revision not in (None, each.revision) or each.meant(wish) is None for each in mine)
+    named = wish.instead not in ("", wishes.NOBODY)
+    return any(
+        wish.revision not in (None, each.revision)
+        or each.meant(wish) is None
+        or (named and each.of(wish.instead) is None)
+        for each in mine
+    )
 
 
 def _all(slots: Iterable[Slot]) -> Iterator[Definition]:

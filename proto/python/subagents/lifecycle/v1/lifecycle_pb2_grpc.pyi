@@ -73,10 +73,11 @@ class LifecycleServiceStub:
     RollBack: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RollBackRequest, _lifecycle_pb2.RollBackResponse]
     """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-    Waits for no gate and no policy. Running turns keep what they were bound to. Safe to repeat with the same
-    `request_id`.
-    Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (only if `expected_revision` was given), `UNKNOWN_SUBAGENT`,
-    `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+    bound to. Safe to repeat with the same `request_id`.
+    Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
+    `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
+    have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     Activate: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ActivateRequest, _lifecycle_pb2.ActivateResponse]
     """Puts a definition that is still in `promote` back into an empty slot, at its own last ramp.
@@ -309,10 +310,11 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.RollBackResponse]:
         """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-        Waits for no gate and no policy. Running turns keep what they were bound to. Safe to repeat with the same
-        `request_id`.
-        Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (only if `expected_revision` was given), `UNKNOWN_SUBAGENT`,
-        `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+        bound to. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
+        `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
+        have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
