@@ -44,7 +44,7 @@ async def test_a_kill_names_the_sidecars_it_reached_and_those_it_did_not(tmp_pat
 
     assert (code, served, gone, len(killed)) == (3, ["ask_shop"], [], 1)
     assert f"NOT reached: {dead}: no sidecar answers at {dead}" in out
-    assert f"\nreached: {desk.target}\n  done: rollback, ramp 5 %" in out
+    assert f"\nreached: {desk.target}\n  done: rollback (" in out
     assert "reached: replica, flag, record" in out
     assert "next: run this again with --request-id cli-1" in out
     assert (again, told["targets"][0]["problem"], told["targets"][0]["result"]["state"]) == (0, None, "rollback")

@@ -225,7 +225,7 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
         version: of all rollouts; replicas show it when their binds do.
         reached: of a kill or ramp-down: what it has reached by now, one a word: `replica`, `flag`, `record`; what is
             missing follows by itself, or has to be done as `edits` or `warnings` say.
-        warnings: what does not hold as it should, in words.
+        warnings: what does not hold as it should, or not yet, in words.
         decommission: as it stands now, where that was asked for; None also if it was undone.
         flag: that was to be switched by hand; None: this was another step.
     """

@@ -144,15 +144,15 @@ class TakeStep:
             await self._keep_refusal(asked, rollout, facts, by, refused)
             raise
         change = _with_words(change, said)
+        warnings = await self._parts.flags.unserved(change, facts)
         if asked.dry_run:
-            return _answer(asked, change.rollout, facts.digest, changed=False, gates=said)
+            return _answer(asked, change.rollout, facts.digest, said, warnings)
         edits = await self._parts.flags.prepare(change, facts, actor)
         if edits:
-            return msgspec.structs.replace(
-                _answer(asked, rollout, facts.digest, changed=False, gates=said), edits=edits
-            )
+            return msgspec.structs.replace(_answer(asked, rollout, facts.digest, said), edits=edits)
         change = self._parts.flags.confirmed(change, facts)
-        answer = _answer(asked, change.rollout, facts.digest, changed=change.rollout is not rollout, gates=said)
+        answer = _answer(asked, change.rollout, facts.digest, said, warnings)
+        answer = msgspec.structs.replace(answer, changed=change.rollout is not rollout)
         kept = _stored(asked, DONE, msgspec.json.encode(answer).decode(), by)
         await self._parts.store.write(_write(rollout, change, kept))
         return msgspec.structs.replace(answer, version=await self._parts.store.version())
@@ -257,7 +257,10 @@ def _stored(asked: Asked, kind: str, answer_json: str, by: By) -> StoredAnswer:
     return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at)
 
 
-def _answer(asked: Asked, rollout: SlotRollout, digest: Digest, *, changed: bool, gates: tuple[str, ...]) -> StepAnswer:
+def _answer(
+    asked: Asked, rollout: SlotRollout, digest: Digest, gates: tuple[str, ...], warnings: tuple[str, ...] = ()
+) -> StepAnswer:
+    """Return what a step comes to, as one that has changed nothing."""
     facts = rollout.definitions[digest]
     return StepAnswer(
         slot=rollout.slot,
@@ -267,8 +270,8 @@ def _answer(asked: Asked, rollout: SlotRollout, digest: Digest, *, changed: bool
         ramp=facts.ramp,
         active=rollout.active == digest,
         revision=rollout.revision,
-        changed=changed,
+        changed=False,
         gates=gates,
-        warnings=still_named(facts) if isinstance(asked, RetireFlags) else (),
+        warnings=still_named(facts) if isinstance(asked, RetireFlags) else warnings,
         decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
     )

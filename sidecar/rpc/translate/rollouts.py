@@ -205,7 +205,7 @@ def _definition(reading: DefinitionReading) -> pb.DefinitionStatus:
         state=enums.LIFECYCLE_STATE[facts.state],
         active=reading.active,
         ramp_basis_points=facts.ramp,
-        flag_pair=enums.FLAG_PAIR[facts.flags],
+        flag_pair=enums.flag_pair(facts),
         flags=[pb.FlagStatus(name=name, value=enums.FLAG_VALUE[value]) for name, value in reading.flags],
         flag_backend=reading.backend,
         target_digest=facts.target or "",

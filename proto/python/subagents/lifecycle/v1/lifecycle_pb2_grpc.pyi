@@ -35,8 +35,9 @@ class LifecycleServiceStub:
     SetRamp: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SetRampRequest, _lifecycle_pb2.SetRampResponse]
     """Sets the ramp of a definition in `promote`. A raise needs `pre_ramp`, one to 100 % `pre_full`; lowering needs no gate.
 
-    The first non-zero step makes it active and switches its flags on. What is set already changes nothing. Safe to
-    repeat with the same `request_id`.
+    The first non-zero step makes it active and switches its flags on. Only the role `operator` raises; `automation` may
+    lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
+    will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
     `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
@@ -242,8 +243,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.SetRampResponse]:
         """Sets the ramp of a definition in `promote`. A raise needs `pre_ramp`, one to 100 % `pre_full`; lowering needs no gate.
 
-        The first non-zero step makes it active and switches its flags on. What is set already changes nothing. Safe to
-        repeat with the same `request_id`.
+        The first non-zero step makes it active and switches its flags on. Only the role `operator` raises; `automation` may
+        lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
+        will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
         `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """

@@ -32,8 +32,9 @@ class FlagPair(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FLAG_PAIR_NONE: _ClassVar[FlagPair]
     FLAG_PAIR_NAMED: _ClassVar[FlagPair]
     FLAG_PAIR_CREATED: _ClassVar[FlagPair]
-    FLAG_PAIR_ON: _ClassVar[FlagPair]
+    FLAG_PAIR_SWITCHED_ON: _ClassVar[FlagPair]
     FLAG_PAIR_RETIRED: _ClassVar[FlagPair]
+    FLAG_PAIR_WITHDRAWN: _ClassVar[FlagPair]
 
 class FlagValue(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -87,8 +88,9 @@ FLAG_PAIR_UNSPECIFIED: FlagPair
 FLAG_PAIR_NONE: FlagPair
 FLAG_PAIR_NAMED: FlagPair
 FLAG_PAIR_CREATED: FlagPair
-FLAG_PAIR_ON: FlagPair
+FLAG_PAIR_SWITCHED_ON: FlagPair
 FLAG_PAIR_RETIRED: FlagPair
+FLAG_PAIR_WITHDRAWN: FlagPair
 FLAG_VALUE_UNSPECIFIED: FlagValue
 FLAG_VALUE_ON: FlagValue
 FLAG_VALUE_OFF: FlagValue
