@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from sidecar.core.rollout.remedies import REMEDY, STEP, Remedy
+from sidecar.core.rollout.remedies import CHOICES, NOBODY, REMEDY, STEP, Remedy
 
 HOW_TO_MINT: Final = (
     "mint a token with `sidecar token mint`, and hand it over as SIDECAR_ROLE_TOKEN or in a file with --token-file"
@@ -30,6 +30,7 @@ HELPS: Final = {
     Remedy.FIRST_RAMP: "`sidecar subagent ramp {name} PERCENT --reason …` with a smaller share, then this again",
     Remedy.DECLARED_RAMP: "take one of these steps, or declare others: `sidecar subagent configure {name} --curve …`",
     Remedy.ACKNOWLEDGE: "`sidecar subagent acknowledge {name} --reason …`, then this again",
+    Remedy.NAME_TARGET: "say who serves then: `sidecar subagent rollback {name} --to {choices} --reason …`",
     Remedy.ROLL_BACK: "`sidecar subagent rollback {name} --reason …` comes before",
     Remedy.BEGIN_DECOMMISSION: "`sidecar subagent decommission begin {name} --reason …` comes before",
     Remedy.DECOMMISSION_STEP: "`sidecar subagent decommission step {name} {step} --reason …` comes before",
@@ -45,4 +46,4 @@ def advice_for(reason: str, metadata: Mapping[str, str], name: str) -> str:
     helps = {each.value: text for each, text in HELPS.items()}
     text = helps.get(metadata.get(REMEDY, ""), NEXT.get(reason, ""))
     gate, step = metadata.get("gate", "the gate"), metadata.get(STEP, "")
-    return text.format(name=name or "<id>", gate=gate, step=step)
+    return text.format(name=name or "<id>", gate=gate, step=step, choices=metadata.get(CHOICES, NOBODY))

@@ -5,7 +5,7 @@ from typing import Any
 from sidecar.cli.drawing import clean
 from sidecar.cli.subagent_decommission_tables import next_for
 from sidecar.cli.subagent_flag_tables import switch_lines
-from sidecar.cli.subagent_tables import short, state_word
+from sidecar.cli.subagent_tables import ramp_word, short, state_word
 from sidecar.cli.subagent_words import percent
 
 
@@ -39,7 +39,7 @@ def _head(result: Any, method: str, *, dry_run: bool) -> tuple[str, str]:
     else:
         head = "done:" if result.changed else "nothing to do, it was so already:"
     active = ", active" if result.active else ""
-    where = f"{state_word(result.state)}{active}, ramp {percent(result.ramp_basis_points)}"
+    where = f"{state_word(result.state)}{active}{ramp_word(result)}"
     return f"  {head} {where} ({short(result.digest)}, revision {result.revision})", "green"
 
 

@@ -143,9 +143,18 @@ def _ramp_down(
     raise typer.Exit(_verbs().ramp_down(at(), wish_of(name), breach))
 
 
-def _roll_back(at: Open, wish_of: WishOf, name: Name) -> None:
-    """Take a definition back, for good; whom it replaced serves again at its own ramp. Asks for confirmation."""
-    raise typer.Exit(_verbs().roll_back(at(), wish_of(name)))
+def _roll_back(
+    at: Open,
+    wish_of: WishOf,
+    name: Name,
+    to: Annotated[str, typer.Option("--to", help="Who serves then: an id or digest of its slot, or none.")] = "",
+) -> None:
+    """Take a definition back, for good; whom it replaced serves again at its own ramp. Asks for confirmation.
+
+    Where that one cannot serve any more, --to names another definition that was active before, or none: then nobody
+    serves until one is activated.
+    """
+    raise typer.Exit(_verbs().roll_back(at(), wish_of(name), to))
 
 
 def _activate(at: Open, wish_of: WishOf, name: Name) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sidecar.cli.drawing import Part, clean
+from sidecar.cli.subagent_advice import advice_for
 from sidecar.cli.subagent_client import STEPPING, STOPPING, CannotOperate, OperatorClient, OperatorExit
 from sidecar.cli.subagent_json import spoken
 from sidecar.cli.subagent_reading import Operating, operated
@@ -96,11 +97,18 @@ def found_by(client: OperatorClient, wish: StepWish) -> Found:
     for slot in client.ask("List", reading_pb2.ListRequest()).slots:
         if wish.slot not in {"", slot.slot}:
             continue
-        fitting = [
-            each for each in slot.definitions if each.definition_id == wish.name and wish.digest in {"", each.digest}
-        ]
+        named = [each for each in slot.definitions if each.definition_id == wish.name]
+        fitting = [each for each in named if wish.digest in {"", each.digest}]
         if fitting:
             return Found(slot, ([each for each in fitting if each.active] or fitting)[-1])
+        if named:
+            raise CannotOperate(
+                f"{slot.slot} has no content {clean(wish.digest)} of {wish.name} (any more); its content is"
+                f" {named[-1].digest}, at revision {slot.revision} (REVISION_CONFLICT)",
+                OperatorExit.REFUSED,
+                "REVISION_CONFLICT",
+                advice=advice_for("REVISION_CONFLICT", {}, wish.name),
+            )
     raise CannotOperate(
         f"no rollout has a definition {wish.name} like that (UNKNOWN_SUBAGENT)",
         OperatorExit.REFUSED,

@@ -44,6 +44,11 @@ def state_word(state: int) -> str:
     return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
 
 
+def ramp_word(each: Any) -> str:
+    """Return the ramp of a definition, to follow its state; empty in `rollback`, which has none."""
+    return "" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else f", ramp {percent(each.ramp_basis_points)}"
+
+
 def standing(each: pb.DefinitionStatus) -> str:
     """Return where a definition stands in one word: its state, or what became of one that is in `rollback`."""
     if each.HasField("decommission"):
@@ -154,9 +159,9 @@ def audit_line(row: Any) -> Line:
         moved = row.transition
         what = f"{state_word(moved.source_state)} -> {state_word(moved.target_state)}"
         trigger = pb.Trigger.Name(moved.trigger).removeprefix("TRIGGER_").lower()
-        effect = "not in effect yet"
+        effect = "no turn since"
         if moved.HasField("effective_at"):
-            effect = f"in effect after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
+            effect = f"first turn after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
         more = f"({trigger}; {effect})"
         name = moved.subagent_id
     elif row.HasField("decommission"):
@@ -172,8 +177,13 @@ def audit_line(row: Any) -> Line:
         Part(head, "dim"),
         Part(f"{clean(name)} {short(row.digest)}  ", "bold"),
         Part(f"{what}  {more}".rstrip()),
-        Part(f"  by {clean(row.actor) or f'the key {clean(row.actor_key)}'}: {clean(row.reason)}", "dim"),
+        Part(f"  by {_who(row)}: {clean(row.reason)}", "dim"),
     ]
+
+
+def _who(row: Any) -> str:
+    role = f" ({clean(row.actor_role)})" if row.actor_role else ""
+    return (clean(row.actor) or f"the key {clean(row.actor_key)}") + role
 
 
 def short(digest: str) -> str:
@@ -189,7 +199,7 @@ def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends
         Part(name, "bold"),
         Part(state, STATE_STYLE.get(state, "")),
         Part("yes" if each.active else "-", "green" if each.active else ""),
-        Part("-" if each.HasField("decommission") else percent(each.ramp_basis_points)),
+        Part("-" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else percent(each.ramp_basis_points)),
         Part(flags_word(each, backends.get(each.flag_backend))),
         Part((said if len(said) <= WIDEST_WORDS else f"{said[: WIDEST_WORDS - 3]}...") or "-"),
         Part(_breach(each) or "-", "red"),
@@ -237,7 +247,7 @@ def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[Li
         Part(f"{clean(each.definition_id)} ", "bold"),
         Part(f"{short(each.digest)}  "),
         Part(state, STATE_STYLE.get(state, "")),
-        Part(f"{active}, ramp {percent(each.ramp_basis_points)}, {each.pinned_turns} turns pinned"),
+        Part(f"{active}{ramp_word(each)}, {each.pinned_turns} turns pinned"),
     ]
     yield [Part(f"  digest {clean(each.digest)}, commit {clean(each.commit) or '-'}, vertical {clean(each.vertical)}")]
     flags = ", ".join(

@@ -6,6 +6,7 @@ from typing import Final
 from sidecar.cli.drawing import clean
 from sidecar.cli.subagent_reading import Operating, stamp
 from sidecar.cli.subagent_steps import Found, StepWish, Verb, take, take_unread
+from sidecar.cli.subagent_successor import successor
 from sidecar.cli.subagent_tables import curve_word, mode_word, state_word
 from sidecar.cli.subagent_words import percent
 from sidecar.core.rollout.configuring import MODES
@@ -66,12 +67,13 @@ def ramp_down(operating: Operating, wish: StepWish, breach_id: str) -> int:
     return take_unread(operating, wish, Verb("RampDown", plan, {"breach_id": breach_id}))
 
 
-def roll_back(operating: Operating, wish: StepWish) -> int:
-    """Take a definition back for good; return the exit code."""
+def roll_back(operating: Operating, wish: StepWish, to: str = "") -> int:
+    """Take a definition back for good; return the exit code. `to`: who serves then; empty: its recorded target."""
 
     def verbs(found: Found) -> list[Verb]:
-        danger = f"{clean(wish.name)} goes back for good; {_comes_back(found)}."
-        return [Verb("RollBack", f"rollback; {_comes_back(found)}; asks nobody", danger=danger)]
+        who, fields = successor(found, to) if to else (_comes_back(found), {})
+        danger = f"{clean(wish.name)} goes back for good; {who}."
+        return [Verb("RollBack", f"rollback; {who}; asks nobody", fields, danger)]
 
     return take(operating, wish, verbs)
 
@@ -122,5 +124,7 @@ def retire_flags(operating: Operating, wish: StepWish) -> int:
 def _comes_back(found: Found) -> str:
     if not found.definition.active:
         return "it is not active, so nobody takes its place"
-    names = {each.definition_id for each in found.slot.definitions if each.digest == found.definition.target_digest}
-    return f"{clean(*names)} takes its place" if names else "nobody takes its place"
+    its = [each for each in found.slot.definitions if each.digest == found.definition.target_digest]
+    if its and its[0].state != pb.LIFECYCLE_STATE_PROMOTE:
+        return f"its recorded target {clean(its[0].definition_id)} is in {state_word(its[0].state)}: --to names another"
+    return f"{clean(its[0].definition_id)} takes its place" if its else "nobody takes its place"

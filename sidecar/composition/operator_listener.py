@@ -43,7 +43,7 @@ def operator_plan(
         said.socket,
         Entrance(CallerKind.OPERATOR, door=door),
         (LIFECYCLE_SERVICE, ADMIN_SERVICE),
-        (*LifecycleServicer(rollout, clock).methods(), *AdminServicer(administer).methods()),
+        (*LifecycleServicer(rollout, clock, reports).methods(), *AdminServicer(administer).methods()),
         said.streams,
         settings.server.reflection,
     )

@@ -50,6 +50,7 @@ def written(entry: AuditEntry) -> AuditEntry:
         "effective_at": None if entry.effective_at is None else entry.effective_at.isoformat(),
         "actor": body.actor,
         "actor_key": body.actor_key,
+        "actor_role": body.actor_role,
         "reason": body.reason,
         "request_id": body.request_id,
     }

@@ -232,10 +232,11 @@ def _checked(report: object) -> FlagReport:
     """Return `report` if it is one; a wrong type is no contact, because half an answer must not turn flags off."""
     if not isinstance(report, FlagReport):
         raise TypeError(f"fetch() returned {type(report).__name__}, not FlagReport")
-    on: object = report.on
+    names: tuple[tuple[str, object], ...] = (("on", report.on), ("off", report.off))
     revision: object = report.revision
-    if not isinstance(on, frozenset) or not all(isinstance(name, str) for name in on):
-        raise TypeError("FlagReport.on must be a frozenset of flag names")
+    for which, found in names:
+        if not isinstance(found, frozenset) or not all(isinstance(name, str) for name in found):
+            raise TypeError(f"FlagReport.{which} must be a frozenset of flag names")
     if not isinstance(revision, str):
         raise TypeError("FlagReport.revision must be a string")
     return report

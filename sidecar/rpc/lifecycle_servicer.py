@@ -9,11 +9,12 @@ from typing import Any, Final
 import msgspec
 from grpc.aio import BaseError
 
-from sidecar.core.errors import InternalFault, Overloaded, RequestIdReused, RevisionConflict
+from sidecar.core.errors import InternalFault, Overloaded, RequestIdReused, RevisionConflict, RoleRequired
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout import requests
 from sidecar.operations.rollout.assembly import RolloutOperations
 from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.operators import OperatorReports
 from sidecar.rpc.outermost import ServingRules
 from sidecar.rpc.refused_steps import note_refused_step
 from sidecar.rpc.translate import activity, decommission_steps, decommissions, flag_steps, flags, rollouts, steps
@@ -30,12 +31,20 @@ class LifecycleServicer:
     Args:
         operations: what does the work.
         clock: by which overrides expire.
+        reports: where steps are logged and counted that a role may not take.
         write_timeout: a watcher that takes no message for this long is given up.
     """
 
-    def __init__(self, operations: RolloutOperations, clock: Clock, write_timeout: timedelta = WRITE_TIMEOUT) -> None:
+    def __init__(
+        self,
+        operations: RolloutOperations,
+        clock: Clock,
+        reports: OperatorReports,
+        write_timeout: timedelta = WRITE_TIMEOUT,
+    ) -> None:
         self._operations = operations
         self._clock = clock
+        self._reports = reports
         self._write_timeout = write_timeout
 
     def methods(self) -> Sequence[Method]:
@@ -52,7 +61,7 @@ class LifecycleServicer:
                 "AcknowledgeBreach", pb.AcknowledgeBreachRequest, steps.acknowledge_breach, pb.AcknowledgeBreachResponse
             ),
             self._step("OverrideGate", pb.OverrideGateRequest, self._override, pb.OverrideGateResponse),
-            self._plain("RollBack", pb.RollBackRequest, requests.RollBack, pb.RollBackResponse),
+            self._step("RollBack", pb.RollBackRequest, steps.roll_back, pb.RollBackResponse),
             self._plain("Activate", pb.ActivateRequest, requests.Activate, pb.ActivateResponse),
             self._plain("Kill", pb.KillRequest, requests.Kill, pb.KillResponse),
             self._plain("RetireFlags", pb.RetireFlagsRequest, requests.RetireFlags, pb.RetireFlagsResponse),
@@ -145,10 +154,13 @@ class LifecycleServicer:
 
     def _step(self, name: str, request: Any, translate: Callable[[Any], requests.Asked], response: Any) -> Method:
         async def handle(message: Any, call: Call) -> Any:
-            asked = msgspec.structs.replace(translate(message), actor_key=call.key)
+            who = {"actor_key": call.caller.key, "actor_role": call.caller.role or ""}
+            asked = msgspec.structs.replace(translate(message), **who)
             try:
                 answer = await self._operations.step(asked, call.subject)
-            except (RevisionConflict, RequestIdReused) as refused:
+            except (RevisionConflict, RequestIdReused, RoleRequired) as refused:
+                if isinstance(refused, RoleRequired):
+                    self._reports.refused(f"/{SERVICE}/{name}", refused.metadata["cause"], call.caller)
                 note_refused_step(self._operations.refusals, name, asked, call, refused)
                 raise
             return response(result=steps.result_message(answer))

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from google.protobuf.message import Message
 
+from sidecar.core.operators.role_tokens import Caller
 from sidecar.operations.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
 
 
@@ -47,16 +48,19 @@ class Call(msgspec.Struct, frozen=True):
         metadata: what the client sent beside the message; gRPC makes it anew each time it is asked.
         time_left: until the client's deadline; None if it set none, or one that is absurdly far away.
         grant: as sent; not checked yet. Empty for methods that need none.
-        subject: who calls, as a checked role token says; empty on listeners that ask for none.
-        key: what vouches for the subject; see `Caller.key`.
+        caller: who calls, as a checked role token says; nobody on listeners that ask for none.
     """
 
     context: GrpcContext
     metadata: Iterable[tuple[str, str | bytes]]
     time_left: timedelta | None
     grant: str
-    subject: str = ""
-    key: str = ""
+    caller: Caller = Caller("", None)
+
+    @property
+    def subject(self) -> str:
+        """Who calls."""
+        return self.caller.sub
 
     @property
     def trace(self) -> TraceContext:

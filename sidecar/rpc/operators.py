@@ -57,7 +57,7 @@ ROLES_OF: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _LOOK_INSIDE,
     }
 )
-"""By full method name. A person acknowledges a breach: automation that raises ramps must not clear its own way.
+"""By full method name. Which way `SetRamp` goes is known only from the record, so its rule decides who may raise.
 Flags have a method for each direction, because the roles of a method are judged before its contents are read."""
 
 

@@ -157,9 +157,7 @@ class Outermost(grpc.GenericRpcHandler):
                 metadata={"limit": "time_left"},
                 retry_after=timedelta(milliseconds=100),
             )
-        if caller is None:
-            return Call(context, metadata, left, grant)
-        return Call(context, metadata, left, grant, caller.sub, caller.key)
+        return Call(context, metadata, left, grant) if caller is None else Call(context, metadata, left, grant, caller)
 
     def _defect(self, method: Method, error: BaseException) -> InternalFault:
         """Return what is said of a defect: nothing but where to look for it."""

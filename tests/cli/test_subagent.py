@@ -243,5 +243,5 @@ async def test_a_roll_back_says_who_takes_its_place_and_an_empty_slot_can_be_fil
         filled = await desk.say(verbs.activate, wish("shop"))
 
     assert (alone[0], no.asked) == (2, ["shop2 goes back for good; shop takes its place. Go on?"])
-    assert (code, "done: rollback, ramp 5 %" in out) == (0, True)
+    assert (code, "done: rollback (" in out) == (0, True)
     assert (filled[0], "(TRANSITION_REFUSED)" in filled[2]) == (1, True)

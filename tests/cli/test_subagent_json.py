@@ -63,7 +63,7 @@ async def test_every_value_is_spelt_as_operators_write_it() -> None:
         "promote", "rollback", "kill_switch",
     )  # fmt: skip
     assert [each["verdict"] for each in explained["verdicts"]] == ["chosen"]
-    assert (shown["mode"], listed["definitions"][0]["flag_pair"]) == ("experiment", "on")
+    assert (shown["mode"], listed["definitions"][0]["flag_pair"]) == ("experiment", "switched_on")
     shouted = {each for each in words([listed, shown, explained, rows]) if each.isupper() and "_" in each}
     assert shouted == set()
 

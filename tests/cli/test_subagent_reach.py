@@ -44,7 +44,7 @@ async def test_a_kill_names_the_sidecars_it_reached_and_those_it_did_not(tmp_pat
 
     assert (code, served, gone, len(killed)) == (3, ["ask_shop"], [], 1)
     assert f"NOT reached: {dead}: no sidecar answers at {dead}" in out
-    assert f"\nreached: {desk.target}\n  done: rollback, ramp 5 %" in out
+    assert f"\nreached: {desk.target}\n  done: rollback (" in out
     assert "reached: replica, flag, record" in out
     assert "next: run this again with --request-id cli-1" in out
     assert (again, told["targets"][0]["problem"], told["targets"][0]["result"]["state"]) == (0, None, "rollback")
@@ -218,14 +218,14 @@ async def test_the_history_says_who_did_what_and_why_and_goes_on_if_wished() -> 
         code, out, _ = await desk.say(show_history, HistoryWish("shop"))
         _, rows, _ = await desk.say(show_history, HistoryWish(slot="shop", after=1), as_json=True)
         loop = asyncio.get_running_loop()
-        heard = Heard("by ada@example: at last", lambda: loop.call_soon_threadsafe(begun.set))
+        heard = Heard("by ada@example (operator): at last", lambda: loop.call_soon_threadsafe(begun.set))
         following = asyncio.to_thread(show_history, desk.operating(heard, StringIO()), HistoryWish(follow=True))
         ended, _ = await asyncio.gather(following, _promoted_after(begun, desk))
 
     assert (code, ended) == (0, 0)
     assert "definition_seen" in out
     assert "dev -> test  (operator; " in out
-    assert "by ada@example: it is good" in out
+    assert "by ada@example (operator): it is good" in out
     assert "refused  0 % -> 5 %  TRANSITION_REFUSED: " in out
     assert [json.loads(row)["number"] for row in rows.splitlines()] == ["2", "3"]
 

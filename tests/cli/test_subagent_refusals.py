@@ -1,4 +1,4 @@
-"""`sidecar subagent history`: who was refused, and what vouched for whom."""
+"""`sidecar subagent history`: who was refused, as which role, and what vouched for whom."""
 
 import json
 
@@ -21,11 +21,11 @@ async def test_the_history_shows_who_was_refused_and_with_which_key() -> None:
         _, rows, _ = await desk.say(show_history, HistoryWish("shop"), as_json=True)
 
     assert "refused  ROLE_REQUIRED: the role viewer may not call Transition; it takes: operator" in out
-    assert "by eve@example: mine" in out
+    assert "by eve@example (viewer): mine" in out
     assert "refused  ROLE_TOKEN_INVALID: " in out
     assert f"by the key {bench.watchdog.key_id}: gone" in out
     refused = [json.loads(row) for row in rows.splitlines()][-2:]
-    assert [(row["actor"], row["actor_key"]) for row in refused] == [
-        ("eve@example", bench.signer.key_id),
-        ("", bench.watchdog.key_id),
+    assert [(row["actor"], row["actor_key"], row["actor_role"]) for row in refused] == [
+        ("eve@example", bench.signer.key_id, "viewer"),
+        ("", bench.watchdog.key_id, ""),
     ]

@@ -190,7 +190,7 @@ async def test_flags_that_keep_somebody_away_are_not_let_go(away: bool) -> None:
 
     assert refused.reason == "TRANSITION_REFUSED"
     assert "which keeps shop" in refused.message
-    assert (before, after, pair) == ([], [], pb.FLAG_PAIR_ON)
+    assert (before, after, pair) == ([], [], pb.FLAG_PAIR_SWITCHED_ON)
 
 
 @requirement("PF1-AC-3a", "PF1-AC-3b", "PF1-D-12", "PF1-FR-3d")

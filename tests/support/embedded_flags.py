@@ -20,7 +20,7 @@ from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.flag_snapshot import FlagSnapshots, FlagTiming
-from sidecar.operations.rollout.flag_switch import FlagSwitchParts, SwitchFlagByHand
+from sidecar.operations.rollout.flag_switch import SwitchFlagByHand
 from sidecar.operations.rollout.ports import RolloutWrite, StoredFlag
 from sidecar.operations.rollout.requests import SwitchFlagOff, SwitchFlagOn
 from sidecar.operations.rollout.snapshot import RolloutViews
@@ -73,12 +73,13 @@ class EmbeddedReplicas:
             recorder=recorder,
             surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
             writer_of=lambda vertical: writer,
+            flags=snapshots.current,
             card=lambda digest: None,
         )
-        made = stops(parts, cast("Any", None), snapshots.current)
+        made = stops(parts, cast("Any", None))
         snapshots.also_tell(made.edges.observe)
         views.before_showing(lambda _: snapshots.refresh(["embedded"]))
-        switch = SwitchFlagByHand(FlagSwitchParts(parts, snapshots.current))
+        switch = SwitchFlagByHand(parts)
         replica = EmbeddedReplica(store, views, snapshots, made, switch)
         await replica.look()
         await replica.look()

@@ -311,7 +311,7 @@ def _plan(bench: OperatedSidecar, administer: Administer, *, reflection: bool) -
         entrance=Entrance(CallerKind.OPERATOR, door=door),
         services=(lifecycle_servicer.SERVICE, admin_servicer.SERVICE),
         methods=(
-            *LifecycleServicer(bench.rollout, bench.clock).methods(),
+            *LifecycleServicer(bench.rollout, bench.clock, bench.reports).methods(),
             *AdminServicer(administer).methods(),
         ),
         streams=64,

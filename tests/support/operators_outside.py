@@ -44,7 +44,9 @@ class FlagsForTests:
         """Return the flags now."""
         names = frozenset(name for name, on in self.on.items() if on)
         now = self._clock.monotonic()
-        contacts = {} if self.away else {"memory": BackendContact(FlagReport(names, "1"), now)}
+        contacts = (
+            {} if self.away else {"memory": BackendContact(FlagReport(names, "1", frozenset(self.on) - names), now)}
+        )
         return flag_snapshot_of(FlagRoutes("memory"), contacts, now=now, max_staleness=10.0)
 
     def ages(self) -> Mapping[str, timedelta | None]:

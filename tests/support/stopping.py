@@ -145,12 +145,13 @@ class Rollouts:
             recorder=cast("Any", recorder),
             surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
             writer_of=lambda vertical: switched,
+            flags=snapshots.current,
             card=self.loaded.get,
         )
         flags = FlagSwitching(parts.writer_of, snapshots.current, lambda: views.current().slots)
         shortened = (store, NothingToProve(), None, None, flags, self.clock, parts.surrounding, None)
         take = TakeStep(cast("Any", StepParts)(*shortened))
-        made = stops(parts, take, snapshots.current)
+        made = stops(parts, take)
         observed.append(made)
         replica = ReplicaForTests(store, kept, views, recorder, self.backend, switched, snapshots, made, self.clock)
         await replica.look()

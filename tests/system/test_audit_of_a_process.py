@@ -19,7 +19,7 @@ PRESCRIBED = [
     *("event", "subagent_id", "source_state", "target_state", "trigger"),
     *("agent_definition_commit", "cohort"),
 ]
-OURS = ["event_id", "slot", "digest", "at", "effective_at", "actor", "actor_key", "reason", "request_id"]
+OURS = ["event_id", "slot", "digest", "at", "effective_at", "actor", "actor_key", "actor_role", "reason", "request_id"]
 
 
 def to_collector(port: int) -> str:

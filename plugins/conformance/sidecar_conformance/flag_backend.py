@@ -29,11 +29,13 @@ class FlagBackendSuite(Suite):
 
     @case()
     async def test_a_report_has_the_contracts_types(self, bench: FlagBackendBench) -> None:
-        """A frozen set of names, and a revision to tell states apart by."""
+        """Frozen sets of names, none of them both on and off, and a revision to tell states apart by."""
         async with made(bench, ASK) as backend:
             report = await fetched(backend)
             assert isinstance(report, FlagReport)
             assert isinstance(report.on, frozenset)
+            assert isinstance(report.off, frozenset)
+            assert not report.on & report.off
             assert isinstance(report.revision, str)
             assert report.revision
 

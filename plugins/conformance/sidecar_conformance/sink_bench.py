@@ -17,6 +17,7 @@ DIGEST: Final = Digest("sha256:" + "a1" * 32)
 SHOP: Final = "shop"
 SOMEBODY: Final = "first@example.com"
 SOME_KEY: Final = "ab" * 8
+SOME_ROLE: Final = "operator"
 
 
 @unique
@@ -73,6 +74,7 @@ def a_transition(number: int = 1, **fields: Any) -> AuditEntry:
         at=AT,
         actor=SOMEBODY,
         actor_key=SOME_KEY,
+        actor_role=SOME_ROLE,
         reason=fields.get("reason", "it says nonsense"),
         request_id=f"request-{number}",
     )
@@ -104,6 +106,7 @@ def an_event(number: int, **fields: Any) -> AuditEntry:
         at=AT,
         actor=SOMEBODY,
         actor_key=SOME_KEY,
+        actor_role=SOME_ROLE,
         reason=fields.get("reason", "all is well"),
         request_id=f"request-{number}",
         before=500,
@@ -128,6 +131,7 @@ def _ours(body: TransitionEvent | RolloutEvent, number: int) -> dict[str, Any]:
         "at": body.at.isoformat(),
         "actor": body.actor,
         "actor_key": body.actor_key,
+        "actor_role": body.actor_role,
         "reason": body.reason,
         "request_id": body.request_id,
     }

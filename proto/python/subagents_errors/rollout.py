@@ -29,7 +29,7 @@ class PolicyDenied(Refused):
 
 
 class RevisionConflict(Conflict):
-    """Somebody else changed the rollout first; `metadata` has the present revision. Read it again."""
+    """The rollout, or the content that was named, is not as it was read; `metadata` has the present one. Read again."""
 
     reason = "REVISION_CONFLICT"
 

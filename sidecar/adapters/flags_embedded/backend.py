@@ -27,7 +27,8 @@ class EmbeddedFlags:
         """Read the flags. Raises `StoreUnavailable`."""
         flags = await self._store.flags()
         self._fetched = _revision(flags)
-        return FlagReport(frozenset(flag.name for flag in flags if flag.on), self._fetched)
+        on = frozenset(flag.name for flag in flags if flag.on)
+        return FlagReport(on, self._fetched, frozenset(flag.name for flag in flags) - on)
 
     async def changed(self) -> None:
         """Return once the flags differ from what was fetched last; other changes of the store are none."""

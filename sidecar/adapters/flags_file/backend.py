@@ -37,13 +37,14 @@ class FileFlags:
         content = await self._content()
         parse = flags_in_toml if self._path.suffix == ".toml" else flags_in_json
         try:
-            on = parse(content.decode("utf-8"))
+            flags = parse(content.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise FlagFileProblem(f"{self._path} is not UTF-8") from error
         except FlagFileProblem as problem:
             raise FlagFileProblem(f"{self._path} {problem}") from problem
         self._fetched = _revision(content)
-        return FlagReport(on, self._fetched)
+        on = frozenset(name for name, state in flags.items() if state)
+        return FlagReport(on, self._fetched, frozenset(flags) - on)
 
     async def changed(self) -> None:
         """Return once the file's content differs from what was fetched last; an unreadable file is no change."""

@@ -6,6 +6,7 @@ good. JSON cut anywhere does not parse. TOML cut between two lines does, so a TO
 
 import json
 import tomllib
+from collections.abc import Mapping
 from typing import Any, Final
 
 END_LINE: Final = "# end of flags"
@@ -16,24 +17,24 @@ class FlagFileProblem(Exception):
     """The file cannot be read as flags; what was read before still holds until it is too old."""
 
 
-def flags_in_json(text: str) -> frozenset[str]:
-    """Return the names that are on in `{"flags": {"name": true, ...}}`. Raises `FlagFileProblem`."""
+def flags_in_json(text: str) -> Mapping[str, bool]:
+    """Return the flags in `{"flags": {"name": true, ...}}`. Raises `FlagFileProblem`."""
     try:
         document = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise FlagFileProblem(f"is not whole JSON: {error}") from error
-    return _names_on(document)
+    return _flags_in(document)
 
 
-def flags_in_toml(text: str) -> frozenset[str]:
-    """Return the names that are on in a TOML file with a `[flags]` table. Raises `FlagFileProblem`."""
+def flags_in_toml(text: str) -> Mapping[str, bool]:
+    """Return the flags in a TOML file with a `[flags]` table. Raises `FlagFileProblem`."""
     if text.rstrip().rpartition("\n")[2] != END_LINE:
         raise FlagFileProblem(f"does not end with the line `{END_LINE}`, so it may be half-written")
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise FlagFileProblem(f"is not whole TOML: {error}") from error
-    return _names_on(document)
+    return _flags_in(document)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -45,16 +46,16 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _names_on(document: Any) -> frozenset[str]:
+def _flags_in(document: Any) -> Mapping[str, bool]:
     if not isinstance(document, dict) or not isinstance(document.get("flags"), dict):
         raise FlagFileProblem("has no table `flags`")
     unknown = sorted(set(document) - {"flags"})
     if unknown:
         raise FlagFileProblem(f"has the unknown key {unknown[0]!r}; only `flags` is known")
-    flags: dict[str, Any] = document["flags"]
+    flags: dict[str, bool] = document["flags"]
     for name, state in flags.items():
         if not isinstance(state, bool):
             raise FlagFileProblem(f"flag {name!r} is neither true nor false")
         if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
             raise FlagFileProblem(f"flag {name[:LONGEST_NAME]!r}: a name is 1 to {LONGEST_NAME} printable characters")
-    return frozenset(name for name, state in flags.items() if state)
+    return flags

@@ -28,7 +28,7 @@ class MemoryFlags:
     """
 
     def __init__(self, on: Iterable[str] = ()) -> None:
-        self._on = frozenset(on)
+        self._on = self._known = frozenset(on)
         self._revision = 1
         self._fetched = 0
         self._fault = FlagFault.NONE
@@ -36,11 +36,13 @@ class MemoryFlags:
 
     def set(self, name: str, *, on: bool) -> None:
         """Switch one flag."""
+        self._known |= {name}
         self.replace(self._on | {name} if on else self._on - {name})
 
     def replace(self, on: Iterable[str]) -> None:
         """Switch all flags at once: these are on, all others off."""
         self._on = frozenset(on)
+        self._known |= self._on
         self._revision += 1
         self._moved.set()
 
@@ -64,7 +66,7 @@ class MemoryFlags:
             garbage: Any = {"on": "everything"}
             return garbage  # type: ignore[no-any-return]  # the fault is a wrong type
         self._fetched = self._revision
-        return FlagReport(self._on, f"memory-{self._revision}")
+        return FlagReport(self._on, f"memory-{self._revision}", self._known - self._on)
 
     async def changed(self) -> None:
         """Return once the flags differ from what was fetched last."""

@@ -28,10 +28,12 @@ class FlagReport:
     Attributes:
         on: names of the flags that are on for everybody the flag's own targeting admits.
         revision: changes whenever the content does; for cohorts and logs.
+        off: names of flags that exist and are off, where the backend tells them apart from names that it does not know.
     """
 
     on: frozenset[str]
     revision: str
+    off: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,11 @@ class FlagSnapshot:
         if report is None:
             return FlagValue.UNREACHABLE
         return FlagValue.ON if flag_name in report.on else FlagValue.OFF
+
+    def exists(self, flag_name: str, vertical: Vertical | None = None) -> bool:
+        """Say whether the vertical's backend is known to have a flag, on or off; False also where it was not heard."""
+        report = self.fresh.get(self.routes.backend_of(vertical))
+        return report is not None and (flag_name in report.on or flag_name in report.off)
 
     def told_since(self, moment: float, vertical: Vertical | None = None) -> bool:
         """Say whether what the vertical's backend reports was asked of it at `moment` or later."""

@@ -13,7 +13,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
     """Everything."""
     AUTOMATION = "automation"
-    """A pipeline: reads, takes ramp steps that gates and policies allow, reports breaches."""
+    """A pipeline: reads, lowers ramps, reports breaches. Raising is for operators (PF1-D-64)."""
     BREAKER = "breaker"
     """A watchdog: takes away, and nothing else."""
 

@@ -8,8 +8,9 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.errors import TransitionRefused
+from sidecar.core.errors import RoleRequired, TransitionRefused
 from sidecar.core.identifiers import Digest
+from sidecar.core.operators.roles import Role
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
@@ -67,9 +68,11 @@ def gates_of_step(facts: DefinitionFacts, to: int) -> tuple[str, ...]:
 def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
     """Set a ramp; the gates of the step have passed. The first non-zero step makes the definition active.
 
-    The first raise switches the flags on, and so does one after a revision that named them in `promote`.
+    The first raise switches the flags on, and so does one after a revision that named them in `promote`. Only an
+    operator raises; whoever may call the step may lower. Source: PF1-D-64.
 
     Raises:
+        RoleRequired: a raise by another role.
         TransitionRefused: not in `promote`; inactive though it was active before; a first step to 100 %; a step that
             the declared curve does not have; an open breach that nobody has acknowledged.
     """
@@ -86,6 +89,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
             f"{facts.definition_id} is not active in {rollout.slot}; activate it, or roll back to it"
         )
     if to > facts.ramp:
+        _refuse_other_role(by)
         _refuse_raise(rollout, facts, to, first=first)
     stepped = msgspec.structs.replace(facts, ramp=to)
     if to > facts.ramp:
@@ -131,27 +135,6 @@ def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) ->
     )
 
 
-def roll_back(rollout: SlotRollout, digest: Digest, by: By) -> Change:
-    """Move a definition to `rollback`; if it was active, its recorded target is active again, at the target's own ramp.
-
-    Raises:
-        TransitionRefused: it is in `dev` or in `rollback`, or its target is not in `promote` or was never active.
-    """
-    facts = facts_of(rollout, digest)
-    moved(facts.state, LifecycleState.ROLLBACK)
-    was_active = rollout.active == digest
-    target = rollout.definitions.get(facts.target) if was_active and facts.target else None
-    if target is not None:
-        usable = target.state is LifecycleState.PROMOTE and target.activated_at is not None and target.killed is None
-        refuse_unless(
-            usable, f"the rollback target {target.definition_id} is in {target.state}; kill it: that needs none"
-        )
-    if was_active:
-        rollout = msgspec.structs.replace(rollout, active=target.digest if target else None)
-    change = transition(rollout, facts, LifecycleState.ROLLBACK, Trigger.OPERATOR, by)
-    return with_events(change, event_about(rollout, target, Happening.ACTIVATED, by)) if target else change
-
-
 def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     """Put a definition that is still in `promote` back into an empty slot, at its own last ramp.
 
@@ -169,13 +152,20 @@ def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     return Change(next_revision(back), (), (event,))
 
 
-def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Change:
+def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By, *, flag_exists: bool = False) -> Change:
     """Take a definition off every surface, for everybody; nobody takes its place.
 
     On one that is in `rollback` already it changes nothing. Source: PF1-FR-9, TN-60, TN-54, TN-55.
 
+    Args:
+        rollout: of the slot.
+        digest: which definition.
+        trigger: what caused it.
+        by: who asks, and why.
+        flag_exists: its backend has its kill flag, whoever created that.
+
     Raises:
-        TransitionRefused: it is in `dev`, or in `test` with flags that were never created, or being decommissioned.
+        TransitionRefused: it is in `dev`, or in `test` and its flag was never created, or being decommissioned.
     """
     facts = facts_of(rollout, digest)
     begun = facts.decommission_began_at is not None
@@ -184,7 +174,11 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By) -> Chan
         return Change(rollout)
     refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
     if trigger is Trigger.KILL_SWITCH and facts.state is LifecycleState.TEST:
-        refuse_unless(_flags_created(facts), f"the flags of {facts.definition_id} were never created")
+        refuse_unless(
+            flag_exists or _flags_created(facts),
+            f"{facts.definition_id} is in test, and its kill flag {facts.flag} was never created, or cannot be seen;"
+            " nobody is served by it: roll it back, which needs no flag",
+        )
     dead = msgspec.structs.replace(facts, killed=Tombstone(by.at, by.actor, by.reason))
     if rollout.active == digest:
         rollout = msgspec.structs.replace(rollout, active=None)
@@ -259,6 +253,14 @@ def _first_active(rollout: SlotRollout, facts: DefinitionFacts, at: datetime) ->
 def _unused(facts: DefinitionFacts, to: int) -> tuple[Override, ...]:
     """Return the overrides that are left once a step is taken: each lets one step pass."""
     return tuple(each for each in facts.overrides if (each.from_ramp, each.to_ramp) != (facts.ramp, to))
+
+
+def _refuse_other_role(by: By) -> None:
+    if by.actor_role != Role.OPERATOR:
+        raise RoleRequired(
+            f"the role {by.actor_role or 'of nobody'} may lower a ramp and not raise it; that takes: {Role.OPERATOR}",
+            metadata={"cause": "role", "roles": Role.OPERATOR},
+        )
 
 
 def _refuse_raise(rollout: SlotRollout, facts: DefinitionFacts, to: int, *, first: bool) -> None:

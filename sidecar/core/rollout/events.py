@@ -24,6 +24,8 @@ class Happening(StrEnum):
     BREACH_ACKNOWLEDGED = "breach_acknowledged"
     GATE_OVERRIDDEN = "gate_overridden"
     ACTIVATED = "activated"
+    SLOT_EMPTIED = "slot_emptied"
+    """By a rollback that was to leave nobody, although a target was recorded."""
     FLAGS_NAMED = "flags_named"
     """By a revision, for the first time, anew or in another vertical: nobody has switched them on yet."""
     FLAGS_CREATED = "flags_created"
@@ -54,6 +56,7 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         actor_key: what vouched for the actor: the id of an operator's key, or the URL of an issuer; empty: nobody asked
             for it by a token, or it was kept before this was.
+        actor_role: as which role the actor asked; empty where `actor_key` is, too.
     """
 
     slot: Slot
@@ -69,6 +72,7 @@ class TransitionEvent(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     request_id: str
     actor_key: str = ""
+    actor_role: str = ""
 
     @property
     def event_id(self) -> str:
@@ -95,7 +99,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Anything else that happened to a rollout.
 
     Attributes:
-        actor_key: as of a transition.
+        actor_key, actor_role: as of a transition.
         before, after: ramps in basis points, where it is about one.
         sought: of a refused or held request, what exactly was wanted; see `Asked.sought`.
         mode: of the rollout, if this changed it.
@@ -111,6 +115,7 @@ class RolloutEvent(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     request_id: str
     actor_key: str = ""
+    actor_role: str = ""
     before: int = 0
     after: int = 0
     detail: str = ""

@@ -117,6 +117,11 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.flag is not None and self.flags is not FlagPair.RETIRED
 
     @property
+    def withdrawn(self) -> bool:
+        """Say whether flags that the sidecar has made decide nothing any more, because it is in `rollback`."""
+        return self.state is LifecycleState.ROLLBACK and self.flags in {FlagPair.CREATED, FlagPair.ON}
+
+    @property
     def killable(self) -> bool:
         """Say whether the fall of its kill flag kills it. Source: TN-56, TN-57.
 

@@ -55,10 +55,11 @@ def _unheard_of(present: SlotRollout, row: TransitionEvent | RolloutEvent) -> De
 
 
 def _moved(then: SlotRollout, facts: DefinitionFacts, row: TransitionEvent) -> SlotRollout:
-    after = then.with_facts(msgspec.structs.replace(facts, state=row.target_state))
-    if row.target_state is LifecycleState.ROLLBACK and then.active == row.digest:
-        after = msgspec.structs.replace(after, active=None)
-    return after
+    moved = msgspec.structs.replace(facts, state=row.target_state)
+    if row.target_state is not LifecycleState.ROLLBACK:
+        return then.with_facts(moved)
+    after = then.with_facts(msgspec.structs.replace(moved, ramp=0))
+    return msgspec.structs.replace(after, active=None) if then.active == row.digest else after
 
 
 def _happened(then: SlotRollout, facts: DefinitionFacts, row: RolloutEvent) -> SlotRollout:

@@ -8,6 +8,10 @@ REMEDY: Final = "remedy"
 STEP: Final = "step"
 """Key of the metadata: number of the step of a decommission that is next, 1 to 5."""
 
+CHOICES: Final = "choices"
+"""Key of the metadata: ids that may be named, and `NOBODY`, divided by `|`."""
+NOBODY: Final = "none"
+
 
 @unique
 class Remedy(StrEnum):
@@ -21,6 +25,8 @@ class Remedy(StrEnum):
     """A step of the declared curve, or another curve."""
     ACKNOWLEDGE = "acknowledge"
     """Somebody takes note of the open breach."""
+    NAME_TARGET = "name_target"
+    """Who serves after a rollback has to be named; metadata `choices` says who can."""
     ROLL_BACK = "roll_back"
     """The definition has to be in `rollback`."""
     BEGIN_DECOMMISSION = "begin_decommission"

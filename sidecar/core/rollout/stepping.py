@@ -18,11 +18,13 @@ class By(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         actor: the authenticated subject; never a field of a request.
         actor_key: what vouches for the actor: the id of an operator's key, or the URL of an issuer.
+        actor_role: as which role the actor asks; empty: nobody asks by a token.
         definition_version, active_flags: of the configuration and the flags at the moment.
     """
 
     actor: str
     actor_key: str = ""
+    actor_role: str = ""
     reason: str
     request_id: str
     at: datetime
@@ -43,6 +45,8 @@ def transition(
 ) -> Change:
     """Return the change that moves a definition to `target`, with its audit event."""
     after = msgspec.structs.replace(facts, state=moved(facts.state, target))
+    if target is LifecycleState.ROLLBACK:
+        after = msgspec.structs.replace(after, ramp=0)  # a ramp is of what is in `promote`; the event has the last one
     event = TransitionEvent(
         slot=rollout.slot,
         subagent_id=facts.definition_id,
@@ -55,6 +59,7 @@ def transition(
         at=by.at,
         actor=by.actor,
         actor_key=by.actor_key,
+        actor_role=by.actor_role,
         reason=by.reason,
         request_id=by.request_id,
     )
@@ -78,6 +83,7 @@ def event_about(
         at=by.at,
         actor=by.actor,
         actor_key=by.actor_key,
+        actor_role=by.actor_role,
         reason=by.reason,
         request_id=by.request_id,
         before=ramps[0],

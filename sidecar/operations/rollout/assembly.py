@@ -15,7 +15,7 @@ from sidecar.operations.rollout.decommissioning import WINDOW, Decommissioning
 from sidecar.operations.rollout.decommissions import ReadDecommissions, WatchDecommissions
 from sidecar.operations.rollout.explaining import Explain, ExplainingParts
 from sidecar.operations.rollout.flag_reading import ReadFlags
-from sidecar.operations.rollout.flag_switch import FlagSwitchParts, SwitchFlagByHand
+from sidecar.operations.rollout.flag_switch import SwitchFlagByHand
 from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
 from sidecar.operations.rollout.letting_flags_go import LetFlagsGo
 from sidecar.operations.rollout.pinned import PinnedTurns
@@ -151,11 +151,12 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         recorder=ports.recorder,
         surrounding=surrounding,
         writer_of=ports.writer_of,
+        flags=ports.flags.current,
         card=ports.definitions.card_by_digest,
     )
     return RolloutOperations(
         take_step=StepsShown(take, views),
-        stops=stops(stop_parts, take, ports.flags.current),
+        stops=stops(stop_parts, take),
         read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned, clock)),
         explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
@@ -170,7 +171,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         decommissions=ReadDecommissions(store, steps.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
         let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
-        switch_flag=SwitchFlagByHand(FlagSwitchParts(stop_parts, ports.flags.current)),
+        switch_flag=SwitchFlagByHand(stop_parts),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )

@@ -5,6 +5,7 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.configuring import configure, gates_of_mode
 from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
+from sidecar.core.rollout.rolling_back import roll_back
 from sidecar.core.rollout.stepping import By, Change
 from sidecar.operations.rollout.requests import (
     AcknowledgeBreach,
@@ -41,8 +42,8 @@ def changed(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) 
             change = changes.acknowledge(rollout, digest, breach_id, by)
         case OverrideGate(gate=gate, to=to, expires_at=expires_at):
             change = changes.override(rollout, digest, (gate, to, expires_at), by)
-        case RollBack():
-            change = changes.roll_back(rollout, digest, by)
+        case RollBack(to=named):
+            change = roll_back(rollout, digest, by, named)
         case Activate():
             change = changes.activate(rollout, digest, by)
         case RetireFlags():

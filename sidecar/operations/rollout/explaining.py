@@ -171,7 +171,7 @@ def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
     if verdict is CandidateVerdict.CHOSEN:
         return f"bucket {bucket} is inside {ramp}"
     if verdict is CandidateVerdict.STATE and facts.state is LifecycleState.PROMOTE:
-        return "it is in promote, and not active"
+        return "it is in promote, and the slot is empty: nobody serves until an operator puts one there"
     if verdict is CandidateVerdict.COHORT and not cohort_off:
         return "the user is in the control arm, and the rollout is an experiment"
     return WORDS.get(verdict, "").format(state=facts.state, flag=facts.flag, cohort=facts.cohort_flag)

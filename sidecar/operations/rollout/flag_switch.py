@@ -6,15 +6,15 @@ keeps audit and answer. Those of `memory` are switched first: they go with the p
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
-from sidecar.core.binding.flags import FlagSnapshot, FlagValue
-from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused, UnknownSubagent
+from sidecar.core.binding.flags import FlagValue
+from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
@@ -28,7 +28,7 @@ from sidecar.core.rollout.flags_by_hand import (
     refuse_on,
 )
 from sidecar.core.rollout.stepping import By, event_about
-from sidecar.operations.rollout.finding import Found, found_in
+from sidecar.operations.rollout.finding import Found, found_in, not_found
 from sidecar.operations.rollout.flag_writes import FlagWrite, KeepsFlags
 from sidecar.operations.rollout.ports import FlagWriter, RolloutWrite, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.requests import StepAnswer, SwitchFlag, SwitchFlagOff, SwitchFlagOn
@@ -40,14 +40,6 @@ LONGEST_SWITCH: Final = 2.0
 """Seconds for a flag's backend."""
 TRIES: Final = 5
 """How often a switch off is laid out anew because somebody else wrote first."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlagSwitchParts:
-    """What switching by hand needs: what stops need, and the flags of all backends as last fetched."""
-
-    stops: StopParts
-    flags: Callable[[], FlagSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +63,9 @@ class _LaidOut:
 class SwitchFlagByHand:
     """The operation behind `SwitchFlagOn`, `SwitchCohortFlagOff` and `SwitchKillFlagOff`."""
 
-    def __init__(self, parts: FlagSwitchParts) -> None:
+    def __init__(self, parts: StopParts) -> None:
         """Join the parts."""
-        self._parts = parts.stops
-        self._flags = parts.flags
+        self._parts = parts
 
     async def __call__(self, asked: SwitchFlag, actor: str) -> StepAnswer:
         """Switch a flag, or answer as before; where flags are embedded, the binds here show it when it is answered.
@@ -102,11 +93,10 @@ class SwitchFlagByHand:
 
     async def _attempt(self, asked: SwitchFlag, actor: str) -> StepAnswer:
         rollouts = await self._parts.store.rollouts()
-        found = found_in({each.slot: each for each in rollouts}, asked)
+        slots = {each.slot: each for each in rollouts}
+        found = found_in(slots, asked)
         if found is None:
-            raise UnknownSubagent(
-                f"no rollout has a definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all"
-            )
+            raise not_found(slots, asked)
         _refuse_other(asked.expected_revision, found[0].revision, f"the rollout of {found[0].slot}", "revision")
         by = self._by(asked, actor)
         try:
@@ -121,7 +111,7 @@ class SwitchFlagByHand:
 
     async def _laid_out(self, asked: SwitchFlag, found: Found, rollouts: Sequence[SlotRollout]) -> _LaidOut:
         rollout, facts = found
-        name, backend = flag_of(facts, asked.flag), self._flags().routes.backend_of
+        name, backend = flag_of(facts, asked.flag), self._parts.flags().routes.backend_of
         home = backend(facts.vertical)
         everybody = behind(rollouts, name, lambda vertical: backend(vertical) == home)
         writer = self._parts.writer_of(facts.vertical)
@@ -140,7 +130,7 @@ class SwitchFlagByHand:
     ) -> tuple[StoredFlag | None, FlagValue | None]:
         """Return a flag as it is kept, and what it is: of a backend elsewhere, as it was last heard."""
         if not isinstance(writer, KeepsFlags):
-            return None, self._flags().value(name, vertical)
+            return None, self._parts.flags().value(name, vertical)
         kept = await writer.kept(name)
         return kept, None if kept is None else FlagValue.ON if kept.on else FlagValue.OFF
 
@@ -198,7 +188,7 @@ class SwitchFlagByHand:
             flag=FlagSwitched(
                 kind=asked.flag,
                 name=plan.name,
-                backend=self._flags().routes.backend_of(facts.vertical),
+                backend=self._parts.flags().routes.backend_of(facts.vertical),
                 before=before,
                 after=after,
                 version=plan.kept.revision + changed if plan.kept else 0,

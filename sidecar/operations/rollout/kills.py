@@ -15,16 +15,15 @@ from sidecar.core.errors import (
     StoreUnavailable,
     SubagentsError,
     TransitionRefused,
-    UnknownSubagent,
 )
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import Trigger
-from sidecar.core.rollout.stepping import By, event_about
+from sidecar.core.rollout.stepping import By, Change, event_about
 from sidecar.core.rollout.view import as_revised
 from sidecar.operations.recording import in_time
-from sidecar.operations.rollout.finding import Found, found_here, found_in, unseen, with_digest
+from sidecar.operations.rollout.finding import Found, found_here, found_in, not_found, unseen, with_digest
 from sidecar.operations.rollout.kill_flags import NOTHING, Beside, flag_off, is_shared
 from sidecar.operations.rollout.ports import LocalStop, RolloutWrite, StopKind, StoredAnswer
 from sidecar.operations.rollout.requests import Kill, StepAnswer
@@ -61,7 +60,7 @@ class KillDefinition:
         """Kill a definition; the answer says what that has reached.
 
         Raises:
-            TransitionRefused: it is in `dev`, in `test` without created flags, or being decommissioned.
+            TransitionRefused: it is in `dev`, in `test` and its flag was never created, or being decommissioned.
             RequestIdReused, UnknownSubagent.
             StoreUnavailable: the store is away, and nothing here knows which definition is meant.
         """
@@ -80,11 +79,12 @@ class KillDefinition:
             switched, recorded = await asyncio.gather(off, self._recorded(asked, stop))
         return await self._answer(asked, found, recorded, (*switched, warnings))
 
-    async def record(self, asked: Kill, stop: LocalStop) -> StepAnswer:
+    async def record(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> StepAnswer:
         """Put a kill on record, unless it is; says `changed` only to the one who did it.
 
         A request id that was used before, or refused before, does not hold a kill up: it is recorded without an answer.
         So is the same request again, if its definition id means another definition by now: that is held here already.
+        What is `held` here was judged when it was taken: that its flag cannot be seen now does not end it.
 
         Raises:
             TransitionRefused, UnknownSubagent, StoreUnavailable.
@@ -98,7 +98,7 @@ class KillDefinition:
             if earlier is not None and done and not self._stops(found, asked, stop.by):
                 return await self._known(asked, stop, earlier)
             try:
-                return await self._write_or_refuse(asked, found, by, answered=earlier is None)
+                return await self._write_or_refuse(asked, found, by, answered=earlier is None, held=held)
             except (RevisionConflict, RequestIdReused):  # somebody was first, with another write or with this very id
                 self._unconfirmed.discard(asked.request_id)
         raise StoreUnavailable(f"the rollout of {asked.definition_id} is changed all the time")
@@ -109,27 +109,26 @@ class KillDefinition:
         if isinstance(answer, SubagentsError):
             raise answer
 
-    async def _recorded(self, asked: Kill, stop: LocalStop) -> StepAnswer | SubagentsError:
+    async def _recorded(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> StepAnswer | SubagentsError:
         """Put a kill on record, or return why not; what the record refuses for good is not tried again."""
         try:
-            answer: StepAnswer | SubagentsError = await in_time(self.record(asked, stop), LONGEST_WRITE)
+            answer: StepAnswer | SubagentsError = await in_time(self.record(asked, stop, held=held), LONGEST_WRITE)
         except SubagentsError as refused:
             answer = refused
         if not isinstance(answer, StoreUnavailable):
             await (let_go_once_shown if isinstance(answer, StepAnswer) else let_go)(self._parts, stop)
         return answer
 
-    async def _write_or_refuse(self, asked: Kill, found: Found, by: By, *, answered: bool) -> StepAnswer:
+    async def _write_or_refuse(self, asked: Kill, found: Found, by: By, *, answered: bool, held: bool) -> StepAnswer:
         try:
-            return await self._write(asked, found, by, answered=answered)
+            return await self._write(asked, found, self._laid_out(found, by, held=held), by, answered=answered)
         except TransitionRefused as refused:
             if answered:
                 await self._keep_refusal(asked, found, by, refused)
             raise
 
-    async def _write(self, asked: Kill, found: Found, by: By, *, answered: bool) -> StepAnswer:
+    async def _write(self, asked: Kill, found: Found, change: Change, by: By, *, answered: bool) -> StepAnswer:
         before, facts = found
-        change = changes.kill(before, facts.digest, Trigger.KILL_SWITCH, by)
         after = change.rollout
         answer = _answer_of(asked, after, after.definitions[facts.digest], changed=after is not before)
         write = RolloutWrite(
@@ -172,20 +171,21 @@ class KillDefinition:
         found = found or found_in(slots, by_id) or with_digest(slots, stop.digest)  # that content is what is held
         if found is not None:
             return found
-        raise _unknown(asked)
+        raise not_found(slots, by_id)
 
     async def _by_the_record(self, asked: Kill, actor: str) -> StepAnswer:
         """Kill what this replica does not know of, or holds for one that cannot be killed: the record may know more."""
-        slots = await in_time(self._parts.store.rollouts(), LONGEST_WRITE)
-        if isinstance(slots, StoreUnavailable):
-            return await self._in_the_dark(asked, actor, slots)
-        found = found_in({each.slot: each for each in slots}, asked)
+        rollouts = await in_time(self._parts.store.rollouts(), LONGEST_WRITE)
+        if isinstance(rollouts, StoreUnavailable):
+            return await self._in_the_dark(asked, actor, rollouts)
+        slots = {each.slot: each for each in rollouts}
+        found = found_in(slots, asked)
         if found is None:
-            raise _unknown(asked)
+            raise not_found(slots, asked)
         stop = stop_of(asked, StopKind.KILL, found, (actor, self._parts.clock))
         holds = self._stops(found, asked, actor)
         warnings = await hold(self._parts, stop) if holds else ()
-        recorded = await self._recorded(asked, stop)
+        recorded = await self._recorded(asked, stop, held=holds)
         if isinstance(recorded, StoreUnavailable) and not holds:
             raise recorded  # nothing is held here, and nobody can say whether anything is on record
         switched = NOTHING
@@ -197,7 +197,7 @@ class KillDefinition:
         """Hold a kill though neither memory nor record can say of what: if it names a digest, that is never served."""
         found = self._here(asked)
         if found is not None:
-            changes.kill(found[0], found[1].digest, Trigger.KILL_SWITCH, self._by(asked, actor))
+            self._laid_out(found, self._by(asked, actor))
         if found is not None or not asked.digest or is_full(self._parts):
             raise away
         found = unseen(asked.digest, asked.definition_id, asked.slot)
@@ -211,12 +211,12 @@ class KillDefinition:
         return await flag_off(self._parts, found[1], actor)
 
     async def _shown(self, asked: Kill, actor: str) -> StepAnswer:
-        found = found_in({each.slot: each for each in await self._parts.store.rollouts()}, asked)
+        slots = {each.slot: each for each in await self._parts.store.rollouts()}
+        found = found_in(slots, asked)
         if found is None:
-            raise _unknown(asked)
-        rollout, facts = found
-        after = changes.kill(rollout, facts.digest, Trigger.KILL_SWITCH, self._by(asked, actor)).rollout
-        return _answer_of(asked, after, after.definitions[facts.digest], changed=False)
+            raise not_found(slots, asked)
+        after = self._laid_out(found, self._by(asked, actor)).rollout
+        return _answer_of(asked, after, after.definitions[found[1].digest], changed=False)
 
     async def _keep_refusal(self, asked: Kill, found: Found, by: By, refused: SubagentsError) -> None:
         rollout, facts = found
@@ -232,11 +232,16 @@ class KillDefinition:
     def _by(self, asked: Kill, actor: str) -> By:
         return by_of(asked, actor, self._parts.clock.now(), self._parts.surrounding())
 
+    def _laid_out(self, found: Found, by: By, *, held: bool = False) -> Change:
+        """Return what a kill makes of a rollout. Raises `TransitionRefused`."""
+        rollout, facts = found
+        exists = facts.flag is not None and self._parts.flags().exists(facts.flag, facts.vertical)
+        return changes.kill(rollout, facts.digest, Trigger.KILL_SWITCH, by, flag_exists=held or exists)
+
     def _stops(self, found: Found, asked: Kill, actor: str) -> bool:
         """Say whether a kill would change anything, as far as is known here."""
-        rollout, facts = found
         try:
-            return changes.kill(rollout, facts.digest, Trigger.KILL_SWITCH, self._by(asked, actor)).rollout != rollout
+            return self._laid_out(found, self._by(asked, actor)).rollout != found[0]
         except TransitionRefused:
             return False
 
@@ -277,8 +282,3 @@ def _answer_of(asked: Kill, rollout: SlotRollout, facts: DefinitionFacts, *, cha
 
 def _stored(asked: Kill, kind: str, answer_json: str, by: By) -> StoredAnswer:
     return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at)
-
-
-def _unknown(asked: Kill) -> UnknownSubagent:
-    where = f"the slot {asked.slot!r}" if asked.slot else "any slot"
-    return UnknownSubagent(f"{where} has no definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all")

@@ -14,7 +14,7 @@ from typing import Final
 from sidecar.core.binding.flags import FlagSnapshot, FlagValue
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Vertical
-from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
+from sidecar.core.rollout.facts import DefinitionFacts
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.recording import in_time
@@ -23,7 +23,6 @@ from sidecar.operations.rollout.ports import FlagWriter, RolloutRecorder, Rollou
 INTERVAL: Final = timedelta(seconds=5)
 LONGEST: Final = 2.0
 """Seconds for the store, and for the backend of one flag."""
-SWITCHED: Final = frozenset({FlagPair.CREATED, FlagPair.ON})
 ACTOR: Final = "rollback"
 """Who switched them, as the backend keeps it."""
 
@@ -92,7 +91,7 @@ def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Ver
     needed = {name for each in everything if each.state is not LifecycleState.ROLLBACK for name in _names(each)}
     told: dict[str, Vertical] = {}
     for each in everything:
-        if each.state is LifecycleState.ROLLBACK and each.flags in SWITCHED:
+        if each.withdrawn:
             told |= {name: each.vertical for name in _names(each) if name not in needed}
     yield from ((name, its) for name, its in told.items() if flags.value(name, its) is FlagValue.ON)
 

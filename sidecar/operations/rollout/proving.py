@@ -15,6 +15,7 @@ from sidecar.core.definitions.resolving import Loaded
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.rolling_back import cannot_succeed, successor_of
 from sidecar.operations.ports import Definitions
 from sidecar.operations.rollout.ports import RolloutStore
 from sidecar.operations.rollout.requests import Activate, Asked, RollBack, Transition
@@ -23,6 +24,7 @@ from sidecar.policy.lifecycle import Step
 Validates = Callable[[], Awaitable[Loaded]]
 """Loads the configuration as it is now, and says everything that is wrong with it."""
 
+NOT_WHOLE: Final = "its content is kept nowhere whole, or hashes to another digest"
 SHOWN: Final = 3
 """Problems that a refusal names; `sidecar validate` names all."""
 LONGEST_LOAD: Final = 20.0
@@ -54,10 +56,15 @@ class Proofs:
         match asked:
             case Transition(step=Step.PROMOTE):
                 await self._valid(facts)
-            case RollBack() if rollout.active == facts.digest and facts.target is not None:
-                await self._servable(rollout.definitions[facts.target], "kill it: that needs no target")
-            case Activate():
-                await self._servable(facts, "bring its entry back as it was")
+            case RollBack(to=named):
+                target = successor_of(rollout, facts, named)
+                if target is not None and not await self._servable(target.digest):
+                    raise cannot_succeed(rollout, facts, target.digest, NOT_WHOLE)
+            case Activate() if not await self._servable(facts.digest):
+                raise TransitionRefused(
+                    f"{facts.definition_id} cannot serve: {NOT_WHOLE}; bring its entry back as it was",
+                    metadata={"digest": facts.digest},
+                )
             case _:
                 pass
 
@@ -78,17 +85,10 @@ class Proofs:
                 metadata={"digest": facts.digest},
             )
 
-    async def _servable(self, facts: DefinitionFacts, otherwise: str) -> None:
-        """Prove that a definition can be served: from the configuration, or from what is kept of it."""
-        loaded = self._definitions.card_by_digest(facts.digest)
-        if loaded is not None and proven(loaded):
-            return
-        if await self._kept(facts.digest) is None:
-            raise TransitionRefused(
-                f"{facts.definition_id} cannot serve: its content is kept nowhere whole, or hashes to another digest;"
-                f" {otherwise}",
-                metadata={"digest": facts.digest},
-            )
+    async def _servable(self, digest: Digest) -> bool:
+        """Say whether a definition can be served: from the configuration, or from what is kept of it."""
+        loaded = self._definitions.card_by_digest(digest)
+        return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
 
     async def _kept(self, digest: Digest) -> Card | None:
         kept = await self._store.definition(digest)

@@ -42,6 +42,7 @@ class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
         definition_id, slot: as the request names them; the slot may be empty.
         actor: the subject of a genuine token; empty if only its key is known.
         actor_key: what vouches for the actor.
+        actor_role: as which role; empty if only the key is known.
         reason, request_id: of the request, bounded.
         why: reason of the refusal and its message.
     """
@@ -51,6 +52,7 @@ class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
     slot: Slot
     actor: str
     actor_key: str
+    actor_role: str
     reason: str
     request_id: str
     why: str
@@ -164,6 +166,7 @@ def _write(found: Found, refused: RefusedStep, at: datetime) -> RolloutWrite:
     by = By(
         actor=refused.actor,
         actor_key=refused.actor_key,
+        actor_role=refused.actor_role,
         reason=refused.reason,
         request_id=refused.request_id,
         at=at,

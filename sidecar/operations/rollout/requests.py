@@ -10,8 +10,11 @@ from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
 from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.flags_by_hand import FlagKind, FlagSwitched
+from sidecar.core.rollout.rolling_back import Successor
 from sidecar.policy.lifecycle import Step
 
+WHO = frozenset({"actor_key", "actor_role"})
+"""Fields that say who asks, which is no part of what is asked."""
 HELD = "/held"
 """Follows the id of a request that acts although that id was used for another one."""
 
@@ -26,8 +29,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         request_id: made by the client; the same id and contents are answered as before.
         reason: for the audit; not empty.
         dry_run: ask policies and gates, show what would happen, write nothing.
-        actor_key: what vouches for whoever asks: the id of an operator's key, or the URL of an issuer. Taken from the
-            token and from no field of a request.
+        actor_key: what vouches for whoever asks: the id of an operator's key, or the URL of an issuer.
+        actor_role: as which role; empty: nobody asks by a token. Both are taken from the token, and from no field of a
+            request.
     """
 
     definition_id: DefinitionId
@@ -38,6 +42,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     expected_revision: int | None = None
     dry_run: bool = False
     actor_key: str = ""
+    actor_role: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -52,7 +57,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _contents(asked: Asked) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "actor_key"}
+    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name not in WHO}
 
 
 class Transition(Asked, frozen=True, kw_only=True):
@@ -115,7 +120,13 @@ class OverrideGate(Asked, frozen=True, kw_only=True):
 
 
 class RollBack(Asked, frozen=True, kw_only=True):
-    """Move a definition to `rollback`, and its recorded target back into its place."""
+    """Move a definition to `rollback`, and its recorded target back into its place.
+
+    Attributes:
+        to: who is to serve instead of that target; None: that.
+    """
+
+    to: Successor | None = None
 
 
 class Activate(Asked, frozen=True, kw_only=True):
@@ -214,7 +225,7 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
         version: of all rollouts; replicas show it when their binds do.
         reached: of a kill or ramp-down: what it has reached by now, one a word: `replica`, `flag`, `record`; what is
             missing follows by itself, or has to be done as `edits` or `warnings` say.
-        warnings: what does not hold as it should, in words.
+        warnings: what does not hold as it should, or not yet, in words.
         decommission: as it stands now, where that was asked for; None also if it was undone.
         flag: that was to be switched by hand; None: this was another step.
     """

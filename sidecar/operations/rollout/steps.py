@@ -19,17 +19,16 @@ from sidecar.core.errors import (
     StoreUnavailable,
     SubagentsError,
     TransitionRefused,
-    UnknownSubagent,
     error_of_reason,
 )
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.stepping import By, Change
-from sidecar.core.rollout.view import as_revised
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.changing import asked_of_policies, changed, gates_of
 from sidecar.operations.rollout.decommissioning import Decommissioning
+from sidecar.operations.rollout.finding import Found, found_as_revised, found_in, not_found
 from sidecar.operations.rollout.gatekeeping import Gatekeeper
 from sidecar.operations.rollout.policies import Policies
 from sidecar.operations.rollout.ports import RolloutStore, RolloutWrite, StoredAnswer
@@ -117,22 +116,15 @@ class TakeStep:
         own = msgspec.structs.replace(asked, request_id=f"{asked.request_id}{HELD}")
         return await self._parts.store.answer(own.request_id), own
 
-    async def _found(self, asked: Asked) -> tuple[SlotRollout, DefinitionFacts]:
-        for rollout in await self._parts.store.rollouts():
-            if asked.slot not in {"", rollout.slot}:
-                continue
-            of_id = rollout.of_id(asked.definition_id)
-            found = [each for each in of_id if asked.digest in {"", each.digest}]
-            if isinstance(asked, RampDown):
-                revised = as_revised(rollout, asked.definition_id)  # it may have held here for long
-                found = found or [each for each in of_id if each is revised]
-            if found:
-                self._refuse_other_revision(asked, rollout)
-                serving = [each for each in found if each.digest == rollout.active]
-                return rollout, (serving or found)[-1]
-        raise UnknownSubagent(
-            f"no rollout has a definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all"
-        )
+    async def _found(self, asked: Asked) -> Found:
+        slots = {each.slot: each for each in await self._parts.store.rollouts()}
+        found = found_in(slots, asked)
+        if found is None and isinstance(asked, RampDown):
+            found = found_as_revised(slots, asked)  # it may have held here for long
+        if found is None:
+            raise not_found(slots, asked)
+        self._refuse_other_revision(asked, found[0])
+        return found
 
     def _refuse_other_revision(self, asked: Asked, rollout: SlotRollout) -> None:
         if asked.expected_revision not in {None, rollout.revision}:
@@ -152,15 +144,15 @@ class TakeStep:
             await self._keep_refusal(asked, rollout, facts, by, refused)
             raise
         change = _with_words(change, said)
+        warnings = await self._parts.flags.unserved(change, facts)
         if asked.dry_run:
-            return _answer(asked, change.rollout, facts.digest, changed=False, gates=said)
+            return _answer(asked, change.rollout, facts.digest, said, warnings)
         edits = await self._parts.flags.prepare(change, facts, actor)
         if edits:
-            return msgspec.structs.replace(
-                _answer(asked, rollout, facts.digest, changed=False, gates=said), edits=edits
-            )
+            return msgspec.structs.replace(_answer(asked, rollout, facts.digest, said), edits=edits)
         change = self._parts.flags.confirmed(change, facts)
-        answer = _answer(asked, change.rollout, facts.digest, changed=change.rollout is not rollout, gates=said)
+        answer = _answer(asked, change.rollout, facts.digest, said, warnings)
+        answer = msgspec.structs.replace(answer, changed=change.rollout is not rollout)
         kept = _stored(asked, DONE, msgspec.json.encode(answer).decode(), by)
         await self._parts.store.write(_write(rollout, change, kept))
         return msgspec.structs.replace(answer, version=await self._parts.store.version())
@@ -211,6 +203,7 @@ class TakeStep:
             at=by.at,
             actor=by.actor,
             actor_key=by.actor_key,
+            actor_role=by.actor_role,
             reason=by.reason,
             request_id=by.request_id,
             before=facts.ramp,
@@ -264,7 +257,10 @@ def _stored(asked: Asked, kind: str, answer_json: str, by: By) -> StoredAnswer:
     return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at)
 
 
-def _answer(asked: Asked, rollout: SlotRollout, digest: Digest, *, changed: bool, gates: tuple[str, ...]) -> StepAnswer:
+def _answer(
+    asked: Asked, rollout: SlotRollout, digest: Digest, gates: tuple[str, ...], warnings: tuple[str, ...] = ()
+) -> StepAnswer:
+    """Return what a step comes to, as one that has changed nothing."""
     facts = rollout.definitions[digest]
     return StepAnswer(
         slot=rollout.slot,
@@ -274,8 +270,8 @@ def _answer(asked: Asked, rollout: SlotRollout, digest: Digest, *, changed: bool
         ramp=facts.ramp,
         active=rollout.active == digest,
         revision=rollout.revision,
-        changed=changed,
+        changed=False,
         gates=gates,
-        warnings=still_named(facts) if isinstance(asked, RetireFlags) else (),
+        warnings=still_named(facts) if isinstance(asked, RetireFlags) else warnings,
         decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
     )

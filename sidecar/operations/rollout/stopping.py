@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.binding.flags import FlagSnapshot
 from sidecar.core.definitions.card import Card
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest, Vertical
@@ -46,6 +47,7 @@ class StopParts:
     Attributes:
         surrounding: what the audit says of the moment.
         writer_of: who writes the flags of a vertical.
+        flags: of all backends, as last fetched.
         card: a card that was ever loaded here.
     """
 
@@ -56,6 +58,7 @@ class StopParts:
     recorder: RolloutRecorder
     surrounding: Callable[[], Surrounding]
     writer_of: Callable[[Vertical], FlagWriter]
+    flags: Callable[[], FlagSnapshot]
     card: Callable[[Digest], Card | None]
 
 

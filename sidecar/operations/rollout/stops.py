@@ -4,7 +4,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.core.binding.flags import FlagSnapshot
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.rollout.effective import EffectiveTransitions
 from sidecar.operations.rollout.flag_edges import FlagEdges
@@ -39,14 +38,14 @@ class Stops:
         return (self.record.run, self.edges.run, self.effective.run)
 
 
-def stops(parts: StopParts, take: TakesStep, flags: Callable[[], FlagSnapshot]) -> Stops:
+def stops(parts: StopParts, take: TakesStep) -> Stops:
     """Build them; `take` takes a step on record."""
     kill, ramp_down = KillDefinition(parts), RampDownAtOnce(parts, take)
     return Stops(
         kill=kill,
         ramp_down=ramp_down,
         record=RecordStops(parts, kill, ramp_down),
-        edges=FlagEdges(flags, parts.views.current, kill, (parts.clock, parts.recorder)),
+        edges=FlagEdges(parts.flags, parts.views.current, kill, (parts.clock, parts.recorder)),
         effective=EffectiveTransitions(parts.store, parts.clock, parts.recorder),
         parts=parts,
     )

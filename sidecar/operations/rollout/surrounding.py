@@ -20,6 +20,7 @@ def by_of(asked: Asked, actor: str, at: datetime, surrounding: Surrounding) -> B
     return By(
         actor=actor,
         actor_key=asked.actor_key,
+        actor_role=asked.actor_role,
         reason=asked.reason,
         request_id=asked.request_id,
         at=at,

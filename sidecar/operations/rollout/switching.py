@@ -101,6 +101,25 @@ class FlagSwitching:
                 edits.append(edit)
         return tuple(edits)
 
+    async def unserved(self, change: Change, before: DefinitionFacts) -> tuple[str, ...]:
+        """Return why a raise gives nobody anything yet, and what the end of a pause gives then. Source: TN-82.
+
+        Raises:
+            StoreUnavailable: the flags are kept in a store that does not answer.
+        """
+        after = change.rollout.definitions[before.digest]
+        raised, cohort = after.ramp > before.ramp, after.cohort_flag
+        if not raised or cohort is None or before.flags is not FlagPair.ON or not before.gated:
+            return ()  # what the step itself switches on is no pause
+        value = await self._value(cohort, after.vertical)
+        if value is FlagValue.ON:
+            return ()
+        why = "is off (a pause)" if value is FlagValue.OFF else "cannot be seen"
+        return (
+            f"no user is served by {after.definition_id}: its cohort flag {cohort} {why}; once it is on again,"
+            f" {after.ramp / 100:g} % of users are served at once, and not {before.ramp / 100:g} % as before this step",
+        )
+
     def confirmed(self, change: Change, before: DefinitionFacts) -> Change:
         """Return a change that switches flags on with the backend in it that has confirmed them."""
         facts = change.rollout.definitions[before.digest]

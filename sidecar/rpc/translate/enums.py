@@ -12,7 +12,7 @@ from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.stored import TurnState
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
-from sidecar.core.rollout.facts import FlagPair, RolloutMode
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.read_history import EpisodeView
@@ -73,7 +73,11 @@ LIFECYCLE_NAMES: Final = names_of(reading_pb2.LifecycleState)
 ROLLOUT_MODE: Final = _numbers(reading_pb2.RolloutMode, "ROLLOUT_MODE", RolloutMode)
 ROLLOUT_MODES: Final = _values(ROLLOUT_MODE)
 ROLLOUT_MODE_NAMES: Final = names_of(reading_pb2.RolloutMode)
-FLAG_PAIR: Final = _numbers(reading_pb2.FlagPair, "FLAG_PAIR", FlagPair)
+FLAG_PAIR: Final[Mapping[FlagPair, Any]] = {
+    FlagPair.ON: reading_pb2.FLAG_PAIR_SWITCHED_ON,
+    **_numbers(reading_pb2.FlagPair, "FLAG_PAIR", [each for each in FlagPair if each is not FlagPair.ON]),
+}
+"""How far they have come, and not what they are: `on` would be said beside flags that are off."""
 FLAG_KIND: Final = _numbers(flags_pb2.FlagKind, "FLAG_KIND", FlagKind)
 FLAG_KINDS: Final = _values(FLAG_KIND)
 FLAG_VALUE: Final = _numbers(reading_pb2.FlagValue, "FLAG_VALUE", FlagValue)
@@ -94,3 +98,8 @@ AXIS: Final[Mapping[Axis, Any]] = {
     Axis.EXECUTION: error_reason_pb2.FAILURE_AXIS_EXECUTION,
     Axis.DATA: error_reason_pb2.FAILURE_AXIS_DATA,
 }
+
+
+def flag_pair(facts: DefinitionFacts) -> Any:
+    """Return how far the flags of a definition have come."""
+    return reading_pb2.FLAG_PAIR_WITHDRAWN if facts.withdrawn else FLAG_PAIR[facts.flags]

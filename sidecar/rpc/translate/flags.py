@@ -36,7 +36,7 @@ def _definition(read: DefinitionFlagsReading) -> pb.DefinitionFlags:
         digest=facts.digest,
         state=enums.LIFECYCLE_STATE[facts.state],
         active=rollout.active == facts.digest,
-        flag_pair=enums.FLAG_PAIR[facts.flags],
+        flag_pair=enums.flag_pair(facts),
         flags=[_flag(each) for each in read.flags],
         writable=read.writable,
     )

@@ -153,6 +153,7 @@ def audit_message(row: AuditRow) -> pb.AuditRow:
         digest=body.digest,
         actor=body.actor,
         actor_key=body.actor_key,
+        actor_role=body.actor_role,
         reason=body.reason,
         request_id=body.request_id,
     )
@@ -204,7 +205,7 @@ def _definition(reading: DefinitionReading) -> pb.DefinitionStatus:
         state=enums.LIFECYCLE_STATE[facts.state],
         active=reading.active,
         ramp_basis_points=facts.ramp,
-        flag_pair=enums.FLAG_PAIR[facts.flags],
+        flag_pair=enums.flag_pair(facts),
         flags=[pb.FlagStatus(name=name, value=enums.FLAG_VALUE[value]) for name, value in reading.flags],
         flag_backend=reading.backend,
         target_digest=facts.target or "",

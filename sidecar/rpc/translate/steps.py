@@ -6,9 +6,10 @@ from typing import Any, Final, TypeVar
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.core.errors import TransitionRefused
-from sidecar.core.identifiers import DEFINITION_SIDE, DefinitionId, Slot
+from sidecar.core.identifiers import DEFINITION_SIDE, DefinitionId, Digest, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.configuring import MOST_STEPS
+from sidecar.core.rollout.rolling_back import Successor
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout import requests
 from sidecar.policy.lifecycle import Step
@@ -92,6 +93,23 @@ def override_gate(message: pb.OverrideGateRequest, now: datetime) -> requests.Ov
     gate = fields.required("gate", message.gate, 60, "the name of the gate")
     to = fields.count("ramp_basis_points", message.ramp_basis_points, WHOLE)
     asked = header(fields, message.header, requests.OverrideGate, gate=gate, to=to, expires_at=expires_at)
+    fields.check()
+    return asked
+
+
+def roll_back(message: pb.RollBackRequest) -> requests.RollBack:
+    """Return the step. Raises `InvalidRequest`."""
+    fields, named = Fields("RollBackRequest"), None
+    which = message.WhichOneof("afterwards")
+    if which == "target_digest":
+        named = Successor(Digest(fields.one_line("target_digest", message.target_digest, LONGEST_DIGEST)))
+        if not message.target_digest:
+            fields.refuse("target_digest", "is empty; leave it out, and the recorded target serves afterwards")
+    elif which == "leave_empty":
+        named = Successor()
+        if not message.leave_empty:
+            fields.refuse("leave_empty", "is false; leave it out, and the recorded target serves afterwards")
+    asked = header(fields, message.header, requests.RollBack, to=named)
     fields.check()
     return asked
 

@@ -222,6 +222,7 @@ def test_whatever_a_fetch_raises_is_its_own_failure(error: BaseException) -> Non
         {"ask"},
         FlagReport({"ask"}, "1"),  # type: ignore[arg-type]  # wrong on purpose
         FlagReport(frozenset({1}), "1"),  # type: ignore[arg-type]  # wrong on purpose
+        FlagReport(frozenset(), "1", {"ask"}),  # type: ignore[arg-type]  # wrong on purpose
         FlagReport(frozenset(), 7),  # type: ignore[arg-type]  # wrong on purpose
     ],
 )

@@ -17,7 +17,9 @@ SHOP = Slot("shop")
 
 def by(request_id: str = "r-1", actor: str = "ada@example") -> By:
     """Return who takes a step."""
-    return By(actor=actor, reason="because", request_id=request_id, at=NOW, definition_version="5")
+    return By(
+        actor=actor, actor_role="operator", reason="because", request_id=request_id, at=NOW, definition_version="5"
+    )
 
 
 def facts(name: str, state: LifecycleState = LifecycleState.PROMOTE, **fields: Any) -> DefinitionFacts:

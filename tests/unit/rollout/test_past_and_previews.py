@@ -13,6 +13,7 @@ from sidecar.core.rollout import changes
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.past import as_of
+from sidecar.core.rollout.rolling_back import roll_back
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.stepping import Change
 from sidecar.operations.rollout.ports import RolloutWrite
@@ -53,7 +54,7 @@ def test_the_past_of_a_rollout_is_what_its_audit_makes_of_it() -> None:
         lambda now: changes.promote(now, Digest("sha256:b"), by()),
         lambda now: changes.set_ramp(now, Digest("sha256:b"), 700, by()),
         lambda now: changes.ramp_down(now, Digest("sha256:a"), "floor-7", by()),
-        lambda now: changes.roll_back(now, Digest("sha256:b"), by()),
+        lambda now: roll_back(now, Digest("sha256:b"), by()),
     ):
         change: Change = step(present)
         present = change.rollout

@@ -124,7 +124,7 @@ class Bench:
         """Ask for a step, under a new request id."""
         self._requests += 1
         self.clock.time += timedelta(seconds=1)
-        fields.setdefault("request_id", f"r-{self._requests}")
+        fields = {"request_id": f"r-{self._requests}", "actor_role": "operator"} | fields
         return await self._take(kind(definition_id=SHOP_ID, reason="because", **fields), actor)
 
     async def denied(self, kind: type[Asked], actor: str = "ada", **fields: Any) -> str:

@@ -21,6 +21,7 @@ def a_refusal(actor: str = "eve@example", verb: str = "Kill", name: str = "shop"
         slot=Slot(""),
         actor=actor,
         actor_key="ab" * 8,
+        actor_role="viewer",
         reason="I want to",
         request_id="r-1",
         why=f"ROLE_REQUIRED: the role viewer may not call {verb}",

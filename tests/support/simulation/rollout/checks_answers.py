@@ -1,11 +1,12 @@
 """Whether people are told the truth, the same each time, and lose nothing that they were told."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.support.simulation.rollout import model, wishes
 from tests.support.simulation.rollout.facts import DONE, RolloutFacts, not_configured
-from tests.support.simulation.rollout.flags_seen import flags_may_be, may_keep_away
+from tests.support.simulation.rollout.flags_seen import flag_may_be_unseen, flags_may_be, may_keep_away, needs_its_flag
 from tests.support.simulation.rollout.journal import Answered, Troubled
+from tests.support.simulation.rollout.model_values import Definition, Slot
 from tests.support.simulation.rollout.wishes import Wish
 
 RECORD = "record"
@@ -13,7 +14,7 @@ CRASH = "crash"
 ASKED_OUTSIDE = ("GATE_FAILED", "GATE_HELD", "POLICY_DENIED")
 LONGEST = 4.0
 """Seconds that something that hangs may take to be told of."""
-UNKNOWN_AGAIN = ("STORE_UNAVAILABLE", "UNKNOWN_SUBAGENT")
+UNKNOWN_AGAIN = ("STORE_UNAVAILABLE", "UNKNOWN_SUBAGENT", "ROLE_REQUIRED")
 """Reasons that are not kept, and hold for the moment only."""
 
 
@@ -62,7 +63,12 @@ def everybody_is_told_the_same(facts: RolloutFacts) -> Iterator[str]:
     """Each attempt of one wish is answered alike; a kill that was refused may be possible later."""
     for wish in dict.fromkeys(facts.seen.asked):
         told = [each for _, _, each in facts.answers.get(wish.request_id, ()) if each.wish == wish]
-        final = [each for each in told if each.reason not in UNKNOWN_AGAIN and not (each.answer and each.answer.edits)]
+        unread = ("REVISION_CONFLICT",) if wish.revision is None else ()  # of a content that may come back
+        final = [
+            each
+            for each in told
+            if each.reason not in UNKNOWN_AGAIN + unread and not (each.answer and each.answer.edits)
+        ]
         if wish.kind in wishes.STOPS or wish.dry_run or _id_used_twice(facts, wish):
             continue
         said = {(each.reason, _gist(each)) for each in final}
@@ -84,7 +90,7 @@ def _true(facts: RolloutFacts, told: Answered, place: int) -> bool:
             true = _in_conflict(facts, told, place)
         case "UNKNOWN_SUBAGENT":
             states = facts.states_between(_first_shown(facts, told), facts.number_at(place))
-            true = any(all(slot.meant(wish) is None for slot in slots.values()) for slots in states)
+            true = any(all(it.name != wish.name for it in _all(slots.values())) for slots in states)
         case "REQUEST_ID_REUSED":
             true = _id_used_twice(facts, wish)
         case "STORE_UNAVAILABLE":
@@ -101,13 +107,23 @@ def _id_used_twice(facts: RolloutFacts, wish: Wish) -> bool:
 
 
 def _in_conflict(facts: RolloutFacts, told: Answered, place: int) -> bool:
-    """Say whether the revision that was named was not on record, and the wish is not answered."""
+    """Say whether the revision, or the content, that was named was not on record, and the wish is not answered."""
     wish = told.wish
-    if wish.revision is None or any(step.wish == wish and step.place < place for step in facts.steps):
+    if any(step.wish == wish and step.place < place for step in facts.steps):
         return False
     slots = (each for state in facts.states_between(0, facts.number_at(place)) for each in state.values())
     mine = (each for each in slots if any(it.name == wish.name for it in each.definitions))
-    return any(each.revision != wish.revision for each in mine)
+    named = wish.instead not in ("", wishes.NOBODY)
+    return any(
+        wish.revision not in (None, each.revision)
+        or each.meant(wish) is None
+        or (named and each.of(wish.instead) is None)
+        for each in mine
+    )
+
+
+def _all(slots: Iterable[Slot]) -> Iterator[Definition]:
+    return (it for slot in slots for it in slot.definitions)
 
 
 def _refused_somewhere(facts: RolloutFacts, told: Answered, place: int) -> bool:
@@ -120,6 +136,8 @@ def _refused_somewhere(facts: RolloutFacts, told: Answered, place: int) -> bool:
                 return True
             keeps_away = flags_may_be(facts, slot.meant(told.wish), span, on=False)
             if may_keep_away(slot, told.wish) and keeps_away:
+                return True
+            if needs_its_flag(slot, told.wish) and flag_may_be_unseen(facts, slot.meant(told.wish), span):
                 return True
             for wall in (0.0, told.wish.until):  # an override may have expired meanwhile
                 if slot.meant(told.wish) is not None and model.decide(slot, told.wish, wall).after is None:

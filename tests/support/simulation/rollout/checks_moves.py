@@ -14,7 +14,13 @@ from tests.support.simulation.rollout.facts import (
     said_to_change,
     same,
 )
-from tests.support.simulation.rollout.flags_seen import flags_may_be, may_keep_away
+from tests.support.simulation.rollout.flags_seen import (
+    flag_existed,
+    flag_may_be_unseen,
+    flags_may_be,
+    may_keep_away,
+    needs_its_flag,
+)
 from tests.support.simulation.rollout.journal import FAIL, PASS, Gated, PolicyAsked, Switched
 from tests.support.simulation.rollout.outside import LEGAL
 from tests.support.simulation.rollout.translating import happened_of, moves_of, rows_of
@@ -86,6 +92,17 @@ def flags_go_only_while_they_are_on(facts: RolloutFacts) -> Iterator[str]:
             yield f"{_where(step)}: {wish}"
 
 
+def in_test_only_what_has_a_flag_is_killed(facts: RolloutFacts) -> Iterator[str]:
+    """Somebody had created the kill flag by then (TN-55)."""
+    for step in facts.steps:
+        for event in step.committed.change.transitions:
+            it = step.before.of(str(event.digest))
+            if (event.trigger, event.source_state) == ("kill_switch", "test") and not flag_existed(
+                facts, it, step.place
+            ):
+                yield f"{_where(step)}: {event.subagent_id} was killed in test, and nobody had created its flag"
+
+
 def no_step_without_its_gates(facts: RolloutFacts) -> Iterator[str]:
     """Before each raise and promotion its gates have passed, for exactly that; or an override let a `fail` pass."""
     for step in facts.steps:
@@ -144,6 +161,8 @@ def _may_be_refused(facts: RolloutFacts, step: Step, wish: Wish) -> bool:
     if said_to_change(step) and facts.holdups.may_wait(step.before, wish, span):
         return True
     if may_keep_away(step.before, wish) and flags_may_be(facts, step.before.meant(wish), span, on=False):
+        return True
+    if needs_its_flag(step.before, wish) and flag_may_be_unseen(facts, step.before.meant(wish), span):
         return True
     return not_configured(facts, wish, [step.before])
 

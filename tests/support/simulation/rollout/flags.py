@@ -59,7 +59,8 @@ class FlagService:
 
     def report(self) -> FlagReport:
         """Return all of them."""
-        return FlagReport(frozenset(name for name, on in self.on.items() if on), str(self.revision))
+        on = frozenset(name for name, on in self.on.items() if on)
+        return FlagReport(on, str(self.revision), frozenset(self.on) - on)
 
 
 @dataclass(slots=True)
@@ -100,7 +101,7 @@ class FlagsOverTheNetwork:
         if weather.happens(0.05):
             weather.trouble("flags late")
             await weather.passes(weather.chance.uniform(0.1, 0.5))
-        self._weather.journal.add(Fetched(weather.life, begun, report.on))
+        self._weather.journal.add(Fetched(weather.life, begun, report.on, report.off))
         return report
 
     async def changed(self) -> None:

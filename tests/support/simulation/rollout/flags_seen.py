@@ -26,12 +26,7 @@ def flags_may_be(facts: RolloutFacts, it: Definition | None, span: Span, *, on: 
     """Say whether at some time in a span both flags were known to be on there; or, with `on=False`, were not."""
     if it is None or it.flag is None:
         return on
-    entries = enumerate(facts.seen.journal.entries[: span.last + 1])
-    mine = [(place, each) for place, (_, each) in entries if isinstance(each, Fetched) and each.life == span.life]
-    known = [
-        *[each for place, each in mine if place < span.first][-1:],
-        *(each for place, each in mine if place >= span.first),
-    ]
+    known = _known(facts, span)
     began = facts.seen.journal.entries[span.first][0]
     states = list(_states(facts, it.flag, span))
     both = [{it.flag, f"{it.flag}_cohort"} <= each.on and began < each.begun + STALE_AFTER for each in known]
@@ -40,6 +35,35 @@ def flags_may_be(facts: RolloutFacts, it: Definition | None, span: Span, *, on: 
     return (
         not known or not all(both) or not all(states) or any(span.ended >= each.begun + STALE_AFTER for each in known)
     )
+
+
+def needs_its_flag(slot: Slot, wish: Wish) -> bool:
+    """Say whether a wish is possible only if the kill flag of the definition exists (TN-55)."""
+    it = slot.meant(wish)
+    return wish.kind == wishes.KILL and it is not None and it.state == "test"
+
+
+def flag_may_be_unseen(facts: RolloutFacts, it: Definition | None, span: Span) -> bool:
+    """Say whether at some time in a span the kill flag was not known to exist there."""
+    known = _known(facts, span)
+    old = any(span.ended >= each.begun + STALE_AFTER for each in known)
+    return it is None or not known or old or any(it.flag not in each.on | each.off for each in known)
+
+
+def flag_existed(facts: RolloutFacts, it: Definition | None, last: int) -> bool:
+    """Say whether somebody had created the kill flag before a place in the journal."""
+    entries = (entry for _, entry in facts.seen.journal.entries[:last])
+    return it is not None and any(isinstance(each, Switched) and each.name == it.flag for each in entries)
+
+
+def _known(facts: RolloutFacts, span: Span) -> list[Fetched]:
+    """Return what a sidecar heard of its flags last before a span, and in it."""
+    entries = enumerate(facts.seen.journal.entries[: span.last + 1])
+    mine = [(place, each) for place, (_, each) in entries if isinstance(each, Fetched) and each.life == span.life]
+    return [
+        *[each for place, each in mine if place < span.first][-1:],
+        *(each for place, each in mine if place >= span.first),
+    ]
 
 
 def _states(facts: RolloutFacts, flag: str, span: Span) -> Iterator[bool]:

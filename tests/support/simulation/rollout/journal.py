@@ -129,6 +129,7 @@ class Fetched:
     life: str
     begun: float
     on: frozenset[str]
+    off: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def gates_to(it: Definition, to: int) -> tuple[str, ...]:
 
 
 def set_ramp(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
-    """Another share, inside `promote` (PF1-FR-2d, PF1-FR-3c, PF1-D-26, PF1-D-31, PF1-D-40)."""
+    """Another share, inside `promote`; more only for operators (PF1-FR-2d, PF1-FR-3c, PF1-D-26, -31, -40, -64)."""
     to = wish.to
     if it.state != "promote" or not 0 <= to <= EVERYBODY:
         return refused("not in promote, or no share")
@@ -80,6 +80,8 @@ def set_ramp(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
     if slot.active != it.content and not first:
         return refused("inactive")
     raised = to > it.ramp
+    if raised and wish.role != wishes.OPERATOR:
+        return refused("only operators advance")
     open_breach, not_declared = it.breach and not it.noted, slot.curve and to not in slot.curve
     if raised and ((first and to == EVERYBODY) or open_breach or not_declared):
         return refused("first to everybody, open breach, or not on the curve")
@@ -134,18 +136,22 @@ def override(slot: Slot, it: Definition, wish: Wish, now: float) -> Said:
     return Said(slot.put(waived), happened=(("gate_overridden", it.content, 0, 0),))
 
 
-def roll_back(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
-    """Out of `test` or `promote`; the recorded target is back, if it can be (PF1-D-22..24, TN-54, TN-63, TN-65)."""
+def roll_back(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
+    """Out of `test` or `promote`; the recorded target, or who is named, is back (PF1-D-22..24, TN-54, TN-63, TN-65)."""
     if it.state not in ("test", "promote"):
         return refused(it.state)
     said = _moved(slot, it, "rollback", BY_OPERATOR)
     if slot.active != it.content or said.after is None:
-        return said
-    target = slot.of(it.behind)
-    if target is not None and (target.state != "promote" or target.killed):
-        return refused("its target is not in promote")
-    happened = (("activated", target.content, 0, 0),) if target else ()
-    return replace(said, after=replace(said.after, active=target.content if target else None), happened=happened)
+        return refused("nobody takes its place") if wish.instead else said
+    back = {"": it.behind, wishes.NOBODY: None}.get(wish.instead, wish.instead)
+    target = slot.of(back)
+    can = target is not None and target.state == "promote" and not target.killed and target.served
+    if back is not None and (back == it.content or not can):
+        return refused("who is to come back cannot serve")
+    happened = [("activated", back, 0, 0)] if back is not None else []
+    if back is None and it.behind is not None:
+        happened = [("slot_emptied", it.content, 0, 0)]
+    return replace(said, after=replace(said.after, active=back), happened=tuple(happened))
 
 
 def activate(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
@@ -156,12 +162,15 @@ def activate(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
 
 
 def kill(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
-    """Off every surface, and nobody in its place (PF1-FR-9, TN-54, TN-55, TN-60); refused once it is leaving."""
+    """Off every surface, and nobody in its place (PF1-FR-9, TN-54, TN-60); refused once it is leaving.
+
+    In `test` it takes a flag that was created, by whomever (TN-55); whether it was is looked at from outside.
+    """
     if it.leaving is not None:
         return refused("leaving")
     if it.state == "rollback":
         return Said(slot)
-    if it.state == "dev" or (it.state == "test" and it.flags not in ("created", "on", "retired")):
+    if it.state == "dev" or (it.state == "test" and it.flag is None):
         return refused(it.state)
     said = _moved(slot, replace(it, killed=True), "rollback", BY_KILL_SWITCH)
     if said.after is not None and slot.active == it.content:
@@ -281,7 +290,8 @@ def _revised(slot: Slot, known: Definition, card: Card) -> Slot:
 def _moved(slot: Slot, it: Definition, state: str, trigger: str) -> Said:
     before = slot.of(it.content)
     source = before.state if before else ""
-    return Said(slot.put(replace(it, state=state)), moves=((it.content, source, state, trigger, it.ramp),))
+    after = replace(it, state=state, ramp=0 if state == "rollback" else it.ramp)  # a ramp is of what is in `promote`
+    return Said(slot.put(after), moves=((it.content, source, state, trigger, it.ramp),))
 
 
 def _spent(it: Definition, to: int) -> frozenset[Waiver]:
@@ -302,6 +312,8 @@ def wrong_in(slot: Slot) -> Iterator[str]:
             yield f"{each.name} was killed and is in {each.state}"
         if each.ramp and not each.served:
             yield f"{each.name} has a ramp and was never active"
+        if each.ramp and each.state == "rollback":
+            yield f"{each.name} is in rollback and has a ramp of {each.ramp}"
         if each.leaving is not None and each.state != "rollback":
             yield f"{each.name} is leaving and is in {each.state}"
         if not 0 <= each.ramp <= EVERYBODY:

@@ -12,6 +12,7 @@ from sidecar.operations.rollout.requests import StepAnswer
 from tests.support.simulation.record.processes import ConnectionLost
 from tests.support.simulation.rollout import wishes
 from tests.support.simulation.rollout.journal import Answered, Began, Bound, Called, Ended
+from tests.support.simulation.rollout.model_values import Slot
 from tests.support.simulation.rollout.outside import OpenTurn
 from tests.support.simulation.rollout.picking import pick
 from tests.support.simulation.rollout.replicas import Around, Fleet, Replica, request_of
@@ -96,8 +97,22 @@ class Person:
             content=picked.content,
             revision=revision,
             dry_run=chance.random() < 0.03,
+            role=self._role(picked.kind),
+            instead=self._instead(picked.kind, slot),
             **picked.said,
         )
+
+    def _role(self, kind: str) -> str:
+        """Return as which role a ramp is asked for; by a chance of its own, so that all else stays as it is."""
+        chance = Random(f"role {self.around.schedule.name} {self.errand.number}")
+        return wishes.AUTOMATION if kind == wishes.SET_RAMP and chance.random() < 0.08 else wishes.OPERATOR
+
+    def _instead(self, kind: str, slot: Slot) -> str:
+        """Return who is named for the place of what is rolled back, if anybody is; by a chance of its own, too."""
+        chance = Random(f"instead {self.around.schedule.name} {self.errand.number}")
+        if kind != wishes.ROLL_BACK or chance.random() < 0.5:
+            return ""
+        return chance.choice((wishes.NOBODY, *(each.content for each in slot.definitions), "sha256:gone"))
 
     async def _attempts(self, wish: Wish, place: int) -> None:
         again = self.errand.again
@@ -122,6 +137,8 @@ class Person:
             answer = await replica.process.ask(work, f"{wish.kind} {wish.request_id}", self.errand.patience)
             if answer.changed and wish.kind in LONG_WAYS:
                 counted[f"done: {wish.kind} {wish.step or wish.mode}".strip()] += 1
+            if answer.changed and wish.instead:
+                counted[f"done: rolled back to {'nobody' if wish.instead == wishes.NOBODY else 'another'}"] += 1
             if answer.edits:
                 final = not await self._edit(answer)
         except SubagentsError as refused:

@@ -19,6 +19,7 @@ from sidecar.core.rollout.decommission_facts import (
 )
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, RolloutMode, SlotRollout, Tombstone
+from sidecar.core.rollout.rolling_back import Successor
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout import requests
 from sidecar.operations.rollout.ports import RolloutWrite
@@ -40,6 +41,7 @@ def asked_of(wish: Wish) -> requests.Asked:
         "digest": wish.content,
         "expected_revision": wish.revision,
         "dry_run": wish.dry_run,
+        "actor_role": wish.role,
     }
     own: dict[str, dict[str, object]] = {
         wishes.TO_TEST: {"step": Step.TO_TEST},
@@ -47,6 +49,7 @@ def asked_of(wish: Wish) -> requests.Asked:
         wishes.SET_RAMP: {"to": wish.to},
         wishes.RAMP_DOWN: {"breach_id": wish.breach},
         wishes.ACKNOWLEDGE: {"breach_id": wish.breach},
+        wishes.ROLL_BACK: {"to": _named(wish.instead)},
         wishes.OVERRIDE: {"gate": wish.gate, "to": wish.to, "expires_at": BEGIN + timedelta(seconds=wish.until)},
         wishes.CONFIGURE: {"mode": MODES.get(wish.mode), "curve": wish.curve},
         wishes.TAKE: {"step": _step(wish.step), "code": wish.code or None, "confirmed": wish.word},
@@ -72,6 +75,10 @@ _KINDS: Final[dict[str, type[requests.Asked]]] = {
     wishes.DECIDE: requests.DecideDecommission,
     wishes.UNDO: requests.UndoDecommission,
 }
+
+
+def _named(instead: str) -> Successor | None:
+    return Successor(None if instead == wishes.NOBODY else Digest(instead)) if instead else None
 
 
 def _step(number: int) -> CleanupStep:

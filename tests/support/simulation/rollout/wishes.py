@@ -19,6 +19,9 @@ TAKE: Final = "take"
 DECIDE: Final = "decide"
 UNDO: Final = "undo"
 
+OPERATOR, AUTOMATION = "operator", "automation"
+"""As which people and pipelines ask."""
+NOBODY: Final = "none"
 STOPS: Final = frozenset({RAMP_DOWN, KILL})
 """What waits for nothing."""
 OF_LEAVING: Final = frozenset({BEGIN, TAKE, DECIDE, UNDO})
@@ -40,6 +43,8 @@ class Wish:
         mode: `experiment`, `cohort` or `full`, with `curve` in basis points: of a slot.
         step: of a decommission, 1 to 5; `code`: what step 3 made of the modules; `word`: what somebody vouches for.
         matter: `evals` or `tools`, with `choice`: `retain` or `remove`.
+        instead: who serves after a rollback, by content, or `NOBODY`; empty: the recorded target.
+        role: as which somebody asks.
         revision: of the slot, as read before; None: not said.
     """
 
@@ -60,5 +65,7 @@ class Wish:
     word: str = ""
     matter: str = ""
     choice: str = ""
+    instead: str = ""
+    role: str = OPERATOR
     revision: int | None = None
     dry_run: bool = False

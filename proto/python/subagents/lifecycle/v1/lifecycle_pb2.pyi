@@ -157,10 +157,14 @@ class OverrideGateResponse(_message.Message):
     def __init__(self, result: _Optional[_Union[StepResult, _Mapping]] = ...) -> None: ...
 
 class RollBackRequest(_message.Message):
-    __slots__ = ("header",)
+    __slots__ = ("header", "target_digest", "leave_empty")
     HEADER_FIELD_NUMBER: _ClassVar[int]
+    TARGET_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_EMPTY_FIELD_NUMBER: _ClassVar[int]
     header: StepHeader
-    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ...) -> None: ...
+    target_digest: str
+    leave_empty: bool
+    def __init__(self, header: _Optional[_Union[StepHeader, _Mapping]] = ..., target_digest: _Optional[str] = ..., leave_empty: _Optional[bool] = ...) -> None: ...
 
 class RollBackResponse(_message.Message):
     __slots__ = ("result",)

@@ -35,8 +35,9 @@ class LifecycleServiceStub:
     SetRamp: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.SetRampRequest, _lifecycle_pb2.SetRampResponse]
     """Sets the ramp of a definition in `promote`. A raise needs `pre_ramp`, one to 100 % `pre_full`; lowering needs no gate.
 
-    The first non-zero step makes it active and switches its flags on. What is set already changes nothing. Safe to
-    repeat with the same `request_id`.
+    The first non-zero step makes it active and switches its flags on. Only the role `operator` raises; `automation` may
+    lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
+    will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
     Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
     `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
@@ -73,10 +74,11 @@ class LifecycleServiceStub:
     RollBack: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RollBackRequest, _lifecycle_pb2.RollBackResponse]
     """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-    Waits for no gate and no policy. Running turns keep what they were bound to. Safe to repeat with the same
-    `request_id`.
-    Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (only if `expected_revision` was given), `UNKNOWN_SUBAGENT`,
-    `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+    The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+    bound to. Safe to repeat with the same `request_id`.
+    Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
+    `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
+    have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     Activate: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.ActivateRequest, _lifecycle_pb2.ActivateResponse]
     """Puts a definition that is still in `promote` back into an empty slot, at its own last ramp.
@@ -91,8 +93,9 @@ class LifecycleServiceStub:
     Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
     the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
     were bound to. Safe to repeat, also with another `request_id`.
-    Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` with flags that were never created),
-    `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`.
+    Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
+    flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+    `INVALID_REQUEST`.
     """
     RetireFlags: _aio.UnaryUnaryMultiCallable[_lifecycle_pb2.RetireFlagsRequest, _lifecycle_pb2.RetireFlagsResponse]
     """Lets the two flags of a definition that serves everybody go; it counts as always on from then.
@@ -240,8 +243,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.SetRampResponse]:
         """Sets the ramp of a definition in `promote`. A raise needs `pre_ramp`, one to 100 % `pre_full`; lowering needs no gate.
 
-        The first non-zero step makes it active and switches its flags on. What is set already changes nothing. Safe to
-        repeat with the same `request_id`.
+        The first non-zero step makes it active and switches its flags on. Only the role `operator` raises; `automation` may
+        lower (`ROLE_REQUIRED`). A raise during a pause is taken, and `StepResult.warnings` says what the end of the pause
+        will expose. What is set already changes nothing. Safe to repeat with the same `request_id`.
         Errors: `TRANSITION_REFUSED`, `POLICY_DENIED`, `GATE_FAILED` and `GATE_HELD` (the ramp stays where it is),
         `REVISION_CONFLICT` (read again), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
@@ -308,10 +312,11 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_lifecycle_pb2.RollBackResponse]:
         """Moves a definition to `rollback`, for good; if it was active, its recorded target is active again at its own ramp.
 
-        Waits for no gate and no policy. Running turns keep what they were bound to. Safe to repeat with the same
-        `request_id`.
-        Errors: `TRANSITION_REFUSED`, `REVISION_CONFLICT` (only if `expected_revision` was given), `UNKNOWN_SUBAGENT`,
-        `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
+        The request may name another target, or nobody. Waits for no gate and no policy. Running turns keep what they were
+        bound to. Safe to repeat with the same `request_id`.
+        Errors: `TRANSITION_REFUSED` (also: the target cannot serve; `metadata` has the `choices`, ids and `none` divided by
+        `|`), `REVISION_CONFLICT` (of `expected_revision` if it was given, or of a `target_digest` that the slot does not
+        have), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -338,8 +343,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         Acts before it is on record, waits for no gate, no policy and no flag backend; while the store is away it holds at
         the replica that was asked, which records it as soon as it can (see `StepResult.reached`). Running turns keep what they
         were bound to. Safe to repeat, also with another `request_id`.
-        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` with flags that were never created),
-        `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`, `INVALID_REQUEST`.
+        Errors: `TRANSITION_REFUSED` (nobody is served by it: in `dev`, or in `test` and no backend is seen to have its kill
+        flag), `REVISION_CONFLICT` (of a `digest` that nobody knows), `UNKNOWN_SUBAGENT`, `REQUEST_ID_REUSED`,
+        `INVALID_REQUEST`.
         """
 
     @_abc_1.abstractmethod

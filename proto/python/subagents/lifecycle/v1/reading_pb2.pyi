@@ -32,8 +32,9 @@ class FlagPair(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FLAG_PAIR_NONE: _ClassVar[FlagPair]
     FLAG_PAIR_NAMED: _ClassVar[FlagPair]
     FLAG_PAIR_CREATED: _ClassVar[FlagPair]
-    FLAG_PAIR_ON: _ClassVar[FlagPair]
+    FLAG_PAIR_SWITCHED_ON: _ClassVar[FlagPair]
     FLAG_PAIR_RETIRED: _ClassVar[FlagPair]
+    FLAG_PAIR_WITHDRAWN: _ClassVar[FlagPair]
 
 class FlagValue(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -87,8 +88,9 @@ FLAG_PAIR_UNSPECIFIED: FlagPair
 FLAG_PAIR_NONE: FlagPair
 FLAG_PAIR_NAMED: FlagPair
 FLAG_PAIR_CREATED: FlagPair
-FLAG_PAIR_ON: FlagPair
+FLAG_PAIR_SWITCHED_ON: FlagPair
 FLAG_PAIR_RETIRED: FlagPair
+FLAG_PAIR_WITHDRAWN: FlagPair
 FLAG_VALUE_UNSPECIFIED: FlagValue
 FLAG_VALUE_ON: FlagValue
 FLAG_VALUE_OFF: FlagValue
@@ -466,7 +468,7 @@ class RolloutRow(_message.Message):
     def __init__(self, subagent_id: _Optional[str] = ..., what: _Optional[str] = ..., before_basis_points: _Optional[int] = ..., after_basis_points: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class AuditRow(_message.Message):
-    __slots__ = ("number", "slot", "digest", "at", "actor", "reason", "request_id", "actor_key", "transition", "rollout", "decommission")
+    __slots__ = ("number", "slot", "digest", "at", "actor", "reason", "request_id", "actor_key", "actor_role", "transition", "rollout", "decommission")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -475,6 +477,7 @@ class AuditRow(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ACTOR_KEY_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_ROLE_FIELD_NUMBER: _ClassVar[int]
     TRANSITION_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_FIELD_NUMBER: _ClassVar[int]
     DECOMMISSION_FIELD_NUMBER: _ClassVar[int]
@@ -486,10 +489,11 @@ class AuditRow(_message.Message):
     reason: str
     request_id: str
     actor_key: str
+    actor_role: str
     transition: TransitionRow
     rollout: RolloutRow
     decommission: DecommissionRow
-    def __init__(self, number: _Optional[int] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., actor_key: _Optional[str] = ..., transition: _Optional[_Union[TransitionRow, _Mapping]] = ..., rollout: _Optional[_Union[RolloutRow, _Mapping]] = ..., decommission: _Optional[_Union[DecommissionRow, _Mapping]] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., slot: _Optional[str] = ..., digest: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., actor_key: _Optional[str] = ..., actor_role: _Optional[str] = ..., transition: _Optional[_Union[TransitionRow, _Mapping]] = ..., rollout: _Optional[_Union[RolloutRow, _Mapping]] = ..., decommission: _Optional[_Union[DecommissionRow, _Mapping]] = ...) -> None: ...
 
 class WatchAuditRequest(_message.Message):
     __slots__ = ("after", "slot", "definition_id", "no_follow")
