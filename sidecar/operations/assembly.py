@@ -30,7 +30,18 @@ from sidecar.operations.history_catch_up import HistoryCatchUp
 from sidecar.operations.lost_work import LostWork
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.outside import Outside
-from sidecar.operations.ports import Chance, Clock, Connectors, Definitions, Ids, Recorder, Runners, Spawner
+from sidecar.operations.ports import (
+    Chance,
+    Clock,
+    Connectors,
+    Definitions,
+    Ids,
+    OffLoop,
+    Recorder,
+    Runners,
+    Spawner,
+    on_the_loop,
+)
 from sidecar.operations.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
 from sidecar.operations.read_record import ReadRecord
 from sidecar.operations.reaper import Reaper
@@ -75,6 +86,7 @@ class Ports:
     rollouts: Callable[[], RolloutView]
     fetch_card: FetchCard = kept_nowhere
     tracing: Tracing = NO_TRACING
+    off_loop: OffLoop = on_the_loop
     reports: ReportFiles | None = None
     lease_held: Callable[[], bool] = lambda: True
     lease_term: Callable[[], int] = lambda: 0
@@ -160,7 +172,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         cancel_call=CancelCall(going),
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
-        call_tool=CallTool(rules, grants, ports.connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
+        call_tool=_call_tool(rules, ports, grants),
         delegate=Delegate(outside, turns, run_child),
         history=history,
         turns=turns,
@@ -169,6 +181,11 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         reaper=Reaper(outside, turns, end_turn),
         lost_work=LostWork(rules, outside, turns, keys, going),
     )
+
+
+def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
+    outside = (ports.clock, ports.ids, ports.recorder, ports.tracing)
+    return CallTool(rules, grants, ports.connectors, outside, ports.off_loop)
 
 
 def _history(

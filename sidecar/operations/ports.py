@@ -4,15 +4,17 @@ The composition root joins them to real things; the simulation joins the same op
 scheduler and faulty counterparts. Nothing in `operations` may reach outside by another way.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
+
+Result = TypeVar("Result")
 
 
 class Clock(Protocol):
@@ -61,6 +63,19 @@ class Spawner(Protocol):
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Task:
         """Run `work`; what it raises is logged and counted, never lost and never spread."""
         ...
+
+
+class OffLoop(Protocol):
+    """Runs a computation that takes long without holding up the event loop."""
+
+    async def __call__(self, work: Callable[[], Result]) -> Result:
+        """Return what `work` returns, or raise what it raises."""
+        ...
+
+
+async def on_the_loop(work: Callable[[], Result]) -> Result:
+    """Run `work` at once: the `OffLoop` of simulations, where everything happens in one order."""
+    return work()
 
 
 class Definitions(Protocol):

@@ -1,11 +1,19 @@
 """The request as it goes over the wire."""
 
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from sidecar.policy.on_behalf_of import headers_on_behalf
 from sidecar.policy.protocols import EnricherCall
+
+HEADERS: Final = {
+    "accept": "application/json",
+    "accept-encoding": "gzip",
+    "content-type": "application/json",
+    "user-agent": "dispatch-sidecar",
+}
 
 
 class EnricherRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,4 +48,4 @@ def body_of(call: EnricherCall) -> bytes | None:
 
 def headers_of(call: EnricherCall) -> dict[str, str]:
     """Return the headers of this call alone."""
-    return {"content-type": "application/json", **headers_on_behalf(call)}
+    return {"host": urlsplit(call.endpoint).netloc, **HEADERS, **headers_on_behalf(call)}

@@ -22,6 +22,8 @@ def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _INSIDE: Final = json.JSONDecoder(object_pairs_hook=_members_once)
 
+_CONTAINERS: Final = (dict, list)
+
 
 def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) -> str | None:
     """Return the payload's JSON text, unchanged, if it is unambiguous and fits `schema`; else None.
@@ -38,21 +40,23 @@ def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) ->
 
 
 def _is_plain(value: Any, max_depth: int) -> bool:
-    """Return whether every parser would read `value` the same, within `max_depth` levels."""
-    level = [value]
-    depth = 0
-    while level:
+    """Return whether every parser would read `value` the same, within `max_depth` levels.
+
+    Most values are in large arrays of one kind, so kinds are collected before single values are looked at.
+    """
+    level: list[Any] = [[value]]
+    for _ in range(max_depth + 1):
         inner: list[Any] = []
         for each in level:
-            if isinstance(each, dict):
-                inner.extend(each.values())
-            elif isinstance(each, list):
-                inner.extend(each)
-            elif isinstance(each, float) and not math.isfinite(each):
+            if not each:
+                continue
+            parts = each.values() if isinstance(each, dict) else each
+            kinds = set(map(type, parts))
+            if float in kinds and not all(math.isfinite(part) for part in parts if type(part) is float):
                 return False
-        if any(isinstance(each, dict | list) for each in level):
-            depth += 1
-        if depth > max_depth:
-            return False
+            if dict in kinds or list in kinds:
+                inner.extend(part for part in parts if type(part) in _CONTAINERS)
+        if not inner:
+            return True
         level = inner
-    return True
+    return False
