@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-import msgspec
-
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.definitions.card import Card, ToolEntry
 from sidecar.core.envelopes.judging import expectation_of, judge
 from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
@@ -135,8 +134,8 @@ class CallTool:
 
     def _check_arguments(self, tool: ToolEntry, arguments_json: str) -> None:
         try:
-            arguments = msgspec.json.decode(arguments_json)
-        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+            arguments = from_json(arguments_json)
+        except Undecodable:
             raise _unfit("is not JSON") from None
         if not isinstance(arguments, dict):
             raise _unfit("is not a JSON object")

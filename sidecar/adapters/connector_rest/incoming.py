@@ -9,6 +9,7 @@ import httpcore
 import msgspec
 
 from sidecar.adapters.connector_rest.network import LARGEST_HEAD
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, EnricherReply, RefusalKind
 
 OK: Final = 200
@@ -52,8 +53,8 @@ async def reply_of(response: httpcore.Response, max_bytes: int) -> EnricherReply
 
 def _code_of(body: bytes) -> str:
     try:
-        return msgspec.json.decode(body, type=_Refusal).code
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return from_json(body, _Refusal).code
+    except Undecodable:
         return ""
 
 

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.policy.on_behalf_of import headers_on_behalf
 from sidecar.policy.protocols import EnricherCall
 
@@ -38,11 +39,11 @@ def body_of(call: EnricherCall) -> bytes | None:
                 principal=call.principal,
                 domain_type=call.domain_type,
                 enricher_id=call.enricher_id,
-                arguments=msgspec.json.decode(call.arguments_json, type=dict[str, Any]),
+                arguments=from_json(call.arguments_json, dict[str, Any]),
                 nonce=call.nonce,
             )
         )
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+    except ValueError:
         return None
 
 

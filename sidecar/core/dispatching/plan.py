@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sidecar.core.binding.surface import Surface, SurfaceTool
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import CapBehaviour, cap_behaviour, split_at_cap
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
@@ -124,8 +125,8 @@ def _arguments(text: str) -> dict[str, object] | None:
     if len(text.encode(errors="replace")) > ARGUMENTS_LIMIT:
         return None
     try:
-        decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        decoded = from_json(text)
+    except Undecodable:
         return None
     return decoded if isinstance(decoded, dict) else None
 

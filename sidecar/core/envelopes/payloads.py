@@ -1,11 +1,11 @@
 """Opening a payload, once it is known to be for the right user."""
 
-import json
 import math
 from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.decoding import from_json_by_pairs, from_utf8
 from sidecar.core.envelopes.typing_registry import PayloadSchema
 
 
@@ -20,8 +20,6 @@ def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-_INSIDE: Final = json.JSONDecoder(object_pairs_hook=_members_once)
-
 _CONTAINERS: Final = (dict, list)
 
 
@@ -31,11 +29,11 @@ def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) ->
     Refused: duplicate keys at any depth, infinite numbers, integers of thousands of digits, more than `max_depth`
     levels. `scan` has already refused what is no JSON at all, NaN and half surrogate pairs among it.
     """
-    text = bytes(payload).decode("utf-8")
+    text = from_utf8(bytes(payload))
     try:
-        value = _INSIDE.decode(text)
+        value = from_json_by_pairs(text, _members_once)
         return text if _is_plain(value, max_depth) and schema.accepts(value) else None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
