@@ -1,5 +1,6 @@
 """Plays the script: sets the trouble of each scene, holds the turn, checks what came of it."""
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -66,6 +67,7 @@ class Performance:
         after = await self._counts()
         if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
             self._screen.aside(f"/metrics before: {shown}", "yellow")
+            await asyncio.sleep(1.0)  # the page is made once a second at most
             self._screen.aside(f"/metrics after:  {await metric(self._stage, MISMATCHES)}", "bold yellow")
         evidence = Evidence(self._screen.status_lines, after[0] - before[0], after[1] - before[1])
         wrong = list(deviations(scene, story, evidence))

@@ -3,17 +3,16 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from sidecar.cli.backup import BackUp, add_backup
 from sidecar.cli.checkouts import Checkouts
 from sidecar.cli.codeowners import CodeownersWish, codeowners
-from sidecar.cli.health import health
+from sidecar.cli.health import PATIENCE, health
 from sidecar.cli.history_commands import Conversations, add_history_commands
 from sidecar.cli.migrate import Migrate, add_migrate
 from sidecar.cli.plugin_commands import PluginTools, add_plugins
@@ -31,7 +30,6 @@ from sidecar.settings import Settings, SettingsProblem
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-PATIENCE: Final = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
+from sidecar.core.decoding import Undecodable, from_utf8
 from sidecar.core.definitions.owning import OWNER_SIGN, reviewers_rules
 from sidecar.core.definitions.resolving import Loaded
 
@@ -50,8 +51,8 @@ def codeowners(root: Path, wish: CodeownersWish, load: Callable[[Path], Loaded],
 
 def _compare(file: Path, text: str, out: TextIO) -> int:
     try:
-        found = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        found = from_utf8(file.read_bytes())
+    except (OSError, Undecodable):
         out.write(f"{file} cannot be read\n")
         return DIFFERENT
     if found == text:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
+from sidecar.core.decoding import Undecodable, from_json
+
 MODULE: Final = "sidecar.cli.plugin_examination"
 LONGEST_OUTPUT: Final = 400
 """Bytes of what a plugin printed that are shown."""
@@ -83,8 +85,8 @@ def _lines(report: IO[bytes]) -> Iterator[Mapping[str, Any]]:
     """Return the lines that are whole; a plugin that writes into its report gets no further than its own row."""
     report.seek(0)
     for _, raw in zip(range(MOST_LINES), report, strict=False):
-        with suppress(ValueError):
-            line = json.loads(raw)
+        with suppress(Undecodable):
+            line = from_json(raw)
             if isinstance(line, dict):
                 yield line
 

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from sidecar.core.decoding import from_json
 from sidecar.policy.entry_points import Offer, list_offers
 from sidecar.policy.loading import load_offer
 from sidecar.policy.making import make_plugin, needs_settings
@@ -36,7 +37,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # what crashes here is expected to
     report = _reporting_to(int(sys.argv[1]))
-    question = json.loads(sys.stdin.readline())
+    question = from_json(sys.stdin.readline())
     sys.path[:] = question["path"]
     with suppress(PluginProblem):
         asyncio.run(_examined(question, report))

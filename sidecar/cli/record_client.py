@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
+from sidecar.core.decoding import Undecodable, from_ascii
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import history_pb2_grpc
 
@@ -173,13 +174,13 @@ def _metadata(where: Where) -> Sequence[tuple[str, str]]:
     if where.boot_secret_file is None:
         return ()
     try:
-        secret = where.boot_secret_file.read_text(encoding="utf-8").strip()
+        secret = from_ascii(where.boot_secret_file.read_bytes()).strip()
     except FileNotFoundError:
         raise CannotSee(
             f"there is no boot secret at {where.boot_secret_file}; the sidecar writes it when it starts: {HOW_TO_FIND}",
             SeeingExit.UNAVAILABLE,
         ) from None
-    except OSError as problem:
+    except (OSError, Undecodable) as problem:
         raise CannotSee(
             f"the boot secret cannot be read: {problem}; run this as the sidecar's user", SeeingExit.NOT_ALLOWED
         ) from None

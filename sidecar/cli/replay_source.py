@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import grpc
 
+from sidecar.core.decoding import Undecodable, from_ascii
 from sidecar.core.replaying.document import CannotReplay
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import history_pb2_grpc
@@ -26,8 +27,8 @@ def exported(target: str, boot_secret_file: Path, turn_id: str) -> bytes:
         CannotReplay: it did not give it; says why.
     """
     try:
-        secret = boot_secret_file.read_text(encoding="utf-8").strip()
-    except OSError as problem:
+        secret = from_ascii(boot_secret_file.read_bytes()).strip()
+    except (OSError, Undecodable) as problem:
         raise CannotReplay(f"the sidecar's boot secret cannot be read: {problem}; is the sidecar running?") from None
     with grpc.insecure_channel(target) as channel:
         # The committed stubs are typed for asyncio only, and work for both.

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from sidecar.cli.drawing import Line, Part, Screen, clean, columns, length, moment
 from sidecar.cli.record_client import CannotSee, RecordClient, SeeingExit, Where
 from sidecar.cli.turn_timeline import Drawing, event_line, took, turn_lines, utc
+from sidecar.core.decoding import Undecodable, from_json
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2
 
@@ -161,8 +162,8 @@ def _opened(value: Any) -> Any:
 def _decoded(text: str) -> Any:
     """Return what JSON text says; None for text that was left out, and other text as it is."""
     try:
-        return json.loads(text) if text else None
-    except ValueError:
+        return from_json(text) if text else None
+    except Undecodable:
         return text
 
 

@@ -1,6 +1,5 @@
 """`sidecar subagent decommission patch|overdue`: what a checkout of the configuration repository still holds."""
 
-import json
 import os
 import shlex
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from sidecar.cli.subagent_decommission_tables import choice_word, day
 from sidecar.cli.subagent_json import heard, spoken
 from sidecar.cli.subagent_reading import Operating, operated
 from sidecar.cli.turn_timeline import utc
+from sidecar.core.decoding import from_json
 from sidecar.core.rollout.cleanup import CheckoutRefused, CleanupWish, Seen
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -263,10 +263,10 @@ def _rolled_back(slot: pb.SlotStatus | None) -> tuple[str, ...]:
 def _read(file: Path) -> Known:
     """Return what `status --json` printed. Raises `CheckoutRefused`."""
     try:
-        said = json.loads(file.read_text("utf-8"))
+        said = from_json(file.read_bytes())
         rolled_back = tuple(map(str, said.pop("rolled_back", ())))
         status = ParseDict(heard(said, pb.DecommissionStatus()), pb.DecommissionStatus(), ignore_unknown_fields=True)
-    except (OSError, ValueError, AttributeError, TypeError, ParseError, RecursionError):
+    except (OSError, ValueError, AttributeError, TypeError, ParseError):
         raise CheckoutRefused(f"{file} is not what `sidecar subagent decommission status NAME --json` prints") from None
     if not status.definition_id or not status.HasField("decommission"):
         raise CheckoutRefused(f"{file} says nothing of a decommission")

@@ -28,6 +28,7 @@ from sidecar.cli.subagent_options import (
 )
 from sidecar.cli.subagent_step_commands import add_steps
 from sidecar.cli.subagent_words import basis_points, moment_of
+from sidecar.core.decoding import Undecodable, from_ascii
 
 TURN_EXIT_CODES: Final = (
     "Exit codes: 0 it has ended, now or before; 1 unknown, or refused; 2 it could not be asked (no sidecar, no token, "
@@ -219,7 +220,7 @@ def _confirmed(question: str) -> bool:
 
 def _token_in(file: Path) -> str:
     try:
-        return file.read_text(encoding="ascii")
-    except (OSError, ValueError) as problem:
+        return from_ascii(file.read_bytes())
+    except (OSError, Undecodable) as problem:
         typer.echo(f"the role token cannot be read from {file}: {type(problem).__name__}", err=True)
         raise typer.Exit(EX_USAGE) from None

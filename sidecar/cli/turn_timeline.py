@@ -9,6 +9,7 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.cli.drawing import Line, Marks, Part, clean, length, moment
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.history.v1 import history_pb2 as pb
@@ -231,8 +232,8 @@ def _pretty(title: str, text: str, indent: int) -> Iterator[Line]:
 def _object(text: str) -> dict[str, object]:
     """Return JSON text as an object; empty for what is none: this shows what is there, and judges nothing."""
     try:
-        decoded = json.loads(text)
-    except ValueError:
+        decoded = from_json(text)
+    except Undecodable:
         return {}
     return decoded if isinstance(decoded, dict) else {}
 

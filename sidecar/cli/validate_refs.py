@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
 from sidecar.cli.validate_refs_settings import checks_settings
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.in_place import findings_of
 from sidecar.core.definitions.owning import CHECKS_FILE
 from sidecar.core.definitions.problems import printable
@@ -86,9 +87,9 @@ def rolled_back_in(file: Path) -> frozenset[DefinitionId]:
         ComparisonRefused: the file cannot be read, or is something else.
     """
     try:
-        said = json.loads(file.read_text("utf-8"))
+        said = from_json(file.read_bytes())
         rows = [(str(row["definition_id"]), LifecycleState(row["state"])) for row in said["definitions"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
         raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
     alive = frozenset(name for name, state in rows if state is not LifecycleState.ROLLBACK)

@@ -1,9 +1,9 @@
 """Reads `subagent-validate-refs.toml`: which checks are off, and where an export of the rollouts may lie."""
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from sidecar.core.decoding import Undecodable, from_toml
 from sidecar.core.definitions.problems import printable, quoted
 from sidecar.core.definitions.references import Check, ComparisonRefused
 
@@ -28,10 +28,10 @@ def checks_settings(file: Path) -> ChecksSettings:
         ComparisonRefused: the file says something else.
     """
     try:
-        said = tomllib.loads(file.read_text("utf-8"))
+        said = from_toml(file.read_bytes())
     except FileNotFoundError:
         return ChecksSettings()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, Undecodable) as error:
         raise ComparisonRefused(f"{file} cannot be read: {printable(str(error))}") from None
     checks, export = said.pop("checks", {}), said.pop("rollout_export", None)
     if said or not isinstance(checks, dict):

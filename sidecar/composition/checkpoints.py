@@ -49,7 +49,7 @@ async def guarded_record(
         signer = await asyncio.to_thread(read_or_make_signer, key_file)
     except KeyFileProblem as problem:
         raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
-    place, rules = CheckpointFile(file, signer), retention_rules(said.retention)
+    place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(said.retention)
     checkpointing = Checkpointing(database, database.instance, place, said.checkpoints.every, clock, recorder)
     removing = Retention(database, rules, signer, place, clock, recorder)
     of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)

@@ -10,6 +10,7 @@ from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.adapters.system import OffLoop
 from sidecar.composition.built_ins import BUILT_INS
 from sidecar.composition.conversations import open_memory
 from sidecar.composition.from_settings import (
@@ -128,6 +129,8 @@ async def _ports(
     opened.push_async_callback(connectors.close)
     memory = await open_memory(policy, settings, parts.redactor)
     opened.push_async_callback(memory.close)
+    off_loop = OffLoop()
+    opened.callback(off_loop.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
     loops = [("definitions", definitions.run), ("flags", flags.run), *record.loops]
     ports = Ports(
@@ -135,6 +138,7 @@ async def _ports(
         ids=replaced.ids,
         chance=replaced.chance,
         spawner=parts.tasks,
+        off_loop=off_loop,
         store=record.store,
         recorder=parts.recorder,
         tracing=parts.telemetry.tracing,

@@ -1,25 +1,44 @@
 """The pages of the ops address."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.redaction import Redactor
 from sidecar.rpc.ops_http import Page, Render
 
+if TYPE_CHECKING:
+    from sidecar.observability.exposition import RecentExposition
+
 JSON = "application/json"
 
 
-def pages(metrics: Metrics, readiness: Readiness, redactor: Redactor) -> Mapping[str, Render]:
+@dataclass(frozen=True)
+class RecentMetrics:
+    """What `/metrics` is made of, and how old it may be, in seconds."""
+
+    metrics: Metrics
+    monotonic: Callable[[], float]
+    age: float
+
+    @cached_property
+    def recent(self) -> "RecentExposition":
+        """The page, made on first use: the library takes longer to load than everything that the start needs."""
+        from sidecar.observability.exposition import RecentExposition  # noqa: PLC0415  the reason stands above
+
+        return RecentExposition(self.metrics, self.monotonic, self.age)
+
+
+def pages(metrics: RecentMetrics, readiness: Readiness, redactor: Redactor) -> Mapping[str, Render]:
     """Return what each path shows; none of it without having passed the redactor or being made of fixed labels."""
 
     async def numbers(accept: str) -> Page:
-        # Loaded on first use: the library takes longer to load than everything that the start needs.
-        from sidecar.observability.exposition import exposition  # noqa: PLC0415  the reason stands above
-
-        page, content_type = exposition(metrics, accept)
+        page, content_type = metrics.recent.page(accept)
         return Page(HTTPStatus.OK, content_type, page)
 
     async def ready(accept: str) -> Page:

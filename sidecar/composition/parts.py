@@ -29,6 +29,8 @@ class Replaced:
     ids: Ids = field(default_factory=SystemIds)
     chance: Chance = field(default_factory=SystemChance)
     plugins: Sequence[object] = ()
+    metrics_age: float = 1.0
+    """Seconds for which `/metrics` is handed out again as it was made."""
 
 
 @dataclass(frozen=True, slots=True)

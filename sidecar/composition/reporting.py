@@ -14,6 +14,12 @@ from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, F
 from sidecar.operations.ports import Recorder
 
 PROBLEMS_SHOWN: Final = 20
+BESIDE: Final = frozenset(
+    {"checkpointing", "retention", "audit retention", "historycatchup", "telemetry", "operator_issuer"}
+)
+"""Loops that no turn waits for: side files, clearing up, and what is sent elsewhere. They never decide readiness."""
+AUDIT_EXPORT: Final = "auditexport "
+"""With the name of a sink behind it."""
 IN_FORCE: Final = "in_force"
 REFUSED: Final = "refused"
 
@@ -86,7 +92,7 @@ class FlagReports:
 
 
 class LoopReports:
-    """Background loops that end; a loop that is down turns readiness off."""
+    """Background loops that end; a loop that turns need turns readiness off while it is down."""
 
     def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
         self._readiness = readiness
@@ -97,7 +103,8 @@ class LoopReports:
         """A loop has ended."""
         self._deaths.add(name)
         self._log.error(names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
-        self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
+        if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
+            self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
 
     def loop_up(self, name: str) -> None:
         """It runs again."""

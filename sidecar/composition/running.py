@@ -16,7 +16,7 @@ from sidecar.composition.from_settings import (
     plugin_sections,
 )
 from sidecar.composition.joining import joined_operations
-from sidecar.composition.pages import pages
+from sidecar.composition.pages import RecentMetrics, pages
 from sidecar.composition.parts import Parts, Replaced
 from sidecar.composition.record import OpenRecord, Surroundings, opened_record
 from sidecar.composition.reporting import (
@@ -96,7 +96,8 @@ async def running_sidecar(
         for plan in plans:
             serving = listening(plan, around, settings.server.limits, interceptors)
             healths.append(await opened.enter_async_context(serving))
-        ops = OpsHttp(pages(parts.metrics, parts.readiness, parts.redactor), parts.defects.of_page)
+        metrics = RecentMetrics(parts.metrics, parts.replaced.clock.monotonic, parts.replaced.metrics_age)
+        ops = OpsHttp(pages(metrics, parts.readiness, parts.redactor), parts.defects.of_page)
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
         loops += await parts.telemetry.begin(ending)
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])

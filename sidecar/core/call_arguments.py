@@ -9,8 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-import msgspec
-
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.json_schemas import ValidationProblem, canonical_text, validator_of
 
 ARGUMENTS_LIMIT: Final = 64 * 1024
@@ -49,8 +48,8 @@ def read_arguments(text: str, schema_text: str) -> dict[str, Any] | str:
     if len(text.encode(errors="replace")) > ARGUMENTS_LIMIT:
         return f"the arguments must have at most {ARGUMENTS_LIMIT} bytes"
     try:
-        decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        decoded = from_json(text)
+    except Undecodable:
         return "the arguments must be a JSON object, and are not JSON"
     if not isinstance(decoded, dict):
         return "the arguments must be a JSON object"
@@ -68,7 +67,7 @@ def unfitness(schema_text: str, value: Any) -> str:
 @lru_cache(maxsize=2048)
 def _schema(schema_text: str) -> tuple[Mapping[str, Any], frozenset[str]]:
     """Return a schema and every name of a property in it."""
-    schema = msgspec.json.decode(schema_text)
+    schema = from_json(schema_text)
     return schema, frozenset(_names(schema))
 
 

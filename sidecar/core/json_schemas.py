@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 
 import jsonschema_rs
-import msgspec
+
+from sidecar.core.decoding import from_json
 
 
 class ProblemKind(Protocol):
@@ -50,7 +51,7 @@ def validator_of(schema_text: str) -> Validator:
 
     It can neither fetch a `$ref` from anywhere nor run a pattern in more than linear time.
     """
-    schema = msgspec.json.decode(schema_text)
+    schema = from_json(schema_text)
     options = jsonschema_rs.RegexOptions()
     return cast(Validator, jsonschema_rs.validator_for(schema, offline=True, pattern_options=options))
 

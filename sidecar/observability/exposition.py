@@ -3,7 +3,7 @@
 To be imported after the sidecar listens: the library takes longer to load than everything else the start needs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from prometheus_client.core import (
@@ -31,6 +31,31 @@ def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     encode, content_type = choose_encoder(accept)
     page: bytes = encode(registry)
     return page, content_type
+
+
+class RecentExposition:
+    """The page as it was made last, for as long as it is recent: many scrapers cost no more than one a moment.
+
+    Args:
+        metrics: everything that is counted.
+        monotonic: the time in seconds.
+        age: seconds for which a page is handed out again.
+    """
+
+    def __init__(self, metrics: Metrics, monotonic: Callable[[], float], age: float) -> None:
+        self._metrics = metrics
+        self._monotonic = monotonic
+        self._age = age
+        self._made: dict[str, tuple[float, bytes]] = {}
+
+    def page(self, accept: str) -> tuple[bytes, str]:
+        """Return the page and its content type; there are a few of them, whatever scrapers accept."""
+        _, content_type = choose_encoder(accept)
+        now = self._monotonic()
+        made = self._made.get(content_type)
+        if made is None or now - made[0] >= self._age:
+            self._made[content_type] = made = (now, exposition(self._metrics, accept)[0])
+        return made[1], content_type
 
 
 class _Collector(Collector):

@@ -20,6 +20,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from sidecar.core.decoding import from_json_by_pairs
 from sidecar.observability.otlp_metrics import metrics_data
 from sidecar.observability.outbox import Ship, Signal
 from sidecar.observability.redaction import Redactor
@@ -61,7 +62,7 @@ class LogSender:
 
     def _log(self, record: logging.LogRecord) -> ReadableLogRecord:
         """Return an event as OpenTelemetry has it; its fields become attributes, cleaned like the log's lines."""
-        fields = json.loads(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)))
+        fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
         made = LogRecord(
             timestamp=int(record.created * NANOSECONDS),
             severity_number=SEVERITY.get(record.levelno, SeverityNumber.UNSPECIFIED),

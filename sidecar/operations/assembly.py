@@ -32,7 +32,18 @@ from sidecar.operations.history_catch_up import HistoryCatchUp
 from sidecar.operations.lost_work import LostWork
 from sidecar.operations.memory_border import MemoryBorder
 from sidecar.operations.outside import Outside
-from sidecar.operations.ports import Chance, Clock, Connectors, Definitions, Ids, Recorder, Runners, Spawner
+from sidecar.operations.ports import (
+    Chance,
+    Clock,
+    Connectors,
+    Definitions,
+    Ids,
+    OffLoop,
+    Recorder,
+    Runners,
+    Spawner,
+    on_the_loop,
+)
 from sidecar.operations.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
 from sidecar.operations.read_record import ReadRecord
 from sidecar.operations.reaper import Reaper
@@ -77,6 +88,7 @@ class Ports:
     rollouts: Callable[[], RolloutView]
     fetch_card: FetchCard = kept_nowhere
     tracing: Tracing = NO_TRACING
+    off_loop: OffLoop = on_the_loop
     reports: ReportFiles | None = None
     lease_held: Callable[[], bool] = lambda: True
     lease_term: Callable[[], int] = lambda: 0
@@ -155,8 +167,6 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     run_child = RunChild(rules, outside)
     carry_out = CarryOut(outside, run_child)
     going = Going(find, restore, GoOn(rules, outside, restore, carry_out, turns))
-    hung_after = rules.quarantine_after.total_seconds()
-    connectors = ConnectorBorder(ports.connectors, (ports.spawner, ports.recorder), hung_after)
     end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
     turns.gives_up_by(end_turn.give_up)
     return Operations(
@@ -167,7 +177,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
         end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, (find, end_turn)),
-        call_tool=CallTool(rules, grants, connectors, (ports.clock, ports.ids, ports.recorder, ports.tracing)),
+        call_tool=_call_tool(rules, ports, grants),
         delegate=Delegate(outside, turns, run_child),
         history=history,
         turns=turns,
@@ -176,6 +186,13 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         reaper=Reaper(rules, outside, turns, end_turn),
         lost_work=LostWork(rules, outside, turns, keys, going),
     )
+
+
+def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
+    outside = (ports.clock, ports.ids, ports.recorder, ports.tracing)
+    hung_after = rules.quarantine_after.total_seconds()
+    connectors = ConnectorBorder(ports.connectors, (ports.spawner, ports.recorder), hung_after)
+    return CallTool(rules, grants, connectors, outside, ports.off_loop)
 
 
 def _history(

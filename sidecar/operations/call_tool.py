@@ -7,6 +7,7 @@ for that user. A sub-agent learns "data unavailable" and nothing else.
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
 from sidecar.core.definitions.card import Card, ToolEntry
@@ -37,11 +38,14 @@ from sidecar.core.replaying.frames import Effect
 from sidecar.operations.children import Child
 from sidecar.operations.connector_border import ConnectorBorder
 from sidecar.operations.grant_table import GrantTable
-from sidecar.operations.ports import Clock, Ids, Recorder
+from sidecar.operations.ports import Clock, Ids, OffLoop, Recorder
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.trace_context import TraceContext
 from sidecar.operations.tracing import Tracing
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, RefusalKind
+
+SMALL_BODY = 16 * 1024
+"""Bytes of an answer that is judged on the event loop, within a few milliseconds; the largest take 100 and more."""
 
 WITHHOLD_REASON_OF = {
     RefusalKind.MISSING_PRINCIPAL: WithholdReason.MISSING_PRINCIPAL,
@@ -70,12 +74,14 @@ class CallTool:
         grants: GrantTable,
         connectors: ConnectorBorder,
         outside: tuple[Clock, Ids, Recorder, Tracing],
+        off_loop: OffLoop,
     ) -> None:
         """Join the parts."""
         self._rules = rules
         self._grants = grants
         self._connectors = connectors
         self._clock, self._ids, self._recorder, self._tracing = outside
+        self._off_loop = off_loop
         self._registries = TypingRegistries()
 
     async def __call__(
@@ -180,7 +186,8 @@ class CallTool:
         card = child.tool.card
         check = self._rules.signatures.check_for(card.definition.vertical, tool)
         expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)
-        return judge(reply.body, expected, self._rules.envelopes, reply.form)
+        judging = partial(judge, reply.body, expected, self._rules.envelopes, reply.form)
+        return judging() if len(reply.body) <= SMALL_BODY else await self._off_loop(judging)
 
     def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
         """Count, alert and record. Nothing that the service sent is in any of it. Source: PC2-FR-12c, PC2-FR-12d."""

@@ -1,5 +1,6 @@
 """Everything that a replay of a turn needs, as one JSON document. Source: PC1-FR-10d."""
 
+from sidecar.core.decoding import from_utf8
 from sidecar.core.identifiers import TurnId
 from sidecar.core.replaying.document import document_of, document_to_json
 from sidecar.operations.fitting_turns import unknown
@@ -24,4 +25,4 @@ class ExportReplay:
         if turn is None:
             raise unknown(turn_id)
         attempts = await self._reads.attempts(turn_id)
-        return document_to_json(document_of(turn, tuple(attempts))).decode()
+        return from_utf8(document_to_json(document_of(turn, tuple(attempts))))

@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
-import msgspec
-
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
 from sidecar.core.executing.abandoned import closing, settling
@@ -129,7 +128,7 @@ class LostWork:
         request = request_from_json(opened.request_json, "")
         if request.on_disconnect is OnDisconnect.CANCEL or now >= opened.settle_by:
             return False
-        claims = msgspec.json.decode(opened.claims_json, type=SurfaceClaims)
+        claims = from_json(opened.claims_json, SurfaceClaims)
         try:
             turn = await self._find(seal(claims, self._keys))
         except StoreUnavailable:

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.executing.records import DispatchOpened
 from sidecar.operations.live_dispatch import LiveDispatch
 from sidecar.operations.ports import Clock
@@ -41,7 +42,7 @@ def request_json_of(request: DispatchRequest) -> str:
 
 def request_from_json(text: str, surface_token: str) -> DispatchRequest:
     """Return the request that `request_json_of` wrote down."""
-    return msgspec.structs.replace(msgspec.json.decode(text, type=DispatchRequest), surface_token=surface_token)
+    return msgspec.structs.replace(from_json(text, DispatchRequest), surface_token=surface_token)
 
 
 def fingerprint_of(request_json: str) -> str:

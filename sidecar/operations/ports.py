@@ -4,10 +4,10 @@ The composition root joins them to real things; the simulation joins the same op
 scheduler and faulty counterparts. Nothing in `operations` may reach outside by another way.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from sidecar.core.definitions.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
@@ -16,6 +16,7 @@ from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
 
 NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+Result = TypeVar("Result")
 
 
 class Clock(Protocol):
@@ -64,6 +65,19 @@ class Spawner(Protocol):
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Task:
         """Run `work`; what it raises is logged and counted, never lost and never spread."""
         ...
+
+
+class OffLoop(Protocol):
+    """Runs a computation that takes long without holding up the event loop."""
+
+    async def __call__(self, work: Callable[[], Result]) -> Result:
+        """Return what `work` returns, or raise what it raises."""
+        ...
+
+
+async def on_the_loop(work: Callable[[], Result]) -> Result:
+    """Run `work` at once: the `OffLoop` of simulations, where everything happens in one order."""
+    return work()
 
 
 class Definitions(Protocol):

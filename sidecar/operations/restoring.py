@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import not_run, plan_dispatch
 from sidecar.core.errors import StoreUnavailable
@@ -178,7 +179,7 @@ def _children_of(turn: StoredTurn, dispatch_id: DispatchId) -> Mapping[CallId, C
 
 
 def _summary(stored: StoredChild) -> ChildSummary:
-    closed = msgspec.json.decode(stored.events[-1].details_json)
+    closed = from_json(stored.events[-1].details_json)
     return ChildSummary(
         child_id=stored.opened.child_id,
         sub_agent_id=stored.opened.slot,

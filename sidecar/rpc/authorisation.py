@@ -10,6 +10,7 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from sidecar.core.decoding import from_ascii
 from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, RoleTokenInvalid, WrongListener
 from sidecar.core.operators.role_tokens import Caller
 
@@ -175,7 +176,7 @@ def _grant(metadata: Metadata) -> str:
     given = values_of(metadata, GRANT_KEY)
     if len(given) != 1 or not given[0].isascii():
         raise GrantInvalid(f"send the grant of the attempt as metadata {GRANT_KEY}, exactly once")
-    return given[0].decode("ascii")
+    return from_ascii(given[0])
 
 
 def values_of(metadata: Metadata, key: str) -> list[bytes]:

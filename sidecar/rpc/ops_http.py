@@ -1,6 +1,7 @@
 """The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1 on loopback.
 
-h11 reads and writes the protocol. One request a connection: what asks here does so every few seconds.
+h11 reads and writes the protocol. One request a connection: what asks here does so every few seconds. A probe always
+has room: the connection that has been there longest makes it, one that has not asked anything yet before all others.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from sidecar.rpc.socket_files import AddressHeld, CannotListen
 
 SECONDS: Final = 5.0
 """For one connection from its first byte to its last."""
+SILENCE: Final = 1.0
+"""Seconds until a request has to be whole."""
 MOST_CONNECTIONS: Final = 32
 LARGEST_REQUEST: Final = 16 * 1024
 """Bytes."""
@@ -46,12 +49,17 @@ class OpsHttp:
     Args:
         pages: by path.
         on_defect: told what a page raised.
+        silence: seconds until a request has to be whole.
     """
 
-    def __init__(self, pages: Mapping[str, Render], on_defect: Callable[[str, BaseException], None]) -> None:
+    def __init__(
+        self, pages: Mapping[str, Render], on_defect: Callable[[str, BaseException], None], silence: float = SILENCE
+    ) -> None:
         self._pages = pages
         self._on_defect = on_defect
-        self._open = 0
+        self._silence = silence
+        self._silent: dict[asyncio.StreamWriter, None] = {}
+        self._answering: dict[asyncio.StreamWriter, None] = {}
 
     @asynccontextmanager
     async def listening(self, address: str) -> AsyncIterator[str]:
@@ -75,25 +83,38 @@ class OpsHttp:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection; whatever it does ends that connection only."""
-        self._open += 1
+        if len(self._silent) + len(self._answering) >= MOST_CONNECTIONS:
+            self._make_room()
+        self._silent[writer] = None
         try:
             with suppress(OSError, TimeoutError, h11.RemoteProtocolError):
-                if self._open <= MOST_CONNECTIONS:
-                    async with asyncio.timeout(SECONDS):
-                        await self._exchange(reader, writer)
+                async with asyncio.timeout(SECONDS):
+                    await self._exchange(reader, writer)
         finally:
-            self._open -= 1
+            self._silent.pop(writer, None)
+            self._answering.pop(writer, None)
             writer.close()
+
+    def _make_room(self) -> None:
+        """Cut the oldest connection off; an honest one has had its answer long ago."""
+        group = self._silent or self._answering
+        oldest = next(iter(group))
+        del group[oldest]
+        oldest.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_REQUEST)
         try:
-            request = await _request(connection, reader)
+            async with asyncio.timeout(self._silence):
+                request = await _request(connection, reader)
         except h11.RemoteProtocolError:
             page = BAD_REQUEST
         else:
             if request is None:
                 return
+            if writer in self._silent:
+                del self._silent[writer]
+                self._answering[writer] = None
             page = await self._page(request)
         headers = [
             ("content-type", page.content_type),

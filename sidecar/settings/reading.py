@@ -4,8 +4,6 @@ Nothing is skipped in silence: an unknown key, and a variable that no setting cl
 found in one go.
 """
 
-import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -13,6 +11,7 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from sidecar.core.decoding import Undecodable, from_json, from_toml
 from sidecar.policy.problems import nearest
 from sidecar.settings.problems import SettingsProblem
 from sidecar.settings.whole import Settings
@@ -61,10 +60,10 @@ def _document(file: Path) -> tuple[dict[str, Any], list[str]]:
         content = file.read_bytes()
         if len(content) > LARGEST_FILE:
             return {}, [f"{file}: is larger than {LARGEST_FILE} bytes"]
-        return tomllib.loads(content.decode("utf-8")), []
+        return from_toml(content), []
     except OSError as error:
         return {}, [f"{file}: cannot be read: {error.strerror}"]
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except Undecodable as error:
         return {}, [f"{file}: is not TOML: {error}"]
 
 
@@ -77,8 +76,8 @@ def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
             return f"no setting is called {'.'.join(path[: depth + 1])}{_hint(part, known)}"
     if _is_structured(kind):
         try:
-            value = json.loads(text)
-        except ValueError:
+            value = from_json(text)
+        except Undecodable:
             return "must be JSON, e.g. [] or {}"
     else:
         value = text

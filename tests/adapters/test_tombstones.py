@@ -16,6 +16,7 @@ from sidecar.adapters.tombstones.file import REWRITTEN_FROM
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.operations.rollout.ports import LocalStop, StopKind
 
+LINE_END = b"\n"
 Problems = list[tuple[str, str]]
 
 
@@ -133,7 +134,7 @@ async def test_a_line_that_was_half_written_is_cut_off(tmp_path: Path, cut: int)
         await tombstones.add(a_stop("shop"))
         first = path.stat().st_size
         await tombstones.add(a_stop("rewards"))
-    os.truncate(path, min(first + cut, path.stat().st_size - 1))
+    os.truncate(path, min(first + cut, path.stat().st_size - 2))
     async with opened_tombstones(path, _no_problem) as tombstones:
         assert tombstones.all() == {"shop"}
         await tombstones.add(a_stop("support"))
@@ -150,6 +151,74 @@ async def test_a_damaged_line_is_reported_and_the_others_hold(tmp_path: Path) ->
     again = await kept_in(path, problems)
     assert (again.all(), [kind for kind, _ in problems]) == ({"shop"}, ["tombstones_damaged"])
     assert "line 2, 3" in problems[0][1]
+
+
+async def test_a_last_line_that_lacks_nothing_but_its_end_holds(tmp_path: Path) -> None:
+    """It may have been answered for: one byte of damage must not cost a kill. What comes next is a line of its own."""
+    path, problems = tmp_path / "tombstones", Problems()
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop("shop"))
+    os.truncate(path, path.stat().st_size - 1)
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop("support"))
+    assert ((await kept_in(path, problems)).all(), problems) == ({"shop", "support"}, [])
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"\x00", b"\n", b"\xed\xa0\x80", b'","deep":' + b"[" * 5000])
+async def test_a_damaged_kill_is_reported_and_what_it_names_is_held_back(tmp_path: Path, damage: bytes) -> None:
+    """Bytes of any kind in the second of three kills: the others hold, and so does it; it waits for no record."""
+    path, problems = tmp_path / "tombstones", Problems()
+    names = [f"sha256:{number:064x}" for number in range(3)]
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        for name in names:
+            await tombstones.add(a_stop(name))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1].replace(b"alice", b"al" + damage + b"ce") + lines[2])
+    before = path.read_bytes()
+    again = await kept_in(path, problems)
+    assert (again.all(), [stop.digest for stop in again.pending()]) == (set(names), [names[0], names[2]])
+    assert [kind for kind, _ in problems] == ["tombstones_damaged"]
+    assert f"line 2{', 3' if damage == LINE_END else ''} of {path} cannot be read" in problems[0][1]
+    assert names[1] in problems[0][1]
+    assert path.read_bytes() == before
+
+
+async def test_a_kill_whose_end_is_damaged_is_not_taken_for_half_written(tmp_path: Path) -> None:
+    """Another byte in the place of the last line's end: the line stays, and what it names is held back."""
+    path, problems, name = tmp_path / "tombstones", Problems(), f"sha256:{1:064x}"
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop(name))
+    damaged = path.read_bytes().removesuffix(LINE_END) + b"K"
+    path.write_bytes(damaged)
+    assert ((await kept_in(path, problems)).all(), len(problems)) == ({name}, 1)
+    assert path.read_bytes() == damaged + LINE_END
+
+
+async def test_a_damaged_ramp_down_is_reported_and_holds_nothing(tmp_path: Path) -> None:
+    """It may have been over long ago, and the file does not say: no kill is made of it."""
+    path, problems = tmp_path / "tombstones", Problems()
+    async with opened_tombstones(path, _no_problem) as tombstones:
+        await tombstones.add(a_stop(f"sha256:{1:064x}", StopKind.RAMP_DOWN))
+    path.write_bytes(path.read_bytes().replace(b"alice", b"\xff"))
+    again = await kept_in(path, problems)
+    assert (again.all(), again.ramped_down()) == (frozenset(), frozenset())
+    assert [kind for kind, _ in problems] == ["tombstones_damaged"]
+
+
+async def test_a_file_that_is_written_anew_keeps_its_damaged_lines_as_they_are(tmp_path: Path) -> None:
+    """Bytes that no JSON holds, and a file that grows beyond its limit: they are there afterwards, and told again."""
+    path, problems, damaged = tmp_path / "tombstones", Problems(), b'{"stop": "\xff\r\x00"}\n'
+    path.touch(mode=0o600)
+    path.write_bytes(damaged)
+    async with opened_tombstones(path, lambda *_: None) as tombstones:
+        for number in range(1_000):
+            down = msgspec.structs.replace(a_stop("shop", StopKind.RAMP_DOWN), request_json=f'"{number:0500}"')
+            await tombstones.add(down)
+            await tombstones.recorded(down)
+    assert path.stat().st_size < REWRITTEN_FROM
+    assert damaged in path.read_bytes()
+    await kept_in(path, problems)
+    assert [kind for kind, _ in problems] == ["tombstones_damaged"]
 
 
 async def test_with_a_full_disk_a_kill_holds_in_memory_and_says_that_it_is_not_kept(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "cli": OUTER,
     "composition": OUTER | {"adapters", "observability", "rpc", "cli"},
     "__main__": OUTER | {"adapters", "observability", "rpc", "cli", "composition"},
+    "entry": frozenset({"cli", "__main__"}),
 }
 FOR_ALL: Final = ("sidecar.observability.names", "sidecar.observability.rollout_names", "sidecar.rpc.errors")
 """Modules of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads

@@ -311,7 +311,7 @@ def test_the_help_teaches() -> None:
 async def test_a_record_in_postgresql_verifies_and_is_read_only(postgres_dsn: str, tmp_path: Path) -> None:
     """Whole; then one event is altered behind the triggers' back; nobody is put on record by looking."""
     record = await open_postgres_record(postgres_dsn, InstanceId("first"))
-    place = CheckpointFile(tmp_path / LINES, read_or_make_signer(tmp_path / KEY))
+    place = CheckpointFile(tmp_path / LINES, read_or_make_signer(tmp_path / KEY), lambda *_: None)
     await record.commit(a_whole_turn("turn-2", ("shop", "rewards")))
     await place.append([checkpoint_of(state, BEGIN) for state in await record.closed_states()])
     await record.close()

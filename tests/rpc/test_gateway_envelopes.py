@@ -1,5 +1,6 @@
 """What a sub-agent gets of a data service's answer, through every real part: host, gateway, REST, data service."""
 
+import threading
 from typing import Any, Final
 
 import pytest
@@ -319,3 +320,17 @@ async def test_the_check_is_the_same_for_every_sub_agent_under_any_orchestrator(
             assert [each.data_unavailable for each in result.outcomes] == [True, True]
         assert chain.received == [DataUnavailable()] * 4
         assert await chain.metric(MISMATCHES) == 4
+
+
+async def test_a_large_answer_is_judged_beside_the_event_loop() -> None:
+    """Fifty offers with long titles, 100 kB: released as any other, by a thread that a small answer does not start."""
+    async with running_chain() as chain:
+        small = await released_or_not(chain)
+        assert isinstance(small, ToolData)
+        assert [each.name for each in threading.enumerate() if each.name.startswith("off-loop")] == []
+        longest = {**small.payload["offers"][0], "title": "x" * 2000}
+        many = {**small.payload, "offers": [longest] * 50}
+        chain.service.change = lambda envelope: {**envelope, "payload": many}
+        large = await released_or_not(chain)
+        assert [each.name for each in threading.enumerate() if each.name.startswith("off-loop")] == ["off-loop_0"]
+    assert large == ToolData(many, partial=False)

@@ -9,10 +9,17 @@ import pytest
 from sidecar.rpc.ops_http import MOST_CONNECTIONS, OpsHttp, Page
 from sidecar.rpc.socket_files import AddressHeld, CannotListen
 
+HUGE = b"GET /huge HTTP/1.1\r\nhost: x\r\n\r\n"
+
 
 async def shown(accept: str) -> Page:
     """A page that shows what was accepted."""
     return Page(200, "text/plain", accept.encode())
+
+
+async def huge(accept: str) -> Page:
+    """A page that no socket takes in one go."""
+    return Page(200, "text/plain", b"x" * 10_000_000)
 
 
 async def broken(accept: str) -> Page:
@@ -24,7 +31,9 @@ async def broken(accept: str) -> Page:
 async def serving() -> AsyncIterator[tuple[str, list[str]]]:
     """Serve two pages; give the address and what went wrong."""
     defects: list[str] = []
-    http = OpsHttp({"/shown": shown, "/broken": broken}, lambda path, error: defects.append(f"{path} {error}"))
+    http = OpsHttp(
+        {"/shown": shown, "/broken": broken, "/huge": huge}, lambda path, error: defects.append(f"{path} {error}")
+    )
     async with http.listening("127.0.0.1:0") as address:
         yield address, defects
 
@@ -70,18 +79,45 @@ async def test_a_page_that_cannot_be_made_says_nothing_of_why() -> None:
         assert (await said(address, b"GET /shown HTTP/1.1\r\nhost: x\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_connections_are_bounded() -> None:
-    """Silent ones fill the room; the next is closed at once; when one leaves, there is room again."""
+@pytest.mark.parametrize("first", [b"", b"GET /shown HT", HUGE], ids=["nothing", "half a request", "reads nothing"])
+async def test_connections_that_do_nothing_take_no_room_from_those_that_ask(first: bytes) -> None:
+    """More than there is room for, silent or not reading their answer: each of 60 requests behind them has its own."""
     async with serving() as (address, _):
         host, _, port = address.rpartition(":")
+        idle = [await asyncio.open_connection(host, int(port), limit=1024) for _ in range(MOST_CONNECTIONS + 8)]
+        for _, writer in idle:
+            writer.write(first)
+        answers = [await said(address, b"GET /shown HTTP/1.1\r\nhost: x\r\n\r\n") for _ in range(60)]
+        assert [answer[:13] for answer in answers] == [b"HTTP/1.1 200 "] * 60
+        for _, writer in idle:
+            writer.transport.abort()
+
+
+async def test_what_is_being_answered_stays_while_silent_connections_can_make_room() -> None:
+    """A page that takes its time, then as many silent connections as there is room for: it arrives."""
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(accept: str) -> Page:
+        asked.set()
+        await may_answer.wait()
+        return Page(200, "text/plain", b"slow")
+
+    async with OpsHttp({"/slow": slow}, lambda path, error: None).listening("127.0.0.1:0") as address:
+        host, _, port = address.rpartition(":")
+        answer = asyncio.ensure_future(said(address, b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"))
+        await asked.wait()
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(MOST_CONNECTIONS)]
-        assert await said(address, b"") == b""
-        silent[0][1].close()
-        await silent[0][1].wait_closed()
-        while not await said(address, b"GET /shown HTTP/1.1\r\nhost: x\r\n\r\n"):
-            pass
+        assert await silent[0][0].read() == b""
+        may_answer.set()
+        assert (await answer).endswith(b"slow")
         for _, writer in silent:
             writer.close()
+
+
+async def test_a_silent_connection_is_closed() -> None:
+    """Nobody needs its room; it has as long as a request may take to be whole."""
+    async with OpsHttp({}, lambda path, error: None, silence=0.01).listening("127.0.0.1:0") as address:
+        assert await said(address, b"GET /shown HT") == b""
 
 
 async def test_an_address_that_cannot_be_had_is_told_apart() -> None:

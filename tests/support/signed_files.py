@@ -23,7 +23,7 @@ async def written(folder: Path, turns: Sequence[int], instance: str = "first") -
     """Yield a record that is open: whole turns of two children each, ten seconds apart, each with a checkpoint."""
     record = await SqliteRecord.open(folder / RECORD, InstanceId(instance), lambda what, error: None)
     try:
-        place = CheckpointFile(folder / LINES, read_or_make_signer(folder / KEY))
+        place = CheckpointFile(folder / LINES, read_or_make_signer(folder / KEY), lambda *_: None)
         at = SettableClock(), Anomalies()
         looks = Checkpointing(record, record.instance, place, INTERVAL, *at)  # type: ignore[arg-type]  # one method of it
         for number in turns:
@@ -44,7 +44,7 @@ async def shorten(folder: Path, days: float, key: str = KEY, lines: str = LINES)
     """Remove what is older than 90 days so many days after the beginning; return how many children."""
     signer = read_or_make_signer(folder / key)
     async with written(folder, [], "shortening") as record:
-        place = CheckpointFile(folder / lines, signer)
+        place = CheckpointFile(folder / lines, signer, lambda *_: None)
         now, anomalies = SettableClock(BEGIN + timedelta(days=days)), Anomalies()
         retention = Retention(record, RULES, signer, place, now, anomalies)  # type: ignore[arg-type]  # one method of it
         await retention.remove()

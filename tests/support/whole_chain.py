@@ -311,7 +311,7 @@ async def running_chain(
         settings = _settings(folder, dispatch)
         await _served_before_it_was_flagged(folder / "config" / CONFIG, settings)
         sidecar = await stack.enter_async_context(
-            running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(flags)]))
+            running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
         )
         channel = grpc.aio.insecure_channel(f"unix:{settings.server.dispatch_socket}")
         stack.push_async_callback(channel.close)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from sidecar.composition.checkpoints import checkpoint_files
 from sidecar.composition.parts import Replaced
+from sidecar.composition.rollout import kills_file
 from sidecar.composition.running import running_sidecar
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
@@ -84,6 +86,25 @@ async def test_a_replaced_part_is_used_and_closed(folder: Path) -> None:
         assert (sidecar.operations.turns.open, mine.closed.is_set()) == (1, False)
         assert sidecar.boot_secret not in repr(sidecar)
     assert mine.closed.is_set()
+
+
+async def test_no_byte_in_a_side_file_decides_readiness(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Invalid UTF-8, and brackets without end, in strings of both files: it starts, is ready, names file and line."""
+    damaged = b'{"note":"\xff"}\n{"deep":' + b"[" * 5000 + b"\n"
+    said = settings(folder)
+    (checkpoints, _), kills = checkpoint_files(said.record), kills_file(said)
+    for file in (checkpoints, kills):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.touch(mode=0o600)
+        file.write_bytes(damaged)
+
+    async with running_sidecar(said) as sidecar:
+        assert sidecar.readiness.ready
+
+    told = "\n".join(record.getMessage() for record in caplog.records)
+    assert f"lines 1, 2 of {checkpoints}" in told
+    assert f"line 1, 2 of {kills}" in told
+    assert all(file.read_bytes().startswith(damaged) for file in (checkpoints, kills))
 
 
 async def test_what_was_built_is_closed_when_building_fails_half_way(folder: Path) -> None:

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from sidecar.core.decoding import from_hex
 from sidecar.core.executing.checkpoints import Judgement
 
 KEY_ID_LENGTH: Final = 16
@@ -69,7 +70,7 @@ class Ed25519Judge:
         if key is None:
             return Judgement.UNKNOWN_KEY
         try:
-            key.verify(bytes.fromhex(signature), payload)
+            key.verify(from_hex(signature), payload)
         except (InvalidSignature, ValueError):
             return Judgement.DOES_NOT_FIT
         return Judgement.FITS

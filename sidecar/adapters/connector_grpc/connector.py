@@ -9,6 +9,7 @@ import msgspec
 from sidecar.adapters.connector_grpc.channels import Channels
 from sidecar.adapters.connector_grpc.refusals import refusal_of
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
+from sidecar.core.decoding import from_json
 from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.core.faults import Fault
 from sidecar.policy.on_behalf_of import headers_on_behalf
@@ -73,15 +74,15 @@ class GrpcConnector:
 def request_of(call: EnricherCall) -> envelope_pb2.EnricherRequest | None:
     """Return the message, or None if the arguments are not one JSON object in UTF-8; they are written anew."""
     try:
-        arguments = msgspec.json.encode(msgspec.json.decode(call.arguments_json, type=dict[str, Any]))
+        arguments = from_json(call.arguments_json, dict[str, Any])
         return envelope_pb2.EnricherRequest(
             principal=call.principal,
             domain_type=call.domain_type,
             enricher_id=call.enricher_id,
-            arguments_json=arguments.decode(),
+            arguments_json=msgspec.json.encode(arguments).decode(),
             nonce=call.nonce or "",
         )
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError, ValueError):
+    except ValueError:
         return None
 
 

@@ -2,16 +2,27 @@
 
 import asyncio
 import ssl
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final
 
-import httpx
+import certifi
+import httpcore
 
-from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint
+from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint, url_of
 from sidecar.adapters.connector_rest.faults import fault_behind, with_status
 from sidecar.adapters.connector_rest.incoming import reply_of
+from sidecar.adapters.connector_rest.network import BoundedBackend
 from sidecar.adapters.connector_rest.outgoing import body_of, headers_of
 from sidecar.adapters.connector_rest.settings import RestSettings
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+
+NO_ANSWER: Final = (
+    httpcore.NetworkError,
+    httpcore.TimeoutException,
+    httpcore.ProtocolError,
+    httpcore.ConnectionNotAvailable,
+    OSError,
+    UnicodeError,  # a host name that no resolver takes
+)
 
 
 class RestConnector:
@@ -29,18 +40,14 @@ class RestConnector:
             OSError: `ca_file` cannot be read or is not PEM.
         """
         self._max_body_bytes = settings.max_body_bytes
-        self._client = httpx.AsyncClient(
-            headers={"accept": "application/json", "accept-encoding": "gzip", "user-agent": "dispatch-sidecar"},
-            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
-            verify=True if settings.ca_file is None else ssl.create_default_context(cafile=settings.ca_file),
-            follow_redirects=False,
-            trust_env=False,
-            timeout=httpx.Timeout(None, connect=settings.connect_seconds),
-            limits=httpx.Limits(
-                max_connections=settings.max_connections,
-                max_keepalive_connections=settings.max_idle_connections,
-                keepalive_expiry=settings.idle_seconds,
-            ),
+        self._timeouts = {"connect": settings.connect_seconds}
+        self._closed = False
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=ssl.create_default_context(cafile=settings.ca_file or certifi.where()),
+            max_connections=settings.max_connections,
+            max_keepalive_connections=settings.max_idle_connections,
+            keepalive_expiry=settings.idle_seconds,
+            network_backend=BoundedBackend(),
         )
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
@@ -53,20 +60,27 @@ class RestConnector:
         body = body_of(call)
         if body is None:
             return EnricherRefused(RefusalKind.MALFORMED)
-        if self._client.is_closed or problem_with_endpoint(call.endpoint) is not None:
+        if self._closed or problem_with_endpoint(call.endpoint) is not None:
             return EnricherRefused(RefusalKind.UNAVAILABLE)
         try:
             async with asyncio.timeout(call.timeout.total_seconds()):
                 return await self._exchange(call, body)
         except TimeoutError:
             return EnricherRefused(RefusalKind.TIMEOUT)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+        except NO_ANSWER as error:
             return EnricherRefused(RefusalKind.UNAVAILABLE, fault_behind(error, call.endpoint))
 
     async def _exchange(self, call: EnricherCall, body: bytes) -> EnricherReply:
-        async with self._client.stream("POST", call.endpoint, content=body, headers=headers_of(call)) as response:
-            return with_status(await reply_of(response, self._max_body_bytes), response, call.endpoint)
+        async with self._pool.stream(
+            "POST",
+            url_of(call.endpoint),
+            headers=list(headers_of(call).items()),
+            content=body,
+            extensions={"timeout": self._timeouts},
+        ) as response:
+            return with_status(await reply_of(response, self._max_body_bytes), response.status, call.endpoint)
 
     async def close(self) -> None:
         """Close all connections; calls that are still running end as `UNAVAILABLE`."""
-        await self._client.aclose()
+        self._closed = True
+        await self._pool.aclose()

@@ -3,6 +3,8 @@
 from typing import Final
 from urllib.parse import urlsplit
 
+import httpcore
+
 SCHEMES: Final = ("http", "https")
 
 
@@ -23,3 +25,10 @@ def problem_with_endpoint(endpoint: str) -> str | None:
         "must not have a fragment (#...)": bool(parts.fragment),
     }
     return next((problem for problem, present in problems.items() if present), None)
+
+
+def url_of(endpoint: str) -> httpcore.URL:
+    """Return a sound `endpoint` as the HTTP library takes it; the library's own parser drops `;` and what follows."""
+    parts = urlsplit(endpoint)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)

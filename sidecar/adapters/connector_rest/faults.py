@@ -3,8 +3,6 @@
 from typing import Final
 from urllib.parse import urlsplit
 
-import httpx
-
 from sidecar.core.faults import Fault, remedy_for
 from sidecar.policy.faults import errno_of
 from sidecar.policy.protocols import EnricherRefused, EnricherReply, RefusalKind
@@ -19,18 +17,12 @@ def fault_behind(error: Exception, endpoint: str) -> Fault:
     return Fault(_target(endpoint), _address(endpoint), errno or type(error).__name__, remedy_for(errno, SETTING))
 
 
-def with_status(reply: EnricherReply, response: httpx.Response, endpoint: str) -> EnricherReply:
+def with_status(reply: EnricherReply, status: int, endpoint: str) -> EnricherReply:
     """Return a reply, with the HTTP status if that is why there is no envelope."""
-    if (
-        not isinstance(reply, EnricherRefused)
-        or reply.kind is not RefusalKind.UNAVAILABLE
-        or response.status_code == OK
-    ):
+    if not isinstance(reply, EnricherRefused) or reply.kind is not RefusalKind.UNAVAILABLE or status == OK:
         return reply
     remedy = f"the service answered, but with no envelope: see its log, or correct {SETTING}"
-    return EnricherRefused(
-        reply.kind, Fault(_target(endpoint), _address(endpoint), f"HTTP {response.status_code}", remedy)
-    )
+    return EnricherRefused(reply.kind, Fault(_target(endpoint), _address(endpoint), f"HTTP {status}", remedy))
 
 
 def _target(endpoint: str) -> str:

@@ -1,11 +1,20 @@
 """The request as it goes over the wire."""
 
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.policy.on_behalf_of import headers_on_behalf
 from sidecar.policy.protocols import EnricherCall
+
+HEADERS: Final = {
+    "accept": "application/json",
+    "accept-encoding": "gzip",
+    "content-type": "application/json",
+    "user-agent": "dispatch-sidecar",
+}
 
 
 class EnricherRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,14 +39,14 @@ def body_of(call: EnricherCall) -> bytes | None:
                 principal=call.principal,
                 domain_type=call.domain_type,
                 enricher_id=call.enricher_id,
-                arguments=msgspec.json.decode(call.arguments_json, type=dict[str, Any]),
+                arguments=from_json(call.arguments_json, dict[str, Any]),
                 nonce=call.nonce,
             )
         )
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+    except ValueError:
         return None
 
 
 def headers_of(call: EnricherCall) -> dict[str, str]:
     """Return the headers of this call alone."""
-    return {"content-type": "application/json", **headers_on_behalf(call)}
+    return {"host": urlsplit(call.endpoint).netloc, **HEADERS, **headers_on_behalf(call)}

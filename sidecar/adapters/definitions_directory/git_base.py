@@ -81,7 +81,7 @@ def _commit_of(git: Git, ref: str, shallow: bool) -> str:
     if not ref or ref.startswith("-"):
         raise ComparisonRefused(f"{quoted(ref)} is not the name of a commit")
     try:
-        return git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").decode().strip()
+        return git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").decode(errors="replace").strip()
     except subprocess.CalledProcessError:
         why = f"; the history here is shallow: {DEEPEN}" if shallow else "; fetch it first, or check its name"
         raise ComparisonRefused(f"{quoted(ref)} is not known here{why}") from None
@@ -89,7 +89,7 @@ def _commit_of(git: Git, ref: str, shallow: bool) -> str:
 
 def _parting(git: Git, ref: str, tip: str, shallow: bool) -> str:
     try:
-        return git("merge-base", tip, "HEAD").decode().split()[0]
+        return git("merge-base", tip, "HEAD").decode(errors="replace").split()[0]
     except (subprocess.CalledProcessError, IndexError):
         what = f"where HEAD and {quoted(ref)} part is not in the history here"
         if shallow:

@@ -45,9 +45,9 @@ class GitHistory:
             self._blobs.clear()
 
     def _walk(self, git: Git, digests: frozenset[Digest]) -> dict[Digest, Commit]:
-        under = git("rev-parse", "--show-prefix").decode().rstrip("\n")
+        under = git("rev-parse", "--show-prefix").decode(errors="surrogateescape").rstrip("\n")
         listed = git("log", "--format=%H", "--first-parent", f"-n{COMMITS_AT_MOST + 1}", "HEAD", "--", ".")
-        commits = listed.decode().split()
+        commits = listed.decode(errors="replace").split()
         running = digests
         found: dict[Digest, Commit] = {}
         for commit in commits[:COMMITS_AT_MOST]:

@@ -78,7 +78,7 @@ class Git:
         others: list[str] = []
         for row in listed.split(b"\0")[:-1]:
             facts, _, name = row.partition(b"\t")
-            mode, _, blob = facts.decode().split()
+            mode, _, blob = facts.decode(errors="replace").split()
             path = os.fsdecode(name)[len(under) :]
             if mode not in PLAIN_FILES:
                 others.append(path)

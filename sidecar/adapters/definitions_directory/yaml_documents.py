@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml
 
+from sidecar.core.decoding import Undecodable, from_utf8
 from sidecar.core.definitions.documents import Document, Steps
 from sidecar.core.definitions.names import MODEL_KEY
 from sidecar.core.definitions.problems import Problem, printable, quoted
@@ -76,9 +77,9 @@ def _text_of(content: bytes) -> str:
     if len(content) > BYTES_AT_MOST:
         raise _Unreadable(None, f"is larger than {BYTES_AT_MOST // 1024} KiB")
     try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _Unreadable(content[: error.start].count(b"\n") + 1, "is not UTF-8 from here on") from None
+        text = from_utf8(content)
+    except Undecodable as error:
+        raise _Unreadable(content[: error.at].count(b"\n") + 1, "is not UTF-8 from here on") from None
     text = text.removeprefix("\ufeff")
     found = UNPRINTABLE.search(text)
     if found is not None:

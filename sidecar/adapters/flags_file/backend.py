@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.flags_file.parsing import FlagFileProblem, flags_in_json, flags_in_toml
+from sidecar.core.decoding import Undecodable, from_utf8
 from sidecar.policy.protocols import FlagReport
 
 LARGEST_FILE: Final = 1024 * 1024
@@ -37,8 +38,8 @@ class FileFlags:
         content = await self._content()
         parse = flags_in_toml if self._path.suffix == ".toml" else flags_in_json
         try:
-            flags = parse(content.decode("utf-8"))
-        except UnicodeDecodeError as error:
+            flags = parse(from_utf8(content))
+        except Undecodable as error:
             raise FlagFileProblem(f"{self._path} is not UTF-8") from error
         except FlagFileProblem as problem:
             raise FlagFileProblem(f"{self._path} {problem}") from problem

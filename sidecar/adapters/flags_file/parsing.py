@@ -4,10 +4,10 @@ A half-written file must never read as "the rest is off", since an observed on-t
 good. JSON cut anywhere does not parse. TOML cut between two lines does, so a TOML file has to end with `END_LINE`.
 """
 
-import json
-import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
+
+from sidecar.core.decoding import Undecodable, from_json_by_pairs, from_toml
 
 END_LINE: Final = "# end of flags"
 LONGEST_NAME: Final = 200
@@ -20,8 +20,8 @@ class FlagFileProblem(Exception):
 def flags_in_json(text: str) -> Mapping[str, bool]:
     """Return the flags in `{"flags": {"name": true, ...}}`. Raises `FlagFileProblem`."""
     try:
-        document = json.loads(text, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
+        document = from_json_by_pairs(text, _without_duplicates)
+    except Undecodable as error:
         raise FlagFileProblem(f"is not whole JSON: {error}") from error
     return _flags_in(document)
 
@@ -31,8 +31,8 @@ def flags_in_toml(text: str) -> Mapping[str, bool]:
     if text.rstrip().rpartition("\n")[2] != END_LINE:
         raise FlagFileProblem(f"does not end with the line `{END_LINE}`, so it may be half-written")
     try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        document = from_toml(text)
+    except Undecodable as error:
         raise FlagFileProblem(f"is not whole TOML: {error}") from error
     return _flags_in(document)
 

@@ -1,12 +1,13 @@
 """The public keys of an issuer, as its JWKS names them. A key fits one algorithm, which no token can change."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from sidecar.core.decoding import Undecodable, from_json
 
 MOST_KEYS: Final = 64
 SHORTEST_RSA: Final = 2048
@@ -37,8 +38,8 @@ def keys_of(text: bytes, algorithms: frozenset[str]) -> IssuerKeys:
         KeysUnusable: it is no JWKS, two keys share a `kid`, or none can be used.
     """
     try:
-        listed = json.loads(text)["keys"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        listed = from_json(text)["keys"]
+    except (Undecodable, KeyError, TypeError):
         raise KeysUnusable("it is no JWKS: an object with a list `keys`") from None
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise KeysUnusable(f"its `keys` are no list of at most {MOST_KEYS}")

@@ -10,6 +10,7 @@ import msgspec
 from sidecar.adapters.postgresql import Connection, ConnectionLost
 from sidecar.adapters.postgresql.texts import stored
 from sidecar.adapters.record_postgresql.asking import AGAIN, Asking, decoded, refusal
+from sidecar.core.decoding import JsonDecoder
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored import ClosedChild, ClosedState, RetentionMarker, StoredChild
 from sidecar.core.identifiers import InstanceId
@@ -59,10 +60,10 @@ PAGE: Final = 200
 """Rows read at once of what may be many."""
 SECONDS_TO_PURGE: Final = 60.0
 
-STATES: Final = msgspec.json.Decoder(tuple[ClosedState, ...])
-LINKS: Final = msgspec.json.Decoder(tuple[ClosedChild, ...])
-STORED_CHILDREN: Final = msgspec.json.Decoder(tuple[StoredChild, ...])
-RETENTION_MARKERS: Final = msgspec.json.Decoder(tuple[RetentionMarker, ...])
+STATES: Final = JsonDecoder(tuple[ClosedState, ...])
+LINKS: Final = JsonDecoder(tuple[ClosedChild, ...])
+STORED_CHILDREN: Final = JsonDecoder(tuple[StoredChild, ...])
+RETENTION_MARKERS: Final = JsonDecoder(tuple[RetentionMarker, ...])
 
 
 class MarkerRow(msgspec.Struct, frozen=True):

@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import asyncpg
-import msgspec
 
 from sidecar.adapters.postgresql import Connection, ConnectionLost, Connections, unavailable
 from sidecar.adapters.postgresql.texts import restored
+from sidecar.core.decoding import JsonDecoder
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 
 Kind = TypeVar("Kind")
@@ -17,7 +17,7 @@ CONFLICTS: Final = frozenset({"SR409", "23505"})
 """Ours, and a unique key that is taken: the step of another child."""
 
 
-def decoded(decoder: msgspec.json.Decoder[Kind], text: str) -> Kind:
+def decoded(decoder: JsonDecoder[Kind], text: str) -> Kind:
     """Return what a text of the database says."""
     return decoder.decode(restored(text))
 
@@ -56,6 +56,6 @@ class Asking:
         rows = await self.rows(sql, *values, within=within)
         return rows[0][0] if rows else None
 
-    async def decoded(self, decoder: msgspec.json.Decoder[Kind], sql: str, *values: Any) -> Kind:
+    async def decoded(self, decoder: JsonDecoder[Kind], sql: str, *values: Any) -> Kind:
         """Return what the JSON says that a statement gives."""
         return decoded(decoder, await self.value(sql, *values))

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from sidecar.adapters.record_postgresql.asking import Asking, decoded
+from sidecar.core.decoding import JsonDecoder
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
@@ -94,13 +95,13 @@ class TurnFound(msgspec.Struct, frozen=True):
     routing: str | None
 
 
-OUTCOME: Final = msgspec.json.Decoder(CallOutcome)
-ROUTING_RECORD: Final = msgspec.json.Decoder(RoutingRecord)
-FOUND: Final = msgspec.json.Decoder(TurnFound)
-CHILD_EVENTS: Final = msgspec.json.Decoder(tuple[ChildEvent, ...])
-TURN_ROWS: Final = msgspec.json.Decoder(tuple[TurnRow, ...])
-EPISODE_ROWS: Final = msgspec.json.Decoder(tuple[EpisodeRow, ...])
-ATTEMPTS_RECORDED: Final = msgspec.json.Decoder(tuple[AttemptRecorded, ...])
+OUTCOME: Final = JsonDecoder(CallOutcome)
+ROUTING_RECORD: Final = JsonDecoder(RoutingRecord)
+FOUND: Final = JsonDecoder(TurnFound)
+CHILD_EVENTS: Final = JsonDecoder(tuple[ChildEvent, ...])
+TURN_ROWS: Final = JsonDecoder(tuple[TurnRow, ...])
+EPISODE_ROWS: Final = JsonDecoder(tuple[EpisodeRow, ...])
+ATTEMPTS_RECORDED: Final = JsonDecoder(tuple[AttemptRecorded, ...])
 
 
 def stored_turn(turn_id: TurnId, text: str) -> StoredTurn:

@@ -11,7 +11,6 @@ from typing import TypeVar
 from urllib.parse import quote
 
 import apsw
-import msgspec
 
 from sidecar.adapters.migrations import DatabaseProblem, pending
 from sidecar.adapters.record_sqlite import archive, listing, reading
@@ -108,7 +107,7 @@ class OfflineSqliteRecord:
                     self._connection.execute("ROLLBACK")
         except apsw.Error as error:
             raise StoreUnavailable(f"{self._path}: {what} cannot be read: {error}") from None
-        except (ValueError, TypeError, msgspec.DecodeError) as error:
+        except (ValueError, TypeError) as error:
             raise StoreUnavailable(f"{self._path}: among {what} is a row that no sidecar writes: {error}") from None
 
 

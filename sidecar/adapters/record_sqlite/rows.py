@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.executing.events import CLOSED, STATE_AFTER, ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, ChildOpened
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, EpisodeId, Slot, TurnId
@@ -50,7 +51,7 @@ def body_of(value: Any) -> str:
 
 def from_body(text: Any, kind: type[Body]) -> Body:
     """Return the record that `body_of` wrote down."""
-    return msgspec.json.decode(text, type=kind)
+    return from_json(text, kind)
 
 
 def found(connection: apsw.Connection, statement: str, values: Row = ()) -> list[Found]:

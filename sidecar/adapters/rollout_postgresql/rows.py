@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from sidecar.adapters.postgresql.texts import restored, stored
+from sidecar.core.decoding import JsonDecoder
 from sidecar.core.identifiers import Slot
 from sidecar.operations.rollout.bodies import audit_body, text_of
 from sidecar.operations.rollout.ports import AuditRow
@@ -18,12 +17,12 @@ def body(value: Any) -> str:
     return stored(text_of(value))
 
 
-def kept(decoder: msgspec.json.Decoder[Kind], text: str | None) -> Kind | None:
+def kept(decoder: JsonDecoder[Kind], text: str | None) -> Kind | None:
     """Return the value of a column `body`; None: there is no row."""
     return None if text is None else decoder.decode(restored(text))
 
 
-def all_kept(decoder: msgspec.json.Decoder[Kind], rows: Sequence[Any]) -> list[Kind]:
+def all_kept(decoder: JsonDecoder[Kind], rows: Sequence[Any]) -> list[Kind]:
     """Return the values of rows that have a `body` only."""
     return [decoder.decode(restored(row[0])) for row in rows]
 

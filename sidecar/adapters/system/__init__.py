@@ -2,6 +2,7 @@
 
 from sidecar.adapters.system.entropy import SystemChance, SystemIds
 from sidecar.adapters.system.garbage import look_for_garbage_less_often
+from sidecar.adapters.system.off_loop import OffLoop
 from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
 from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor
 from sidecar.adapters.system.system_clock import SystemClock
@@ -10,6 +11,7 @@ from sidecar.adapters.system.tasks import OwnedTasks
 __all__ = [
     "LoopEnded",
     "LoopObserver",
+    "OffLoop",
     "OwnedTasks",
     "SecretFileProblem",
     "Supervisor",

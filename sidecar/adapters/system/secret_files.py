@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from sidecar.core.decoding import Undecodable, from_ascii
+
 SHORTEST: Final = 32
 """Characters."""
 SECRET_BYTES: Final = 32
@@ -36,8 +38,8 @@ def read_secret(path: Path, shortest: int = SHORTEST) -> str:
     except OSError as error:
         raise SecretFileProblem(f"{path} cannot be read: {error.strerror}") from None
     try:
-        secret = content.decode("ascii").strip()
-    except UnicodeDecodeError:
+        secret = from_ascii(content).strip()
+    except Undecodable:
         raise SecretFileProblem(f"{path} holds more than ASCII text; write the secret as hex or base64") from None
     if len(secret) < shortest or not secret.isprintable():
         raise SecretFileProblem(f"{path} must hold one line of {shortest} characters or more")

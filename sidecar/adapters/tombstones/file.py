@@ -20,6 +20,8 @@ from sidecar.operations.rollout.ports import LocalStop
 
 REWRITTEN_FROM: Final = 256 * 1024
 """Bytes from which on a file is written anew; then from twice what still counted."""
+MOST_NAMED: Final = 5
+"""Damaged lines in a report."""
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes; a kill takes about 500, and a file that large is no file of ours."""
 
@@ -42,7 +44,8 @@ class TombstonesInFile:
         self._path = path
         self._handle = handle
         self._rewritten_from = REWRITTEN_FROM
-        self._memory = TombstonesInMemory(read.stops, read.recorded)
+        self._memory = TombstonesInMemory(read.stops, read.recorded, read.held)
+        self._damaged = b"".join(raw + b"\n" for raw in read.damaged.values())
         self._unwritten = b""
         self._length = read.length
         self._writing: asyncio.Future[None] | None = None
@@ -99,7 +102,7 @@ class TombstonesInFile:
     async def _written_anew(self) -> bool:
         """Put a new file in the place of this one; False: that cannot be done now, and this one goes on growing."""
         stops, recorded = self._memory.needed()  # what is not written yet is in memory, too
-        whole = b"".join((*(line_of(Line(stop=each)) for each in stops), *map(recorded_line, recorded)))
+        whole = b"".join((self._damaged, *(line_of(Line(stop=each)) for each in stops), *map(recorded_line, recorded)))
         self._rewritten_from = max(REWRITTEN_FROM, 2 * max(self._length, len(whole)))
         try:
             await asyncio.to_thread(self._replace, whole)
@@ -149,13 +152,22 @@ async def opened_tombstones(path: Path, report: Callable[[str, str], None]) -> A
     except OSError as error:
         raise TombstonesUnusable(f"{path} cannot be used: {error.strerror}") from None
     if read.damaged:
-        lines = ", ".join(map(str, read.damaged[:5]))
-        report("tombstones_damaged", f"line {lines} of {path} cannot be read: a kill may be lost; compare the record")
+        report("tombstones_damaged", _damage(path, read))
     tombstones = TombstonesInFile(path, handle, read)
     try:
         yield tombstones
     finally:
         await tombstones.close()
+
+
+def _damage(path: Path, read: Read) -> str:
+    """Say which lines cannot be read, what that means, and what to do."""
+    lines = ", ".join(str(number) for number, _ in zip(read.damaged, range(MOST_NAMED), strict=False))
+    held = ", ".join(sorted(read.held)[:MOST_NAMED]) or "none can be told from them"
+    return (
+        f"line {lines} of {path} cannot be read and may have been a kill. Not served here because of that: {held}. "
+        "Compare the record, kill again what is missing, then take the line out while the sidecar is stopped"
+    )
 
 
 def _seen(writing: "asyncio.Future[None]") -> None:
@@ -189,7 +201,10 @@ def _checked(path: Path, handle: int) -> Read:
         raise TombstonesUnusable(f"{path} is used by another sidecar; give each a file of its own") from None
     if os.stat(path).st_ino != found.st_ino:
         raise TombstonesUnusable(f"{path} was replaced just now: another sidecar uses it; give each a file of its own")
-    read = read_lines(os.pread(handle, found.st_size, 0))
+    content = os.pread(handle, found.st_size, 0)
+    read = read_lines(content)
+    if read.length > len(content):
+        _write_at(handle, b"\n", len(content))
     os.ftruncate(handle, read.length)
     return read
 

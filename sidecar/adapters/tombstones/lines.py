@@ -4,15 +4,21 @@
     {"recorded": ["kill", "..."]}
     {"recorded": ["ramp_down", "..."], "of": "which request"}
 
-A line that was half-written when the power went is the last one; it never was answered for, and is cut off.
+A line that was half-written when the power went is the last one; it never was answered for, and is cut off. Any other
+line that cannot be read is kept as it is: it may have been a kill, so what it names is not served.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.identifiers import Digest
 from sidecar.operations.rollout.ports import LocalStop, StopKey, StopKind
+
+DIGEST: Final = re.compile(rb"sha256:[0-9a-f]{64}(?![0-9a-f])")
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,14 +33,16 @@ class Read(msgspec.Struct, frozen=True):
     """What was found in a file.
 
     Attributes:
-        length: of its whole lines, in bytes; what follows was half-written.
-        damaged: numbers of lines, from 1, that nobody can read.
+        length: of its lines with their ends, in bytes; what follows was half-written.
+        damaged: lines that cannot be read, by their numbers, from 1. They are never thrown away.
+        held: definitions named in them that may have been killed.
     """
 
     stops: Sequence[LocalStop]
     recorded: Sequence[StopKey]
     length: int
-    damaged: Sequence[int]
+    damaged: Mapping[int, bytes]
+    held: frozenset[Digest]
 
 
 def line_of(line: Line) -> bytes:
@@ -50,22 +58,38 @@ def recorded_line(key: StopKey) -> bytes:
 
 def read_lines(content: bytes) -> Read:
     """Return what a file says."""
-    length = content.rfind(b"\n") + 1
+    whole, unfinished = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     stops: list[LocalStop] = []
     recorded: list[StopKey] = []
-    damaged: list[int] = []
-    for number, raw in enumerate(content[:length].splitlines(), 1):
-        try:
-            line = msgspec.json.decode(raw, type=Line)
-        except msgspec.MsgspecError:
-            damaged.append(number)
-            continue
-        if line.stop is not None:
+    damaged: dict[int, bytes] = {}
+    rows = whole.split(b"\n")[:-1]
+    if _line_from(unfinished) or _line_from(unfinished[:-1]):
+        rows.append(unfinished)  # only its end is missing or damaged, so it may have been answered for
+    for number, raw in enumerate(rows, 1):
+        line = _line_from(raw)
+        if line is None:
+            damaged[number] = raw
+        elif line.stop is not None:
             stops.append(line.stop)
             # a ramp-down that was put on record may be asked for again, and is then pending again
             recorded = [key for key in recorded if key != line.stop.key]
         elif line.recorded is not None:
             recorded.append((*line.recorded, line.of))
-        else:
-            damaged.append(number)
-    return Read(stops, recorded, length, damaged)
+    length = sum(len(raw) + 1 for raw in rows)
+    return Read(stops, recorded, length, damaged, frozenset(_held(damaged.values())))
+
+
+def _line_from(raw: bytes) -> Line | None:
+    """Return a line; None if it cannot be read, or says nothing."""
+    try:
+        line = from_json(raw, Line)
+    except Undecodable:
+        return None
+    return line if line.stop is not None or line.recorded is not None else None
+
+
+def _held(damaged: Iterable[bytes]) -> Iterator[Digest]:
+    """Yield the definitions that damaged lines name; of a ramp-down nobody can say any more whether it is over."""
+    for raw in damaged:
+        if StopKind.RAMP_DOWN.encode() not in raw:
+            yield from (Digest(found.decode("ascii", "replace")) for found in DIGEST.findall(raw))

@@ -9,8 +9,14 @@ from sidecar.operations.rollout.ports import LocalStop, StopKey, StopKind
 class TombstonesInMemory:
     """The port `Tombstones`; reads hand out the same object until something is another."""
 
-    def __init__(self, stops: Iterable[LocalStop] = (), recorded: Iterable[StopKey] = ()) -> None:
-        """Begin with what is known."""
+    def __init__(
+        self,
+        stops: Iterable[LocalStop] = (),
+        recorded: Iterable[StopKey] = (),
+        held: frozenset[Digest] = frozenset(),
+    ) -> None:
+        """Begin with what is known; `held` counts as killed here, and there is nothing to be put on record of it."""
+        self._held = held
         self._kills: dict[StopKey, LocalStop] = {}
         self._pending: dict[StopKey, LocalStop] = {}
         for stop in stops:
@@ -66,5 +72,5 @@ class TombstonesInMemory:
         return True
 
     def _settle(self) -> None:
-        self._killed = frozenset(digest for _, digest, _ in self._kills)
+        self._killed = self._held.union(digest for _, digest, _ in self._kills)
         self._down = frozenset(digest for kind, digest, _ in self._pending if kind is StopKind.RAMP_DOWN)

@@ -4,8 +4,6 @@ Layout: `v1.<key id>.<base64url of the claims as JSON>.<base64url of HMAC-SHA256
 Opaque to clients: signed, not secret.
 """
 
-import base64
-import binascii
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import Undecodable, base64url, from_base64url, from_json
 from sidecar.core.errors import SurfaceTokenInvalid
 from sidecar.core.identifiers import DefinitionId, Digest, EpisodeId, Principal, Slot, TurnId
 
@@ -79,8 +78,8 @@ class SigningKeys:
 
     def sign(self, purpose: str, body: bytes) -> str:
         """Return `<version>.<key id>.<body>.<mac>`; `purpose` keeps one kind of token from passing as another."""
-        head = f"{VERSION}.{self._signing}.{_encode(body)}"
-        return f"{head}.{_encode(self._mac(self._signing, purpose, head))}"
+        head = f"{VERSION}.{self._signing}.{base64url(body)}"
+        return f"{head}.{base64url(self._mac(self._signing, purpose, head))}"
 
     def open(self, purpose: str, token: str) -> bytes | None:
         """Return the signed body, or None if the token is not one of ours."""
@@ -112,19 +111,13 @@ def unseal(token: str, keys: SigningKeys) -> SurfaceClaims:
     if body is None:
         raise SurfaceTokenInvalid("the surface token is not one of this deployment; send the one BindTurn returned")
     try:
-        return msgspec.json.decode(body, type=SurfaceClaims)
-    except msgspec.DecodeError:
+        return from_json(body, SurfaceClaims)
+    except Undecodable:
         raise SurfaceTokenInvalid("the surface token is of another version; bind the turn again") from None
 
 
-def _encode(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
 def _decode(text: str) -> bytes | None:
-    """Return the bytes, or None unless `text` is exactly what `_encode` makes (no second spelling of a token)."""
     try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+        return from_base64url(text)
+    except Undecodable:
         return None
-    return raw if _encode(raw) == text else None

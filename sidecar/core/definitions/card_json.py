@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.card import Card
 from sidecar.core.definitions.digesting import digest_of_card
 from sidecar.core.identifiers import Digest
@@ -18,10 +19,7 @@ def card_to_json(card: Card) -> str:
 
 def card_from_json(text: str) -> Card:
     """Return the card that `card_to_json` wrote; equal to it, digest included. Raises `ValueError`."""
-    try:
-        return msgspec.json.decode(text, type=Card)
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from None
+    return from_json(text, Card)
 
 
 def card_of(text: str, digest: Digest) -> Card | None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.definitions.card import AgentDefinition
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
 from sidecar.core.json_schemas import canonical_text, validator_of
@@ -121,13 +122,13 @@ def holds_component_data(narration: str) -> bool:
     if not (stripped.startswith(("{", "[")) and stripped.endswith(("}", "]"))):
         return False
     try:
-        return isinstance(msgspec.json.decode(stripped), (dict, list))
-    except (msgspec.DecodeError, RecursionError):
+        return isinstance(from_json(stripped), (dict, list))
+    except Undecodable:
         return False
 
 
 def _decoded(text: str, name: str) -> Any:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        return from_json(text)
+    except Undecodable:
         raise ResultBroken(CallFailure.RESULT_INVALID, f"component {name!r} is not JSON") from None

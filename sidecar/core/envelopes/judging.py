@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import from_utf8
 from sidecar.core.definitions.card import ToolEntry
 from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.core.envelopes.limits import EnvelopeLimits
@@ -158,4 +159,4 @@ def _open(envelope: Envelope, expected: Expectation, limits: EnvelopeLimits) -> 
 
 def _cache_meta_of(envelope: Envelope, limits: EnvelopeLimits) -> str:
     raw = b"" if envelope.cache_meta is None else bytes(envelope.cache_meta)
-    return raw.decode("utf-8") if 0 < len(raw) <= limits.max_cache_meta_bytes else "{}"
+    return from_utf8(raw) if 0 < len(raw) <= limits.max_cache_meta_bytes else "{}"

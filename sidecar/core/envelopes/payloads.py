@@ -1,11 +1,11 @@
 """Opening a payload, once it is known to be for the right user."""
 
-import json
 import math
 from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.decoding import from_json_by_pairs, from_utf8
 from sidecar.core.envelopes.typing_registry import PayloadSchema
 
 
@@ -20,7 +20,7 @@ def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-_INSIDE: Final = json.JSONDecoder(object_pairs_hook=_members_once)
+_CONTAINERS: Final = (dict, list)
 
 
 def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) -> str | None:
@@ -29,30 +29,32 @@ def payload_text(payload: msgspec.Raw, schema: PayloadSchema, max_depth: int) ->
     Refused: duplicate keys at any depth, infinite numbers, integers of thousands of digits, more than `max_depth`
     levels. `scan` has already refused what is no JSON at all, NaN and half surrogate pairs among it.
     """
-    text = bytes(payload).decode("utf-8")
+    text = from_utf8(bytes(payload))
     try:
-        value = _INSIDE.decode(text)
+        value = from_json_by_pairs(text, _members_once)
         return text if _is_plain(value, max_depth) and schema.accepts(value) else None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
 def _is_plain(value: Any, max_depth: int) -> bool:
-    """Return whether every parser would read `value` the same, within `max_depth` levels."""
-    level = [value]
-    depth = 0
-    while level:
+    """Return whether every parser would read `value` the same, within `max_depth` levels.
+
+    Most values are in large arrays of one kind, so kinds are collected before single values are looked at.
+    """
+    level: list[Any] = [[value]]
+    for _ in range(max_depth + 1):
         inner: list[Any] = []
         for each in level:
-            if isinstance(each, dict):
-                inner.extend(each.values())
-            elif isinstance(each, list):
-                inner.extend(each)
-            elif isinstance(each, float) and not math.isfinite(each):
+            if not each:
+                continue
+            parts = each.values() if isinstance(each, dict) else each
+            kinds = set(map(type, parts))
+            if float in kinds and not all(math.isfinite(part) for part in parts if type(part) is float):
                 return False
-        if any(isinstance(each, dict | list) for each in level):
-            depth += 1
-        if depth > max_depth:
-            return False
+            if dict in kinds or list in kinds:
+                inner.extend(part for part in parts if type(part) in _CONTAINERS)
+        if not inner:
+            return True
         level = inner
-    return True
+    return False

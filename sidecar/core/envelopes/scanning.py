@@ -6,6 +6,8 @@ the first. So members are listed as they stand, duplicates included, and values 
 
 import msgspec
 
+from sidecar.core.decoding import JsonDecoder, Undecodable, from_json, from_utf8
+
 Members = tuple[tuple[str, msgspec.Raw], ...]
 
 
@@ -22,7 +24,7 @@ def _name_of(_kind: type, text: str) -> _Name:
     return _Name(text)
 
 
-_OUTSIDE = msgspec.json.Decoder(dict[_Name, msgspec.Raw], dec_hook=_name_of)
+_OUTSIDE = JsonDecoder(dict[_Name, msgspec.Raw], _name_of)
 
 
 def scan(body: bytes) -> Members | None:
@@ -31,9 +33,9 @@ def scan(body: bytes) -> Members | None:
     Checked: UTF-8, no byte order mark, JSON syntax throughout (no NaN), nothing after the object.
     """
     try:
-        body.decode("utf-8")
+        from_utf8(body)
         members = _OUTSIDE.decode(body)
-    except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
+    except Undecodable:
         return None
     return tuple((name.text, value) for name, value in members.items())
 
@@ -54,6 +56,6 @@ def text_of(value: msgspec.Raw | None) -> str | None:
     if value is None:
         return None
     try:
-        return msgspec.json.decode(value, type=str)
-    except (msgspec.MsgspecError, RecursionError):
+        return from_json(value, str)
+    except Undecodable:
         return None

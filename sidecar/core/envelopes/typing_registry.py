@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jsonschema_rs
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.card import ToolEntry
 from sidecar.core.envelopes.versions import major_of
 from sidecar.core.identifiers import ToolId
@@ -113,7 +114,7 @@ def _schema_of_tool(
         text = canonical_text(tool.payload_schema)
         if text not in compiled:
             compiled[text] = _compile(text)
-    except (ValueError, TypeError, RecursionError, msgspec.MsgspecError):
+    except (ValueError, TypeError, RecursionError, msgspec.EncodeError):
         return RegistryProblem(
             tool.id,
             f"Tool {tool.id!r}: payload_schema is not a JSON schema that can be compiled offline; "
@@ -136,6 +137,4 @@ def _agreement(known: PayloadSchema, other: PayloadSchema) -> PayloadSchema | Re
 
 def _compile(text: str) -> jsonschema_rs.Validator:
     """Compile a schema that can neither fetch anything nor run a pattern in more than linear time."""
-    return jsonschema_rs.validator_for(
-        msgspec.json.decode(text), offline=True, pattern_options=jsonschema_rs.RegexOptions()
-    )
+    return jsonschema_rs.validator_for(from_json(text), offline=True, pattern_options=jsonschema_rs.RegexOptions())

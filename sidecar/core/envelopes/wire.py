@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import Undecodable, from_json, from_utf8
+
 VARINT, I64, LEN, I32 = 0, 1, 2, 5
 FIELDS: Final = {
     1: ("domain_type", LEN),
@@ -69,8 +71,8 @@ def records_of(body: bytes) -> tuple[Record, ...] | None:
 def text_in(record: Record) -> str | None:
     """Return the field's text; None if it is empty or not UTF-8."""
     try:
-        return record.value.decode("utf-8") or None
-    except UnicodeDecodeError:
+        return from_utf8(record.value) or None
+    except Undecodable:
         return None
 
 
@@ -133,7 +135,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int] | None:
 def _is_json(text: bytes) -> bool:
     """Return whether this is JSON in UTF-8, or nothing; the text is walked over, no value is made of it."""
     try:
-        text.decode("utf-8")
-        return not text or msgspec.json.decode(text, type=msgspec.Raw) is not None
-    except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
+        from_utf8(text)
+        return not text or from_json(text, msgspec.Raw) is not None
+    except Undecodable:
         return False

@@ -11,6 +11,7 @@ import msgspec
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, CandidateVerdict
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
@@ -66,7 +67,7 @@ def closing(turn: StoredTurn, now: datetime, me: InstanceId) -> list[Record]:
         records.extend(CallSettled(turn.turn_id, dispatch.opened.dispatch_id, each, now) for each in lost)
         for child in children:
             records.extend(_closing_events(child, now))
-    claims = msgspec.json.decode(turn.dispatches[0].opened.claims_json, type=SurfaceClaims)
+    claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
     ended = TurnEnded(turn.turn_id, claims.episode_id, claims.principal, "", "", PARENT_LOST, now)
     return [*records, ended, _routing(turn, claims, outcomes, now)]
 
@@ -93,7 +94,7 @@ def _lost(log: ChildLog, now: datetime) -> Record:
 def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], now: datetime) -> Iterator[CallOutcome]:
     """Yield an outcome for each call that has none: failed if it has a child, else not started."""
     opened = dispatch.opened
-    requested = msgspec.json.decode(opened.request_json, type=RequestedCalls)
+    requested = from_json(opened.request_json, RequestedCalls)
     settled = {each.call_id for each in dispatch.outcomes}
     child_of = {each.opened.call_id: each for each in children if each.opened.parent_child_id is None}
     for place, call in enumerate(requested.calls):
@@ -129,7 +130,7 @@ def _routing(
         fan_out_cap=claims.fan_out_cap,
         cap=worst([each.opened.cap for each in turn.dispatches]),
         cohort=cohort_of(claims),
-        binding_digest=msgspec.json.decode(first.request_json, type=RequestedCalls).binding_digest,
+        binding_digest=from_json(first.request_json, RequestedCalls).binding_digest,
         bound_at=claims.bound_at,
         ended_at=now,
         close_reason=PARENT_LOST,

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.executing.stored import ClosedState, RetentionMarker
 from sidecar.core.identifiers import InstanceId
 
@@ -120,8 +121,8 @@ def line_hash(text: bytes) -> str:
 def line_from(text: bytes) -> CheckpointLine | None:
     """Read a line; None if it is none of ours."""
     try:
-        return msgspec.json.decode(text, type=CheckpointLine)
-    except msgspec.DecodeError:  # ValidationError is one of them
+        return from_json(text, CheckpointLine)
+    except Undecodable:
         return None
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.surface import SurfaceTool
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.card import Limits
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
@@ -117,11 +118,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contract_from_json(text: str) -> Contract:
-    """Read a stored contract. Raises `ValueError` naming the field that is missing or wrong. Source: SX-10."""
-    try:
-        return msgspec.json.decode(text, type=Contract)
-    except msgspec.DecodeError as error:  # ValidationError is one of them
-        raise ValueError(str(error)) from None
+    """Read a stored contract. Raises `Undecodable` naming the field that is missing or wrong. Source: SX-10."""
+    return from_json(text, Contract)
 
 
 def bounded(contract: Contract, seconds: float) -> Contract:

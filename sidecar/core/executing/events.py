@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.errors import ChildClosed
 from sidecar.core.executing.chain import event_link
 from sidecar.core.executing.states import ExecutionState, moved
@@ -86,7 +87,7 @@ class ChildEvent(msgspec.Struct, frozen=True):
 
     def details(self) -> dict[str, Any]:
         """Return the details as an object."""
-        decoded: dict[str, Any] = msgspec.json.decode(self.details_json)
+        decoded: dict[str, Any] = from_json(self.details_json)
         return decoded
 
 

@@ -6,6 +6,7 @@ A signature alone is never enough: `operations/grant_table.py` says which grants
 import msgspec
 
 from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.errors import GrantInvalid
 from sidecar.core.identifiers import AttemptId, ChildId, ToolId, TurnId
 
@@ -35,6 +36,6 @@ def unseal_grant(token: str, keys: SigningKeys) -> GrantClaims:
     if body is None:
         raise GrantInvalid("the grant is not one of this sidecar; send the one that came with the run")
     try:
-        return msgspec.json.decode(body, type=GrantClaims)
-    except msgspec.DecodeError:
+        return from_json(body, GrantClaims)
+    except Undecodable:
         raise GrantInvalid("the grant is of another version") from None

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import Undecodable, from_json, from_utf8
 from sidecar.core.dispatching.collecting import holds_component_data
 from sidecar.core.history.layering import component_ids_of
 from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble
@@ -123,7 +124,7 @@ def _take_tool(taken: _Taken, number: int, record: LegacyRecord, labels: Labels)
         return
     if slot:
         taken.by_slot.setdefault(slot, [])
-    taken.components.append((slot, record.name, given.decode(), made.decode()))
+    taken.components.append((slot, record.name, from_utf8(given), from_utf8(made)))
 
 
 def _attributed(taken: _Taken, number: int, record: LegacyRecord, labels: Labels) -> Slot:
@@ -154,6 +155,6 @@ def _input_of(marker: Marker) -> str:
 
 def _is_container(data: bytes) -> bool:
     try:
-        return isinstance(msgspec.json.decode(data), dict | list)
-    except (msgspec.DecodeError, RecursionError):
+        return isinstance(from_json(data), dict | list)
+    except Undecodable:
         return False

@@ -6,8 +6,7 @@ Source: PC1-FR-10, PC1-D-26, PC1-D-28.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-import msgspec
-
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.dispatching.collecting import holds_component_data
 from sidecar.core.errors import FieldProblem, InlineComponent
 from sidecar.core.history.records import Reference, ToolMessage, TurnHistory
@@ -66,8 +65,8 @@ def newest_within(items: Sequence[Item], most: int, room: int, weight: Callable[
 def component_ids_of(tool_input_json: str) -> tuple[str, ...]:
     """Return the ids that a tool input, or a component's data, names; empty if it is not JSON."""
     try:
-        found = _ids_in(msgspec.json.decode(tool_input_json), DEEPEST)
-    except (msgspec.DecodeError, RecursionError):
+        found = _ids_in(from_json(tool_input_json), DEEPEST)
+    except Undecodable:
         return ()
     return tuple(dict.fromkeys(each[:LONGEST_ID] for each in found))[:MOST_IDS]
 

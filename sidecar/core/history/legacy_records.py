@@ -5,10 +5,11 @@ Fields that are not named here are ignored. `docs/history.md` shows the form.
 
 from datetime import datetime
 from enum import StrEnum, unique
-from typing import Any, Literal
+from typing import Final, Literal
 
 import msgspec
 
+from sidecar.core.decoding import JsonDecoder, Undecodable, Unfitting, from_utf8
 from sidecar.core.identifiers import problem_with_run_side_id
 
 
@@ -76,8 +77,9 @@ class LegacyRecord(msgspec.Struct, frozen=True):
 def read_record(line: bytes, number: int) -> LegacyRecord | Finding:
     """Read one line, or say what is wrong with it."""
     try:
+        from_utf8(line)  # fields that are kept byte for byte are not looked into
         record = _DECODER.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except Undecodable as error:
         return Finding(Trouble.UNREADABLE, number, _without_values(error))
     wrong = _problem_with(record)
     return Finding(Trouble.UNREADABLE, number, wrong) if wrong else record
@@ -95,9 +97,9 @@ def _problem_with(record: LegacyRecord) -> str:
     return ""
 
 
-def _without_values(error: Exception) -> str:
+def _without_values(error: Undecodable) -> str:
     """Return what a decoder says; it names fields and types, and quotes only what should have been a role."""
-    return str(error) if isinstance(error, msgspec.ValidationError) else "is not a JSON object"
+    return str(error) if isinstance(error, Unfitting) else "is not a JSON object"
 
 
-_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(LegacyRecord)
+_DECODER: Final = JsonDecoder(LegacyRecord)

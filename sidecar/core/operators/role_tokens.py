@@ -5,8 +5,6 @@ name it: what cannot be chosen cannot be confused. A token may be used as often 
 a call is new, which is what `request_id` is for.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.executing.checkpoints import Judgement, SignatureJudge
 from sidecar.core.operators.key_limits import KeyLimits
@@ -85,7 +84,7 @@ def seal(claims: RoleClaims, sign: Callable[[bytes], str]) -> str:
         raise ValueError("a role token lives for more than 0 seconds and at most 1 hour")
     if not SUBJECT.match(claims.sub):
         raise ValueError("the subject of a role token is 1 to 128 visible ASCII characters without spaces")
-    head = f"{VERSION}.{base64.urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b'=').decode()}"
+    head = f"{VERSION}.{base64url(msgspec.json.encode(claims))}"
     return f"{head}.{sign(_signed(head))}"
 
 
@@ -140,10 +139,9 @@ class RoleTokens:
 
 def _claims(text: str) -> RoleClaims | None:
     try:
-        body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        claims = msgspec.json.decode(body, type=RoleClaims)
+        claims = from_json(from_base64url(text), RoleClaims)
         _moment(claims.nbf), _moment(claims.exp)
-    except (binascii.Error, ValueError, OverflowError, OSError, msgspec.DecodeError):
+    except (ValueError, OverflowError, OSError):
         return None
     return claims
 

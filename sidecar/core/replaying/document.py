@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.records import AttemptRecorded, ChildOpened, DispatchOpened
@@ -40,8 +41,8 @@ class ReplayDocument(msgspec.Struct, frozen=True):
     def claims(self) -> SurfaceClaims:
         """Return what the turn was bound to. Raises `CannotReplay`."""
         try:
-            return msgspec.json.decode(self.dispatches[0].claims_json, type=SurfaceClaims)
-        except msgspec.DecodeError as error:
+            return from_json(self.dispatches[0].claims_json, SurfaceClaims)
+        except Undecodable as error:
             raise CannotReplay(f"what turn {self.turn_id} was bound to cannot be read: {error}") from None
 
 
@@ -66,8 +67,8 @@ def document_to_json(document: ReplayDocument) -> bytes:
 def document_from_json(raw: bytes) -> ReplayDocument:
     """Read a document. Raises `CannotReplay` if it is none, or of another version."""
     try:
-        document = msgspec.json.decode(raw, type=ReplayDocument)
-    except msgspec.DecodeError as error:
+        document = from_json(raw, ReplayDocument)
+    except Undecodable as error:
         raise CannotReplay(f"this is no exported turn: {error}") from None
     if document.version != VERSION:
         raise CannotReplay(f"the export is of version {document.version}; this sidecar reads version {VERSION}")

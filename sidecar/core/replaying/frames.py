@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import JsonDecoder, Undecodable, from_json
+
 VERSION: Final = 1
 LARGEST: Final = 256 * 1024
 """Bytes of one attempt's frames; what is larger is cut, and cannot be replayed."""
@@ -166,13 +168,13 @@ def attempt_to_json(attempt: RecordedAttempt) -> str:
 def attempt_from_json(text: str) -> RecordedAttempt:
     """Read what is kept. Raises `ValueError` if it is of another version, or broken."""
     try:
-        found = msgspec.json.decode(text, type=_Version).version
+        found = from_json(text, _Version).version
         if found != VERSION:
             raise ValueError(f"its frames are of version {found}; this sidecar reads version {VERSION}")
         return _DECODER.decode(text)
-    except msgspec.DecodeError as error:
+    except Undecodable as error:
         raise ValueError(f"its frames cannot be read: {error}") from None
 
 
 _ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final = msgspec.json.Decoder(RecordedAttempt)
+_DECODER: Final = JsonDecoder(RecordedAttempt)

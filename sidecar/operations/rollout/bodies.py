@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.core.decoding import JsonDecoder
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
@@ -14,14 +15,14 @@ TRANSITION: Final = "transition"
 EVENT: Final = "event"
 """Kinds of audit rows."""
 
-ROLLOUTS: Final = msgspec.json.Decoder(SlotRollout)
-ANSWERS: Final = msgspec.json.Decoder(StoredAnswer)
-DEFINITIONS: Final = msgspec.json.Decoder(KeptDefinition)
-FLAGS: Final = msgspec.json.Decoder(StoredFlag)
-MARKERS: Final = msgspec.json.Decoder(AuditMarker)
-PINNED: Final = msgspec.json.Decoder(dict[Digest, int])
-_TRANSITIONS: Final = msgspec.json.Decoder(TransitionEvent)
-_EVENTS: Final = msgspec.json.Decoder(RolloutEvent)
+ROLLOUTS: Final = JsonDecoder(SlotRollout)
+ANSWERS: Final = JsonDecoder(StoredAnswer)
+DEFINITIONS: Final = JsonDecoder(KeptDefinition)
+FLAGS: Final = JsonDecoder(StoredFlag)
+MARKERS: Final = JsonDecoder(AuditMarker)
+PINNED: Final = JsonDecoder(dict[Digest, int])
+_TRANSITIONS: Final = JsonDecoder(TransitionEvent)
+_EVENTS: Final = JsonDecoder(RolloutEvent)
 
 
 def text_of(value: Any) -> str:

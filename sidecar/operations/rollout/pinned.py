@@ -16,6 +16,7 @@ import msgspec
 
 from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.decoding import from_json
 from sidecar.core.executing.stored import TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import DefinitionId, Digest, TurnId
 from sidecar.operations.record_ports import RecordReads
@@ -146,7 +147,7 @@ class PinnedTurns:
         turn = await self._record.turn(turn_id)
         if turn is None or turn.ended is not None or not turn.dispatches:
             return Held()
-        claims = msgspec.json.decode(turn.dispatches[0].opened.claims_json, type=SurfaceClaims)
+        claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
         slots = tuple(slot for slot, _ in claims.tools)
         chosen = (name for slot, name, verdict in claims.candidates if verdict == CHOSEN and name and slot in slots)
         return Held(tuple(digest for _, digest in claims.tools), tuple(chosen))

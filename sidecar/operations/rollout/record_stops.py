@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final
 
-import msgspec
-
+from sidecar.core.decoding import Undecodable
 from sidecar.core.definitions.card import Card
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import Digest
@@ -98,12 +97,14 @@ class RecordStops:
         lost = revived(self._compared, self._tombstones, self._card_of)
         if lost:
             self._tombstones.pending_again(lost)
-            self._recorder.anomaly("kill_lost_from_record", f"{len(lost)} are put on record again")
+            self._recorder.anomaly(
+                "kill_lost_from_record", f"{len(lost)}; what is known of them is put on record again"
+            )
 
     async def _recorded(self, stop: LocalStop) -> None:
         try:
             asked = asked_of(stop)
-        except msgspec.MsgspecError:
+        except Undecodable:
             self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id} cannot be read any more")
             await self._tombstones.recorded(stop)
             return

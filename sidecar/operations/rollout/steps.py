@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sidecar.core.decoding import from_json
 from sidecar.core.errors import (
     GateFailed,
     GateHeld,
@@ -225,7 +226,7 @@ def answered_before(earlier: StoredAnswer, asked: Asked) -> StepAnswer:
     if earlier.fingerprint != asked.fingerprint:
         raise RequestIdReused("request_id was used for another request", metadata={"at": str(earlier.at)})
     if earlier.kind == DONE:
-        return msgspec.structs.replace(msgspec.json.decode(earlier.answer_json, type=StepAnswer), repeated=True)
+        return msgspec.structs.replace(from_json(earlier.answer_json, StepAnswer), repeated=True)
     refusal = error_of_reason(earlier.kind) or TransitionRefused
     raise refusal(earlier.answer_json, metadata={"repeated": "true"})
 

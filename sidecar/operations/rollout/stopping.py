@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.flags import FlagSnapshot
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.card import Card
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest, Vertical
@@ -78,9 +79,9 @@ def stop_of(asked: Asked, kind: StopKind, found: Found, by: tuple[str, Clock]) -
 
 
 def asked_of(stop: LocalStop) -> Kill | RampDown:
-    """Return what was asked when a stop was taken. Raises `msgspec.MsgspecError` if that cannot be read any more."""
+    """Return what was asked when a stop was taken. Raises `Undecodable` if that cannot be read any more."""
     kind: type[Kill] | type[RampDown] = Kill if stop.kind is StopKind.KILL else RampDown
-    return msgspec.json.decode(stop.request_json, type=kind)
+    return from_json(stop.request_json, kind)
 
 
 def is_full(parts: StopParts) -> bool:

@@ -1,7 +1,5 @@
 """Requests to see turns to plain values, and what is on record to messages."""
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -9,6 +7,7 @@ from typing import Final
 import msgspec
 from google.protobuf.json_format import MessageToJson
 
+from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
@@ -98,15 +97,15 @@ def list_episodes(message: pb.ListEpisodesRequest) -> int:
 
 
 def _token(before: Before) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(before)).decode()
+    return base64url(msgspec.json.encode(before))
 
 
 def _before(fields: Fields, token: str) -> Before | None:
     try:
         if len(token) > LONGEST_TOKEN:
             raise ValueError
-        before: Before = msgspec.json.decode(base64.b64decode(token, altchars=b"-_", validate=True), type=Before)
-    except (ValueError, binascii.Error, msgspec.DecodeError):
+        before: Before = from_json(from_base64url(token), tuple[datetime, TurnId])
+    except ValueError:
         fields.refuse("page_token", "is not one that this method returned; leave it out for the first page")
         return None
     if before[0].tzinfo is None or not RUN_SIDE.match(before[1]):

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge
 from sidecar.core.executing.checkpoints import Claims, LineKind, Statement
-from sidecar.core.executing.findings import Finding
+from sidecar.core.executing.findings import Finding, FindingKind
 from sidecar.core.executing.stored import ClosedState
 from sidecar.core.executing.verifying_checkpoints import LinesVerifier
 from sidecar.core.identifiers import InstanceId
@@ -34,7 +34,7 @@ def verified(lines: Iterable[bytes]) -> tuple[list[Finding], LinesVerifier]:
 async def test_lines_follow_each_other_over_restarts_and_instances(tmp_path: Path) -> None:
     """Three appends by two objects; the file verifies, and says where each instance stands."""
     path = tmp_path / "away" / "checkpoints.jsonl"
-    first, second = CheckpointFile(path, a_signer()), CheckpointFile(path, a_signer())
+    first, second = (CheckpointFile(path, a_signer(), _no_report) for _ in range(2))
     await first.append([stating(1), stating(2)])
     await second.append([stating(1, B)])
     await first.append([stating(5)])
@@ -48,7 +48,7 @@ async def test_lines_follow_each_other_over_restarts_and_instances(tmp_path: Pat
 async def test_a_write_that_was_cut_off_is_written_over_by_nothing(tmp_path: Path, left: int) -> None:
     """A first byte, a piece, and all but the end of a line are left by a crash; the next line goes behind that."""
     path = tmp_path / "checkpoints.jsonl"
-    place = CheckpointFile(path, a_signer())
+    place = CheckpointFile(path, a_signer(), _no_report)
     await place.append([stating(1)])
     whole = path.read_bytes()
     await place.append([stating(2)])
@@ -63,9 +63,43 @@ async def test_a_write_that_was_cut_off_is_written_over_by_nothing(tmp_path: Pat
     assert (verifier.lines, verifier.torn) == ((3, 0) if left == -1 else (2, 1))
 
 
+@pytest.mark.parametrize("damage", [b"\xff", b"\x00", b'","deep":' + b"[" * 5000])
+async def test_a_damaged_line_is_reported_once_and_passed_over(tmp_path: Path, damage: bytes) -> None:
+    """Bytes of any kind inside the second of three lines: both others count, and what comes next links to the last."""
+    path, reports = tmp_path / "checkpoints.jsonl", list[tuple[str, str]]()
+    await CheckpointFile(path, a_signer(), _no_report).append([stating(1), stating(2, B), stating(3)])
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = lines[0] + lines[1].replace(b'"root":"', b'"root":"' + damage) + lines[2]
+    path.write_bytes(damaged)
+
+    place = CheckpointFile(path, a_signer(), lambda kind, text: reports.append((kind, text)))
+    for number in (3, 4):
+        assert await place.standing() == {A: ClosedState(A, number, f"{number:064x}")}
+        await place.append([stating(number + 1)])
+
+    assert [kind for kind, _ in reports] == ["checkpoint_line_damaged"]
+    assert f"line 2 of {path} cannot be read" in reports[0][1]
+    assert path.read_bytes().startswith(damaged)
+    findings, verifier = verified(path.read_bytes().splitlines(keepends=True))
+    assert {each.kind for each in findings} == {FindingKind.CHECKPOINT_UNREADABLE, FindingKind.CHECKPOINT_MISSING}
+    assert verifier.lines == 4
+
+
+async def test_the_number_of_a_damaged_line_counts_from_the_beginning_of_the_file(tmp_path: Path) -> None:
+    """Two megabytes of lines before it, which are not read otherwise."""
+    path, reports = tmp_path / "checkpoints.jsonl", list[str]()
+    path.write_bytes(b"x" * 999 + b"\n" + (b"y" * 99 + b"\n") * 20_000)
+    place = CheckpointFile(path, a_signer(), lambda _, text: reports.append(text))
+
+    assert await place.standing() == {}
+
+    (report,) = reports
+    assert report.startswith("lines 9517, 9518, 9519, 9520, 9521 and 10480 more of ")
+
+
 async def test_several_may_append_at_once(tmp_path: Path) -> None:
     """Forty appends of eight objects, each in a thread: one after the other in the file."""
-    places = [CheckpointFile(tmp_path / "checkpoints.jsonl", a_signer()) for _ in range(8)]
+    places = [CheckpointFile(tmp_path / "checkpoints.jsonl", a_signer(), _no_report) for _ in range(8)]
     await asyncio.gather(*(place.append([stating(number)]) for place in places for number in range(5)))
 
     findings, verifier = verified((tmp_path / "checkpoints.jsonl").read_bytes().splitlines(keepends=True))
@@ -74,8 +108,12 @@ async def test_several_may_append_at_once(tmp_path: Path) -> None:
 
 async def test_what_the_system_refuses_is_said(tmp_path: Path) -> None:
     """The place is a folder."""
-    place = CheckpointFile(tmp_path, a_signer())
+    place = CheckpointFile(tmp_path, a_signer(), _no_report)
     with pytest.raises(PlaceUnavailable, match="cannot be used: Is a directory"):
         await place.append([stating(1)])
     with pytest.raises(PlaceUnavailable, match="cannot be used: Is a directory"):
         await place.standing()
+
+
+def _no_report(kind: str, text: str) -> None:
+    raise AssertionError(f"{kind}: {text}")

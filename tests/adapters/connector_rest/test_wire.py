@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.adapters.connector_rest import problem_with_endpoint
-from sidecar.adapters.connector_rest.incoming import Gunzip
+from sidecar.adapters.connector_rest.incoming import LARGEST_PART, Gunzip
 from sidecar.policy.protocols import EnricherAnswer, EnricherRefused, RefusalKind
 from tests.adapters.connector_rest.calling import call, connecting
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server
@@ -65,8 +65,10 @@ async def test_an_answer_is_taken_whole_and_within_the_limit_or_not_at_all(
 
 
 def test_a_bomb_is_noticed_without_being_unpacked() -> None:
-    """10 MB behind 10 KB, with room for 100 bytes: one byte more than that comes out, so that it shows."""
-    assert Gunzip().feed(gzip.compress(b" " * 10_000_000), 100) == b" " * 101
+    """10 MB behind 10 KB: what is unpacked is what is asked for, one part at a time."""
+    parts = Gunzip().parts(gzip.compress(b" " * 10_000_000))
+
+    assert [len(next(parts)) for _ in range(3)] == [LARGEST_PART] * 3
 
 
 async def test_a_redirect_is_not_followed() -> None:

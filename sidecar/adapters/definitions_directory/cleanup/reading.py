@@ -15,6 +15,7 @@ from sidecar.adapters.definitions_directory.cleanup.evaluations import tagged, v
 from sidecar.adapters.definitions_directory.cleanup.yaml_text import PLAIN
 from sidecar.adapters.definitions_directory.comparing import compare
 from sidecar.adapters.definitions_directory.git_plumbing import Git
+from sidecar.core.decoding import Undecodable, from_utf8
 from sidecar.core.definitions.card import AgentDefinition
 from sidecar.core.definitions.names import PLATFORM_OWNER, REQUIRED_BLOCKS
 from sidecar.core.definitions.reading import CONFIG_FILE, Registries
@@ -137,8 +138,8 @@ class Checkout:
             content = file.read_bytes()
             if len(content) > MOST_BYTES:
                 raise CheckoutRefused(f"{path}: is larger than {MOST_BYTES // 1024 // 1024} MiB")
-            return content.decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            return from_utf8(content)
+        except (OSError, Undecodable) as error:
             raise CheckoutRefused(f"{path}: cannot be read as text: {type(error).__name__}") from None
 
     def is_marked(self, path: str) -> bool:

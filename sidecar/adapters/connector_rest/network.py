@@ -1,0 +1,84 @@
+"""The connections of connector `rest`: what arrives is bounded before an HTTP parser sees it.
+
+The parser skips any number of interim responses (1xx) and takes all headers at once, without ever giving the event
+loop a turn. So a head arrives in small slices, with a turn of the loop before each, and only so many of them.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from typing import Any, Final
+
+import httpcore
+
+LARGEST_HEAD: Final = 16 * 1024
+"""Bytes of status line, headers and all interim responses before them."""
+HEAD_SLICE: Final = 4 * 1024
+"""Bytes. The smallest interim response has 16, so a slice holds 256 at most."""
+
+
+class BoundedBackend(httpcore.AsyncNetworkBackend):
+    """Makes connections that are `BoundedStream`s."""
+
+    def __init__(self) -> None:
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> "BoundedStream":
+        """Connect; raises what httpcore's own backend raises."""
+        return BoundedStream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
+
+
+class BoundedStream(httpcore.AsyncNetworkStream):
+    """One connection. Each request sent makes room for one head; `expect_body` makes room for what follows it."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._room = LARGEST_HEAD
+        self._slice = HEAD_SLICE
+
+    def expect_body(self, most: int) -> None:
+        """Let `most` more bytes through, as they come: the head is there."""
+        self._room += most
+        self._slice = self._room
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Return what has arrived, after the loop had a turn.
+
+        Raises:
+            httpcore.RemoteProtocolError: the room is used up.
+        """
+        if self._room <= 0:
+            raise httpcore.RemoteProtocolError("the answer is longer than allowed")
+        await asyncio.sleep(0)
+        received = await self._stream.read(min(max_bytes, self._slice, self._room), timeout)
+        self._room -= len(received)
+        return received
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send a part of a request."""
+        self._room, self._slice = LARGEST_HEAD, HEAD_SLICE
+        await self._stream.write(buffer, timeout)
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> "BoundedStream":
+        """Return the same connection under TLS, bounded alike."""
+        return BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what httpcore asks of a connection, such as whether it is readable."""
+        return self._stream.get_extra_info(info)
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._stream.aclose()

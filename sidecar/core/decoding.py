@@ -1,0 +1,141 @@
+"""The one place where bytes and text from outside become values: files, messages, rows, tokens, answers.
+
+The libraries raise more than their documentation names: `msgspec` lets `UnicodeDecodeError` through for a string that
+is not UTF-8, and both JSON libraries `RecursionError` for deep nesting. Here all of it is `Undecodable`, so that no
+caller forgets one of them; `tests/architecture/test_decoding_is_one_place.py` keeps other modules from decoding.
+"""
+
+import base64
+import json
+import tomllib
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar, overload
+
+import msgspec
+
+Kind = TypeVar("Kind")
+
+_REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+"""`ValueError` stands for UnicodeError, JSONDecodeError, TOMLDecodeError and binascii.Error."""
+
+
+class Undecodable(ValueError):
+    """Something from outside is not what it has to be. The message says what and where, as the library does.
+
+    Attributes:
+        at: the first byte that fits nothing; -1 if that is not known.
+    """
+
+    def __init__(self, message: str, at: int = -1) -> None:
+        """Say what is wrong."""
+        super().__init__(message)
+        self.at = at
+
+
+class Unfitting(Undecodable):
+    """It is JSON, but of another type; the message names fields and types."""
+
+
+class JsonDecoder(Generic[Kind]):
+    """Decodes JSON of one type; made once for what is decoded often.
+
+    Args:
+        kind: what the JSON has to fit.
+        dec_hook: makes values of types that msgspec does not know.
+    """
+
+    def __init__(self, kind: type[Kind], dec_hook: Callable[[type, Any], Any] | None = None) -> None:
+        """Compile the type."""
+        self._decode = msgspec.json.Decoder(kind, dec_hook=dec_hook).decode
+
+    def decode(self, text: bytes | str | msgspec.Raw) -> Kind:
+        """Return the value. Raises `Undecodable`."""
+        try:
+            return self._decode(text)
+        except _REFUSALS as error:
+            raise _refusal(error) from None
+
+
+@overload
+def from_json(text: bytes | str | msgspec.Raw) -> Any: ...
+@overload
+def from_json(text: bytes | str | msgspec.Raw, kind: type[Kind]) -> Kind: ...
+def from_json(text: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
+    """Return the value of one type, or any plain values, that a JSON text says. Raises `Undecodable`."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except _REFUSALS as error:
+        raise _refusal(error) from None
+
+
+def from_json_by_pairs(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+    """Return what a JSON text says, each object made by `pairs` of its members. Raises `Undecodable`.
+
+    What `pairs` raises is `Undecodable` too if it is a `ValueError`.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=pairs)
+    except _REFUSALS as error:
+        raise _refusal(error) from None
+
+
+def from_toml(text: bytes | str) -> dict[str, Any]:
+    """Return what a TOML text, as bytes in UTF-8, says. Raises `Undecodable`."""
+    try:
+        return tomllib.loads(text if isinstance(text, str) else from_utf8(text))
+    except _REFUSALS as error:
+        raise _refusal(error) from None
+
+
+def from_utf8(raw: bytes) -> str:
+    """Return the text. Raises `Undecodable`."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"is not UTF-8 from byte {error.start} on", error.start) from None
+
+
+def from_ascii(raw: bytes) -> str:
+    """Return the text. Raises `Undecodable`."""
+    try:
+        return raw.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"is not ASCII from byte {error.start} on", error.start) from None
+
+
+def from_base64url(text: str) -> bytes:
+    """Return the bytes that `base64url` made a text of; what it would not have made is refused: no second spelling.
+
+    Raises:
+        Undecodable: it is another text.
+    """
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise _refusal(error) from None
+    if base64url(raw) != text:
+        raise Undecodable("is base64 in another spelling")
+    return raw
+
+
+def base64url(raw: bytes) -> str:
+    """Return bytes as base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def from_hex(text: str) -> bytes:
+    """Return the bytes that hex digits mean. Raises `Undecodable`."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError as error:
+        raise _refusal(error) from None
+
+
+def _refusal(error: Exception) -> Undecodable:
+    if isinstance(error, msgspec.ValidationError):
+        return Unfitting(str(error))
+    if isinstance(error, RecursionError):
+        return Undecodable("is nested too deep")
+    if isinstance(error, UnicodeError):
+        return Undecodable("holds text that is not UTF-8")
+    return Undecodable(str(error))
