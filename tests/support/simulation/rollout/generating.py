@@ -92,6 +92,7 @@ class _Generator:
         self._leaving = self._chance.random() < 0.28
         settings = Random(f"{SUITE}:{seed}:settings")
         self._at_once = settings.random() < 0.8
+        self._plain_first = settings.uniform(0.2, 2.5) if settings.random() < 0.25 else 0.0
         self._at_once_before = self._at_once and settings.random() < 0.8
 
     def schedule(self) -> RolloutSchedule:
@@ -132,6 +133,13 @@ class _Generator:
         names = [*cards.NAMES["shop"][chance.randint(0, 1) :], *cards.NAMES["perks"][: chance.randint(0, 2)]]
         variants = dict.fromkeys(names, cards.BASE)
         found = [(0.0, tuple(variants.items()))]
+        if self._plain_first:  # alone in its slot, until others come
+            variants = {cards.PLAIN: cards.BASE, **variants}
+            alone = {
+                name: each for name, each in variants.items() if cards.SLOT_OF[name] != "shop" or name == cards.PLAIN
+            }
+            found = [(0.0, tuple(alone.items())), (self._plain_first, tuple(variants.items()))]
+            names = list(variants)
         for _ in range(chance.choice((0, 0, 1, 2))):
             name = chance.choice(names)
             variant = chance.choice((*cards.VARIANTS, cards.MINOR, cards.MINOR, ""))
