@@ -24,7 +24,7 @@ GOLDEN: Final = Path(__file__).parent / "golden"
 async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
     """A ramped one, one that a gate holds, one that was ramped down, one without flags, and a flag that fell."""
     names = ("shop", "rewards", "support")
-    async with an_operated_sidecar(*map(gated, names), a_card("greeter")) as bench:
+    async with an_operated_sidecar(*map(gated, names), a_card("greeter"), unflagged_at_once=True) as bench:
         desk = Desk(bench)
         for name, ramp in (("shop", 225), ("rewards", 500)):
             await desk.say(verbs.promote, wish(name))
