@@ -206,10 +206,7 @@ class OperatedSidecar:
 async def an_operated_sidecar(
     *cards: Card, open_record: OpenRecord | None = None, unflagged_at_once: bool = False, **harness: Any
 ) -> AsyncIterator[OperatedSidecar]:
-    """Serve dispatch and operators; every definition has been seen. Without cards there is one, `shop`, in `dev`.
-
-    With `unflagged_at_once` a card that names no flag and is alone in its slot serves everybody from the start.
-    """
+    """Serve dispatch and operators; every definition has been seen. Without cards there is one, `shop`, in `dev`."""
     clock = SteppedClock()
     flags, gates = FlagsForTests(clock), ScriptedGates(clock)
     contents, policies = RolloutsInMemory(), list[tuple[str, LifecyclePolicy]]()
@@ -229,8 +226,7 @@ async def an_operated_sidecar(
             )
         )
         ports = _ports(sidecar, store, (clock, flags, gates), policies)
-        ports = replace(ports, serve_unflagged_at_once=unflagged_at_once)
-        joined.append(assemble_rollout(ports))
+        joined.append(assemble_rollout(replace(ports, serve_unflagged_at_once=unflagged_at_once)))
         await joined[0].seeing.look()
         signer = Ed25519Signer(Ed25519PrivateKey.generate())
         bench = OperatedSidecar(
