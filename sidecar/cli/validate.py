@@ -14,6 +14,7 @@ from sidecar.core.identifiers import DefinitionId
 
 VALID: Final = 0
 INVALID: Final = 1
+NAMED_AT_MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,28 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out
         out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
         if wish.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
+        if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
+            out.write(_note_on(unflagged) + "\n")
         out.write(_summary(loaded) + "\n")
     if loaded.catalogue is None:
         return INVALID
     return INVALID if wish.strict and (loaded.problems or loaded.advice) else VALID
+
+
+def _unflagged(catalogue: Catalogue) -> list[str]:
+    """Return the listed sub-agents that no flag gates. That is right for those that serve already. Source: PF1-D-75."""
+    listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
+    return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]
+
+
+def _note_on(unflagged: list[str]) -> str:
+    """Return a line that fails nothing: the configuration alone does not say whether an entry is new to a sidecar."""
+    names = ", ".join(unflagged[:NAMED_AT_MOST]) + (", …" if len(unflagged) > NAMED_AT_MOST else "")
+    return (
+        f"note: no enabled_via_flag: {names}; an entry without one that is new to a sidecar starts at dev and serves "
+        "no user (docs/lifecycle.md)"
+    )
 
 
 def _summary(loaded: Loaded) -> str:
@@ -94,6 +113,7 @@ def _agent(card: Card, catalogue: Catalogue, costs: dict[DefinitionId, AgentCost
         "digest": card.digest,
         "commit": card.commit,
         "deprecated": card.definition.deprecated,
+        "enabled_via_flag": card.definition.enabled_via_flag,
         "model": card.model.id,
         "tools": [tool.id for tool in card.tools],
         "prompt_blocks": [block.id for block in card.blocks],

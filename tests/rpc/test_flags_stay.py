@@ -42,7 +42,7 @@ async def the_shop(bench: OperatedSidecar) -> pb.DefinitionStatus:
 @requirement("PF1-D-7", "PF1-FR-12e")
 @pytest.mark.parametrize("revisions", [[UNFLAGGED], [UNFLAGGED, FLAGGED, UNFLAGGED]], ids=["one", "two replicas"])
 async def test_a_pause_outlives_a_revision_that_names_no_flag(revisions: list[Card]) -> None:
-    """Nobody is served until the flag is on again, and then exactly who was served; replicas of two states alternate."""
+    """Nobody is served until the flag is on again, and then exactly who was before; two replicas alternate."""
     async with an_operated_sidecar(FLAGGED) as bench:
         await bench.promoted(ramp=5000)
         before = await served(bench)
