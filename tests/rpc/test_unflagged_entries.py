@@ -1,10 +1,14 @@
 """An entry that names no flag: it starts at `dev` like any other, unless the settings let it serve at once."""
 
+from datetime import timedelta
 from typing import Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.adapters.system import SystemIds
 from sidecar.observability import names
 from sidecar.operations.rollout.seeing import SeeDefinitions
+from sidecar.rpc.translate.times import timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.builders import a_card
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
@@ -27,6 +31,13 @@ async def started_again(bench: OperatedSidecar, *, at_once: bool) -> None:
         serve_at_once=at_once,
     )
     await seeing.look()
+
+
+async def explained_at(bench: OperatedSidecar, when: Timestamp) -> str:
+    """Return what served a user at a time, as the audit has it."""
+    request = pb.ExplainRequest(slot="shop", principal=INSIDE, at=when)
+    answer = await bench.lifecycle.Explain(request, timeout=10, metadata=bench.role())
+    return str(answer.served_digest)
 
 
 async def standing(bench: OperatedSidecar) -> tuple[int, bool, int]:
@@ -87,15 +98,21 @@ async def test_what_is_on_record_as_serving_goes_on_serving_whatever_the_setting
 
 
 async def test_the_setting_also_serves_what_was_on_record_before_it_was_on() -> None:
-    """Who switches it on after a first start is not left with sub-agents that stay at `dev`; the audit says why."""
+    """Who switches it on after a first start is not left with sub-agents that stay at `dev`; the audit says why.
+
+    It is explained for a time before that, too, and for now.
+    """
     async with an_operated_sidecar(UNFLAGGED) as bench:
-        before = await bench.offers(INSIDE)
+        before, began = await bench.offers(INSIDE), timestamp(bench.clock.now())
+        bench.clock.time += timedelta(hours=1)
         await started_again(bench, at_once=True)
+        explained = [await explained_at(bench, when) for when in (began, timestamp(bench.clock.now()))]
         after = await bench.offers(INSIDE, turn_id="turn-2")
         seen = [row.rollout for row in await bench.audit() if row.rollout.what == "definition_seen"]
         await started_again(bench, at_once=True)
 
         assert (before, after) == ([], ["ask_shop"])
+        assert explained == ["", UNFLAGGED.digest]
         assert [each.after_basis_points for each in seen] == [0, 10_000]
         assert "rollout.serve_unflagged_entries_at_once" in seen[-1].detail
         assert len([row for row in await bench.audit() if row.rollout.what == "definition_seen"]) == 2
