@@ -16,6 +16,7 @@ from sidecar.settings.naming import bad_targets, names_of, unmatched
 
 VALID: Final = 0
 INVALID: Final = 1
+NAMED_AT_MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out
         out.writelines(f"settings: {line}\n" for line in unfit)
         if wish.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
+        if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
+            out.write(_note_on(unflagged) + "\n")
         fits = f"; {_counted(len(unfit), 'problem')} of the settings with it" if unfit else ""
         out.write(f"{_summary(loaded)}{fits}\n")
     if loaded.catalogue is None or unfit:
@@ -69,6 +72,22 @@ def _of_settings(settings: Settings | None, loaded: Loaded) -> list[str]:
     if settings is None or loaded.catalogue is None:
         return []
     return [*unmatched(settings, names_of(loaded.catalogue)), *bad_targets(settings, loaded.catalogue)]
+
+
+def _unflagged(catalogue: Catalogue) -> list[str]:
+    """Return the listed sub-agents that no flag gates. That is right for those that serve already. Source: PF1-D-75."""
+    listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
+    return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]
+
+
+def _note_on(unflagged: list[str]) -> str:
+    """Return a line that fails nothing: the configuration alone does not say whether an entry is new to a sidecar."""
+    names = ", ".join(unflagged[:NAMED_AT_MOST]) + (", …" if len(unflagged) > NAMED_AT_MOST else "")
+    return (
+        f"note: no enabled_via_flag: {names}; an entry without one that is new to a sidecar starts at dev and serves "
+        "no user (docs/lifecycle.md)"
+    )
 
 
 def _summary(loaded: Loaded) -> str:
@@ -108,6 +127,7 @@ def _agent(card: Card, catalogue: Catalogue, costs: dict[DefinitionId, AgentCost
         "digest": card.digest,
         "commit": card.commit,
         "deprecated": card.definition.deprecated,
+        "enabled_via_flag": card.definition.enabled_via_flag,
         "model": card.model.id,
         "tools": [tool.id for tool in card.tools],
         "prompt_blocks": [block.id for block in card.blocks],

@@ -14,6 +14,7 @@ from sidecar.core.definitions.owning import CHECKS_FILE
 from sidecar.core.definitions.problems import printable
 from sidecar.core.definitions.references import BaseWish, Check, Comparison, ComparisonRefused, Finding, Weight
 from sidecar.core.identifiers import DefinitionId
+from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState
 
 PASSED: Final = 0
@@ -63,37 +64,51 @@ def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: Tex
             raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
         named = settings.rollout_export
         export = wish.rollout_export or (named if named is not None and named.exists() else None)
-        rolled_back = frozenset[DefinitionId]() if export is None else rolled_back_in(export)
+        rollouts = ExportedRollouts() if export is None else rollouts_in(export)
         compared = compare(root, BaseWish() if skipped >= LOOK_AT_BASE else wish.base)
         if Check.LOADS in skipped and compared.head.registries.config is None:
             raise ComparisonRefused("the configuration cannot be read; see what check a says")
     except ComparisonRefused as refusal:
         errors.write(f"{refusal}\n")
         return NOT_COMPARED
-    findings = tuple(findings_of(replace(compared, rolled_back=rolled_back), skipped))
+    findings = tuple(findings_of(replace(compared, **asdict(rollouts)), skipped))
     failed = any(finding.weight is Weight.ERROR for finding in findings)
     unknown = _nobody_known(named) if export is None and Check.RESOLVES not in skipped else ""
     _print(findings, compared, (skipped, unknown), wish.shape, out)
     return FAILED if failed else PASSED
 
 
-def rolled_back_in(file: Path) -> frozenset[DefinitionId]:
-    """Return the ids of which every definition is in `rollback`, by an export of the rollouts.
+@dataclass(frozen=True, slots=True)
+class ExportedRollouts:
+    """What an export of the rollouts says, as `Comparison` has it."""
 
-    The export is JSON: `{"definitions": [{"definition_id": "shop", "state": "rollback"}, …]}`, one row for each
-    definition, so that an id may have several. Other members are not looked at.
+    rolled_back: frozenset[DefinitionId] = frozenset()
+    flags_retired: frozenset[DefinitionId] = frozenset()
+
+
+def rollouts_in(file: Path) -> ExportedRollouts:
+    """Return what an export of the rollouts says.
+
+    The export is JSON: `{"definitions": [{"definition_id": "shop", "state": "rollback", "flag_pair": "on"}, …]}`, one
+    row for each definition, so that an id may have several. A row without `flag_pair` says nothing of flags. Other
+    members are not looked at.
 
     Raises:
         ComparisonRefused: the file cannot be read, or is something else.
     """
     try:
         said = from_json(file.read_bytes())
-        rows = [(str(row["definition_id"]), LifecycleState(row["state"])) for row in said["definitions"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        rows = [
+            (DefinitionId(str(row["definition_id"])), LifecycleState(row["state"]), row.get("flag_pair"))
+            for row in said["definitions"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
         raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
-    alive = frozenset(name for name, state in rows if state is not LifecycleState.ROLLBACK)
-    return frozenset(DefinitionId(name) for name, _ in rows if name not in alive)
+    pairs = [(name, pair) for name, state, pair in rows if state is not LifecycleState.ROLLBACK]
+    alive = frozenset(name for name, _ in pairs)
+    gated = frozenset(name for name, pair in pairs if pair != FlagPair.RETIRED)
+    return ExportedRollouts(frozenset(name for name, _, _ in rows) - alive, alive - gated)
 
 
 def _nobody_known(named: Path | None) -> str:

@@ -116,6 +116,7 @@ async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollo
                     (around.record.rollouts, around.ports.clock),
                 ),
                 ask_policy=PolicyThreads().ask,
+                serve_unflagged_at_once=around.settings.rollout.serve_unflagged_entries_at_once,
                 turn_lifetime=around.settings.dispatch.turn_lifetime,
                 decommission_window=timedelta(days=around.settings.rollout.decommission_days),
             )

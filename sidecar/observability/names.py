@@ -276,6 +276,9 @@ DEFINITIONS_CHANGED: Final = "definitions.changed"
 DEFINITIONS_ON_RECORD: Final = "definitions.on_record"
 """Binds follow a state of the definitions: it is on record; `waiting`: who serves nobody before it is promoted."""
 
+DEFINITION_UNFLAGGED: Final = "definitions.unflagged"
+"""A new definition serves no user and cannot be promoted, because its entry names no flag: what to do."""
+
 DEFINITIONS_REFUSED: Final = "definitions.refused"
 """A new state of the definitions has errors; the last good one stays."""
 

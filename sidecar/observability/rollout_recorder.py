@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sidecar.core.definitions.names import SUBAGENT_FLAG_PREFIX
 from sidecar.core.rollout.events import TransitionEvent
+from sidecar.core.rollout.seeing import Waiting
 from sidecar.observability import names, rollout_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
@@ -55,7 +57,7 @@ class MeasuringRolloutRecorder:
         """Count a gate's no. Source: PF1-OBS-2."""
         self._gates.add(definition_id, gate)
 
-    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
         """Log that binds follow a state of the definitions, and who of it serves nobody yet."""
         if not waiting:
             self._log.info(names.DEFINITIONS_ON_RECORD, "binds follow the definitions", version=version, waiting=[])
@@ -64,7 +66,13 @@ class MeasuringRolloutRecorder:
             "binds follow the definitions; these sub-agents serve nobody until an operator promotes and ramps them "
             "(`sidecar subagent promote`, which needs operators.keys; see docs/lifecycle.md)"
         )
-        self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=list(waiting))
+        ids = [each.definition_id for each in waiting]
+        self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
+        for each in waiting:
+            if not each.flagged:
+                self._log.warning(
+                    names.DEFINITION_UNFLAGGED, _unflagged(each), definition_id=each.definition_id, slot=each.slot
+                )
 
     def known(self, definition_id: str) -> None:
         """Have what alerts look at there at 0: its kills, its failed gates, its rollbacks."""
@@ -87,6 +95,17 @@ class MeasuringRolloutRecorder:
         traces = sys.modules.get("opentelemetry.trace")  # without it there is no span, and it takes long to load
         if traces is not None:
             traces.get_current_span().add_event(names.ANOMALY, {"kind": kind})
+
+
+def _unflagged(each: Waiting) -> str:
+    """Say what serves a new definition that names no flag."""
+    name, why = each.definition_id, "--reason …"
+    return (
+        f"{name} (slot {each.slot}) is new and its entry names no flag: it serves no user, and no step can promote it. "
+        f"Add `enabled_via_flag: {SUBAGENT_FLAG_PREFIX}{name}` to the entry, then run "
+        f"`sidecar subagent promote {name} {why}` and `sidecar subagent ramp {name} 5 {why}`. "
+        "Where such entries may serve every user without a gate: rollout.serve_unflagged_entries_at_once = true"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,13 @@ class RolloutSettings(Section):
         description="Kills and ramp-downs that were made here, which need neither database nor flag backend; one file "
         "for each sidecar. Unset: kills.jsonl beside the record's file, or in /var/lib/sidecar.",
     )
+    serve_unflagged_entries_at_once: bool = Field(
+        False,
+        description="Whether an entry that names no flag and is alone in a slot where nothing was promoted yet serves "
+        "every user at once, without a gate. Off: it starts at dev, and serves no user until it names a flag and is "
+        "promoted. What is on record as serving goes on serving. For trying things out, and for the first start on a "
+        "record that does not know the entries that serve already.",
+    )
     decommission_days: int = Field(
         90,
         ge=1,

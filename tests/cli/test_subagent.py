@@ -10,7 +10,7 @@ import pytest
 from sidecar.cli import subagent_verbs as verbs
 from sidecar.cli.subagent_kill import kill
 from sidecar.cli.subagent_reading import show_list, show_slot
-from sidecar.cli.validate_refs import rolled_back_in
+from sidecar.cli.validate_refs import rollouts_in
 from sidecar.policy.lifecycle import Verdict
 from tests.support.builders import a_card
 from tests.support.operator_desk import INSIDE, Answers, Desk, wish
@@ -24,7 +24,7 @@ GOLDEN: Final = Path(__file__).parent / "golden"
 async def test_the_list_is_a_table_that_can_be_read_at_a_glance() -> None:
     """A ramped one, one that a gate holds, one that was ramped down, one without flags, and a flag that fell."""
     names = ("shop", "rewards", "support")
-    async with an_operated_sidecar(*map(gated, names), a_card("greeter")) as bench:
+    async with an_operated_sidecar(*map(gated, names), a_card("greeter"), unflagged_at_once=True) as bench:
         desk = Desk(bench)
         for name, ramp in (("shop", 225), ("rewards", 500)):
             await desk.say(verbs.promote, wish(name))
@@ -102,7 +102,7 @@ async def test_the_list_as_json_is_the_export_that_validate_refs_reads(tmp_path:
     (tmp_path / "rollouts.json").write_text(out)
     states = {row["definition_id"]: row["state"] for row in json.loads(out)["definitions"]}
     assert (code, states) == (0, {"shop": "rollback", "rewards": "dev"})
-    assert rolled_back_in(tmp_path / "rollouts.json") == {"shop"}
+    assert rollouts_in(tmp_path / "rollouts.json").rolled_back == {"shop"}
 
 
 async def test_one_slot_is_shown_with_all_that_is_known_of_it() -> None:

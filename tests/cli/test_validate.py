@@ -52,10 +52,23 @@ def test_every_reference_of_the_example_resolves(tmp_path: Path) -> None:
     """The example: one orchestrator, three verticals, data-backed and local tools."""
     code, text = printed(EXAMPLE)
 
-    assert text == "valid: 4 agents (1 orchestrator), 7 tools, 0 warnings\n"
+    assert text.splitlines()[-1] == "valid: 4 agents (1 orchestrator), 7 tools, 0 warnings"
     assert code == 0
     assert agents_of(EXAMPLE)["rewards"]["model"] == "gpt-5.4-mini-low"
     assert agents_of(EXAMPLE)["concierge"]["sub_agents"] == ["shop", "rewards", "support"]
+
+
+@requirement("PF1-D-75", "PF1-FR-3a")
+def test_entries_without_a_flag_are_named_and_fail_nothing(tmp_path: Path) -> None:
+    """Whether one is new, and so serves nobody, the sidecars know; sub-agents that live today may stay without."""
+    example = printed(EXAMPLE)[1]
+    flagged = write(
+        tmp_path, {}, ("  - id: shop\n", "  - id: shop\n    enabled_via_flag: ai_assistant_subagent_shop\n")
+    )
+
+    assert "note: no enabled_via_flag: shop, rewards, support; an entry without one that is new" in example
+    assert "note:" not in printed(flagged)[1]
+    assert agents_of(flagged)["shop"]["enabled_via_flag"] == "ai_assistant_subagent_shop"
 
 
 @requirement("PC1-FR-12a", "PC1-FR-12b", "PC1-FR-12c", "PC1-FR-2c")
@@ -91,6 +104,8 @@ def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: P
     assert text.splitlines() == [
         f'{CONFIG}:30: warning: agents.shop.prompt_blocks[1]: "safety-base" is put at the head of every prompt anyway;'
         " leave it out",
+        "note: no enabled_via_flag: shop; an entry without one that is new to a sidecar starts at dev and serves"
+        " no user (docs/lifecycle.md)",
         "valid: 2 agents (1 orchestrator), 2 tools, 1 warning, 4 pieces of advice",
     ]
     assert agents_of(root)["shop"]["prompt_blocks"][2:] == ["safety-base", "persona-shop"]

@@ -75,7 +75,8 @@ def test_a_model_swap_passes_only_as_a_new_definition(repository: ConfigReposito
     refused = repository.check()
 
     repository.edit(("role: native\n    model: single", "role: native\n    model: nano"))
-    new = SHOP.replace("id: shop", "id: shop-single\n    slot: shop").replace("model: nano", "model: single")
+    own = "id: shop-single\n    slot: shop\n    enabled_via_flag: ai_assistant_subagent_shop-single"
+    new = SHOP.replace("id: shop", own).replace("model: nano", "model: single")
     repository.put({"agent_config.yaml": (repository.root / "agent_config.yaml").read_text() + new})
     passed = repository.check()
 

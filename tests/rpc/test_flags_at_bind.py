@@ -136,7 +136,10 @@ async def test_a_turn_keeps_its_surface_though_the_flag_goes_off() -> None:
 
 @requirement("PF1-D-74", "PF1-AC-1b", "PF1-FR-5a", "PF1-FR-5b")
 async def test_configuration_and_flags_are_read_at_each_bind() -> None:
-    """One process: an entry comes, names a flag, both go on, cohort off, it names none, is reverted: shown at once."""
+    """One process: an entry comes, names a flag, both go on, cohort off and on, is reverted: shown at once.
+
+    That it names none while the cohort flag is off ends no pause.
+    """
     async with running_chain() as chain:
         assert tool_names(await chain.bind()) == UNGATED
         await chain.edit({old: new.replace(NAMES_A_FLAG, "") for old, new in GATED.items()})
@@ -149,6 +152,8 @@ async def test_configuration_and_flags_are_read_at_each_bind() -> None:
         await chain.flags.switch(COHORT, on=False)
         assert tool_names(await chain.bind()) == UNGATED
         await chain.edit({NAMES_A_FLAG: ""})
+        assert tool_names(await chain.bind()) == UNGATED
+        await chain.flags.switch(COHORT, on=True)
         assert tool_names(await chain.bind()) == WITH_TRAVEL
         await chain.edit({"sub_agents: [shop, travel, rewards, support]": "sub_agents: [shop, rewards, support]"})
         assert tool_names(await chain.bind()) == UNGATED

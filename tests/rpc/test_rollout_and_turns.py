@@ -136,7 +136,7 @@ async def test_a_trace_tells_the_two_cohorts_of_an_experiment_apart() -> None:
 @requirement("PF1-NFR-2b", "PF1-FR-8a")
 async def test_while_a_rollback_is_taken_every_bind_finds_one_definition_whole() -> None:
     """Binds all through the step: the new one, then the target; never nobody, never back again, never two."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await replaced(bench)
         seen: list[Digest | None] = [await served(bench)]
         step = asyncio.ensure_future(bench.step("RollBack", "shop2"))
@@ -153,7 +153,7 @@ async def test_while_a_rollback_is_taken_every_bind_finds_one_definition_whole()
 @requirement("PF1-T-18a", "PF1-T-18b")
 async def test_a_refresh_that_fails_in_the_middle_of_a_rollback_hurts_no_turn_and_is_tried_again() -> None:
     """On record, and then the store does not answer: the turn under way ends well, and the next look has the target."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         bench.sidecar.runner.use("shop", answers())
         await replaced(bench)
         under_way = await bench.sidecar.bind(principal=INSIDE)

@@ -44,7 +44,7 @@ async def test_an_experiment_serves_the_treatment_arm_and_leaves_the_control_arm
 async def test_the_control_arm_of_a_replacement_goes_on_with_what_it_had() -> None:
     """The replacement at 5 %: its control arm is served by the one before, whatever the bucket."""
     old, new = gated("shop", enabled_via_flag=None), gated("shop2", slot="shop")
-    async with an_operated_sidecar(old) as bench:
+    async with an_operated_sidecar(old, unflagged_at_once=True) as bench:
         await bench.configured(old, new)
         await bench.promoted(500, "shop2")
         served = {}
@@ -79,7 +79,7 @@ async def test_a_ramp_curve_is_declared_for_each_sub_agent_and_none_is_imposed()
 async def test_the_rollout_config_shows_everything_that_such_a_config_holds() -> None:
     """Mode, curve, ramp of each definition, the active commit, the target's, and the revision that writes compare."""
     old, new = gated("shop", enabled_via_flag=None), gated("shop2", slot="shop")
-    async with an_operated_sidecar(old) as bench:
+    async with an_operated_sidecar(old, unflagged_at_once=True) as bench:
         await bench.configured(old, new)
         await bench.step("Configure", "shop2", mode=EXPERIMENT, curve_basis_points=[1000, 10_000])
         await bench.promoted(1000, "shop2")
@@ -100,7 +100,7 @@ async def test_the_rollout_config_shows_everything_that_such_a_config_holds() ->
 async def test_what_makes_no_sense_as_a_config_is_refused_and_changes_nothing() -> None:
     """A curve that falls, repeats, leaves the range or begins with everybody; no mode; another one's control arm."""
     old, new = gated("shop", enabled_via_flag=None), gated("shop2", slot="shop")
-    async with an_operated_sidecar(old) as bench:
+    async with an_operated_sidecar(old, unflagged_at_once=True) as bench:
         await bench.configured(old, new)
         before = await bench.status()
         curves = ([2500, 500], [500, 500], [0, 500], [500, 10_001], [10_000])

@@ -32,7 +32,7 @@ async def why(bench: OperatedSidecar, principal: str, **fields: Any) -> tuple[st
 
 async def test_the_list_shows_every_slot_its_flags_how_fresh_they_are_and_who_is_bound_to_it() -> None:
     """A gated and an ungated sub-agent; two turns open, one of which is offered both."""
-    async with an_operated_sidecar(gated("shop"), a_card("rewards")) as bench:
+    async with an_operated_sidecar(gated("shop"), a_card("rewards"), unflagged_at_once=True) as bench:
         await bench.promoted(ramp=500)
         await bench.offers(INSIDE)
         await bench.offers(OUTSIDE)

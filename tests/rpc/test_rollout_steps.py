@@ -294,7 +294,7 @@ async def test_what_is_said_of_a_definition_comes_from_three_sources_and_contrad
 async def test_a_raise_switches_on_the_flags_that_a_revision_has_named() -> None:
     """Served to everybody, then gated: gone until its flags are on, which the next raise does once its gate passed."""
     flag = "ai_assistant_subagent_shop"
-    async with an_operated_sidecar(a_card("shop")) as bench:
+    async with an_operated_sidecar(a_card("shop"), unflagged_at_once=True) as bench:
         before = await bench.offers(OUTSIDE)
         bench.sidecar.definitions.load(a_catalogue(gated("shop")))
         await bench.rollout.seeing.look()

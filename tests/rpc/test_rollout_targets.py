@@ -43,7 +43,7 @@ async def replaced(bench: OperatedSidecar, *cards: Card) -> None:
 @requirement("PF1-FR-7a", "PF1-FR-7b", "PF1-T-2", "PF1-D-22")
 async def test_each_promotion_records_the_stable_commit_before_it_and_a_rollback_resolves_to_it() -> None:
     """Three in a row: each names the one before, the first one explicitly nobody; two rollbacks go back two levels."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await replaced(bench, OLD, MID, NEW)
         recorded = {
             each.definition_id: (each.target_digest, each.target_recorded)
@@ -65,7 +65,7 @@ async def test_each_promotion_records_the_stable_commit_before_it_and_a_rollback
 @requirement("PF1-FR-5a", "PF1-FR-8c", "PF1-T-8", "PF1-AC-5a")
 async def test_a_rollback_from_everybody_is_served_by_the_very_next_bind_and_how_long_it_took_is_measured() -> None:
     """No refresh is waited for: when the step is answered, a bind resolves to the target; here two seconds later."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await replaced(bench, OLD, NEW)
         before = await served(bench)
         answer = await bench.step("RollBack", "shop3")
@@ -102,7 +102,7 @@ async def test_a_revert_of_the_configuration_or_its_cohort_flag_off_takes_a_chan
 @requirement("PF1-FR-12b", "PF1-FR-12c", "PF1-T-11")
 async def test_a_model_swap_enters_at_dev_passes_all_three_gates_and_leaves_the_one_before_as_target() -> None:
     """A new id in the slot: `pre_merge`, `pre_ramp`, `pre_full` again; the one before stays in `promote`, inactive."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await bench.configured(OLD, NEW)
         entered = {each.definition_id: each.state for each in (await bench.status()).definitions}
         too_early = await bench.refused("SetRamp", "shop3", ramp_basis_points=500)
@@ -119,7 +119,7 @@ async def test_a_model_swap_enters_at_dev_passes_all_three_gates_and_leaves_the_
 async def test_a_rollback_is_refused_before_it_acts_if_its_target_does_not_hash_or_is_gone() -> None:
     """Another content under its digest, nothing readable, nothing at all: all stays; a kill is still possible."""
     refused = []
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await replaced(bench, OLD, NEW)
         bench.sidecar.definitions.forget(OLD.digest)  # as a restart does: its entry is in the configuration no more
         kept = bench.contents.definitions[OLD.digest]
@@ -141,7 +141,7 @@ async def test_a_rollback_is_refused_before_it_acts_if_its_target_does_not_hash_
 
 async def test_a_rollback_of_what_the_configuration_has_lost_serves_what_is_kept_of_it() -> None:
     """Its entry is gone from configuration and memory: the kept content still hashes, and the step is taken."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await replaced(bench, OLD, NEW)
         bench.sidecar.definitions.forget(OLD.digest)
         answer = await bench.step("RollBack", "shop3")

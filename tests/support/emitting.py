@@ -49,6 +49,9 @@ git_commits = false
 [dispatch]
 fan_out_cap = 3
 
+[rollout]
+serve_unflagged_entries_at_once = true
+
 [status.events.searching_offers]
 policy = "forward"
 

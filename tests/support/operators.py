@@ -7,7 +7,7 @@ async with an_operated_sidecar() as bench:
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final, cast
@@ -204,7 +204,7 @@ class OperatedSidecar:
 
 @asynccontextmanager
 async def an_operated_sidecar(
-    *cards: Card, open_record: OpenRecord | None = None, **harness: Any
+    *cards: Card, open_record: OpenRecord | None = None, unflagged_at_once: bool = False, **harness: Any
 ) -> AsyncIterator[OperatedSidecar]:
     """Serve dispatch and operators; every definition has been seen. Without cards there is one, `shop`, in `dev`."""
     clock = SteppedClock()
@@ -226,7 +226,7 @@ async def an_operated_sidecar(
             )
         )
         ports = _ports(sidecar, store, (clock, flags, gates), policies)
-        joined.append(assemble_rollout(ports))
+        joined.append(assemble_rollout(replace(ports, serve_unflagged_at_once=unflagged_at_once)))
         await joined[0].seeing.look()
         signer = Ed25519Signer(Ed25519PrivateKey.generate())
         bench = OperatedSidecar(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sidecar.core.rollout.events import TransitionEvent
+from sidecar.core.rollout.seeing import Waiting
 
 
 @dataclass
@@ -21,9 +22,9 @@ class ToldRecorder:
         """Keep the gate."""
         self.said.append(f"{definition_id} {gate}")
 
-    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
         """Keep who waits."""
-        self.said.extend(f"{definition_id} waits" for definition_id in waiting)
+        self.said.extend(f"{each.definition_id} waits" for each in waiting)
 
     def known(self, definition_id: str) -> None:
         """Keep the definition."""

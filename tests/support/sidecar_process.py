@@ -56,8 +56,13 @@ def place() -> Iterator[Path]:
 
 
 def settings_file(folder: Path, more: str = "") -> Path:
-    """Write settings whose every address lies in `folder`, with `more` at the end; return the file."""
+    """Write settings whose every address lies in `folder`, with `more` at the end; return the file.
+
+    The example's sub-agents name no flag; they serve from the start.
+    """
     file = folder / "sidecar.toml"
+    more = more if "[rollout]\n" in more else f"{more}\n[rollout]\n"
+    more = more.replace("[rollout]\n", "[rollout]\nserve_unflagged_entries_at_once = true\n")
     file.write_text(SETTINGS.format(folder=folder) + more, encoding="utf-8")
     return file
 

@@ -275,13 +275,14 @@ async def _hello(run: Run, chain: Chain) -> str:
 
 @asynccontextmanager
 async def running_chain(
-    edits: Edits | None = None, flags: WatchedFlags | None = None, **dispatch: Any
+    edits: Edits | None = None, flags: WatchedFlags | None = None, *, unflagged_at_once: bool = True, **dispatch: Any
 ) -> AsyncIterator[Chain]:
     """Run the whole of `examples/config`.
 
     Args:
         edits: of `agent_config.yaml`, before the start; what names a flag was promoted before, and is at 100 %.
         flags: at the start; default: all off.
+        unflagged_at_once: an entry that names no flag is served from the start.
         dispatch: settings of `[dispatch]` other than the example's.
     """
     flags = flags or WatchedFlags()
@@ -308,7 +309,7 @@ async def running_chain(
             return await doing.get(run.sub_agent_id, _hello)(run, parts[0])
 
         await stack.enter_async_context(host.serving(f"unix:{folder}/host.sock"))
-        settings = _settings(folder, dispatch)
+        settings = _settings(folder, dispatch, unflagged_at_once=unflagged_at_once)
         await _served_before_it_was_flagged(folder / "config" / CONFIG, settings)
         sidecar = await stack.enter_async_context(
             running_sidecar(settings, replaced=Replaced(plugins=[_FlagPlugin(flags)], metrics_age=0))
@@ -347,7 +348,7 @@ async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
                 pass
 
 
-def _settings(folder: Path, dispatch: Mapping[str, Any]) -> Settings:
+def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: bool) -> Settings:
     target = f"unix:{folder}/host.sock"
     return Settings.model_validate(
         {
@@ -358,6 +359,7 @@ def _settings(folder: Path, dispatch: Mapping[str, Any]) -> Settings:
                 "ops_address": "127.0.0.1:0",
             },
             "record": {"sqlite": {"path": f"{folder}/record/record.sqlite"}},
+            "rollout": {"serve_unflagged_entries_at_once": unflagged_at_once},
             "definitions": {"path": str(folder / "config"), "git_commits": False},
             "dispatch": {"fan_out_cap": 3, **dispatch},
             "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},

@@ -19,6 +19,10 @@ MAJOR: Final = frozenset({"model", "slot"})
 MAJOR_LISTS: Final = frozenset({"tools", "prompt_blocks"})
 """Lists to which nothing may be added and from which nothing may be taken in place; their order may change."""
 NAMED_AT_MOST: Final = 8
+GATED_AT_ONCE: Final = (
+    "what serves already serves no user from then on until both its flags are on; the next raise of its ramp switches "
+    "them on, and taking the name out again does not undo it"
+)
 
 Part = TypeVar("Part", ModelEntry, ToolEntry, PromptBlock)
 
@@ -93,7 +97,9 @@ def _minor(name: str, old: AgentDefinition, new: AgentDefinition) -> FieldChange
         return None
     before, after = getattr(old, name), getattr(new, name)
     if not isinstance(before, tuple):
-        return FieldChange(name, f"{name} changed")
+        return FieldChange(
+            name, f"{name} changed", GATED_AT_ONCE if (name, before) == ("enabled_via_flag", None) else ""
+        )
     differences = _differences(before, after)
     if differences:
         return None if name in MAJOR_LISTS else FieldChange(name, f"{name}: {differences}")

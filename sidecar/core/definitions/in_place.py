@@ -5,12 +5,12 @@ The lifecycle state makes no difference (TN-69): the base branch is what counts,
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from sidecar.core.definitions.card import ModelEntry, PromptBlock, ToolEntry
+from sidecar.core.definitions.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.changes import Changes, FieldChange, changes_between, changes_inside
-from sidecar.core.definitions.documents import Place
-from sidecar.core.definitions.names import REQUIRED_BLOCKS
+from sidecar.core.definitions.documents import Entry, Place
+from sidecar.core.definitions.names import REQUIRED_BLOCKS, SUBAGENT_FLAG_PREFIX
 from sidecar.core.definitions.overrides import (
     COMMENT,
     TRAILER,
@@ -20,7 +20,7 @@ from sidecar.core.definitions.overrides import (
     reasons_of_trailers,
     tool_subject,
 )
-from sidecar.core.definitions.problems import printable
+from sidecar.core.definitions.problems import printable, quoted
 from sidecar.core.definitions.reading import Registries, Registry
 from sidecar.core.definitions.references import (
     MAJOR_MESSAGE,
@@ -33,6 +33,8 @@ from sidecar.core.definitions.references import (
     resolves,
     unreferenced,
 )
+
+FLAG_FIELD: Final = "enabled_via_flag"
 
 Part = TypeVar("Part", ModelEntry, ToolEntry, PromptBlock)
 
@@ -53,14 +55,47 @@ def in_place(compared: Comparison) -> Iterator[Finding]:
     """Check (d), for definitions and for what they share."""
     before, after = compared.base.registries, compared.head.registries
     overrides = _Overrides.of(compared)
+    over = compared.flags_retired | compared.rolled_back
     for name, entry in after.agents.entries.items():
         old = before.agents.get(name)
-        if old is not None:
-            yield from _changes(entry.place, changes_between(old, entry.value), name, (name,), overrides)
+        if old is None:
+            yield from _starts_unflagged(entry, after)
+            continue
+        changes = changes_between(old, entry.value)
+        dropped = old.enabled_via_flag not in {None, entry.value.enabled_via_flag}
+        if dropped and old.id not in over:
+            yield _flag_dropped(entry.place, old.id, str(old.enabled_via_flag))
+            changes = Changes(changes.major, tuple(each for each in changes.minor if each.field != FLAG_FIELD))
+        yield from _changes(entry.place, changes, name, (name,), overrides)
     users = _users(before, after)
     yield from _shared(before.models, after.models, model_subject, users, overrides)
     yield from _shared(before.tools, after.tools, tool_subject, users, overrides)
     yield from _shared(before.blocks, after.blocks, block_subject, users, overrides)
+
+
+def _flag_dropped(place: Place, name: str, flag: str) -> Finding:
+    """Return that an entry no longer names the flag that gates it; nothing overrides it. Source: TN-59, PF1-D-35."""
+    text = (
+        f"no longer names {quoted(flag)}, which gates {quoted(name)} until an operator retires it: put it back. "
+        f"At 100 %, run `sidecar subagent retire-flags {name} --reason …`, and show this check that it is done: "
+        "`sidecar subagent list --json > FILE`, then --rollout-export FILE"
+    )
+    return finding_at(place.at(FLAG_FIELD), Check.IN_PLACE, Weight.ERROR, text)
+
+
+def _starts_unflagged(entry: Entry[AgentDefinition], after: Registries) -> Iterator[Finding]:
+    """Warn of a new entry without a flag: no step can promote it. Source: PF1-FR-3a."""
+    new = entry.value
+    others = [each.value for each in after.agents.entries.values() if each.value.id != new.id]
+    listed = any(new.slot in each.sub_agents for each in others)
+    if new.enabled_via_flag is None and not new.deprecated and (listed or not new.is_orchestrator):
+        text = (
+            "is new and names no flag: it starts at `dev`, serves no user, and cannot be promoted. "
+            f"Add `{FLAG_FIELD}: {SUBAGENT_FLAG_PREFIX}{new.id}`"
+        )
+        if all(each.slot != new.slot for each in others):
+            text += ", unless the sidecars that load it have rollout.serve_unflagged_entries_at_once on"
+        yield finding_at(entry.place.at(FLAG_FIELD), Check.IN_PLACE, Weight.WARNING, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ class Comparison:
         rolled_back: ids of which every definition is in `rollback`.
         under: the configuration's folder inside the repository, with a slash at its end; empty: it is the repository.
         told: of the comparison itself, for people.
+        flags_retired: ids whose flags an operator has retired, in every definition that is not in `rollback`.
     """
 
     base: Side
@@ -96,6 +97,7 @@ class Comparison:
     rolled_back: frozenset[DefinitionId] = frozenset()
     under: str = ""
     told: tuple[str, ...] = ()
+    flags_retired: frozenset[DefinitionId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from sidecar.core.definitions.names import SUBAGENT_FLAG_PREFIX
 from sidecar.core.errors import RoleRequired, TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.operators.roles import Role
@@ -48,7 +49,8 @@ def promote(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     moved(facts.state, LifecycleState.PROMOTE)
     if facts.flag is None:
         raise TransitionRefused(
-            f"{facts.definition_id} names no `enabled_via_flag`; a new definition is promoted behind its flags only"
+            f"{facts.definition_id} names no `enabled_via_flag`; a new definition is promoted behind its flags only: "
+            f"add `enabled_via_flag: {SUBAGENT_FLAG_PREFIX}{facts.definition_id}` to its entry"
         )
     created = msgspec.structs.replace(facts, ramp=0, flags=FlagPair.CREATED, overrides=_unused(facts, 0))
     change = transition(rollout, created, LifecycleState.PROMOTE, Trigger.GATE, by)
@@ -231,7 +233,8 @@ def retire_flags(rollout: SlotRollout, digest: Digest, by: By) -> Change:
         return Change(rollout)
     whole = rollout.active == digest and facts.ramp == WHOLE
     refuse_unless(whole, f"{facts.definition_id} does not serve everybody; its flags are still needed")
-    retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED)
+    still_named = None if facts.flag_dropped else facts.flag
+    retired = msgspec.structs.replace(facts, flags=FlagPair.RETIRED, flag=still_named, flag_dropped=False)
     return Change(
         next_revision(rollout.with_facts(retired)), (), (event_about(rollout, retired, Happening.FLAGS_RETIRED, by),)
     )

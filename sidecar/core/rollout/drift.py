@@ -35,6 +35,11 @@ def drifts_of(
         yield f"it is {place}, and its entry says that it is deprecated: nobody is served by it"
     if active and rollout.mode is RolloutMode.FULL and facts.ramp < WHOLE:
         yield f"the rollout mode is full, and the ramp is {facts.ramp / 100:g} %"
+    if facts.flag_dropped and configured and facts.state is not LifecycleState.ROLLBACK:
+        yield (
+            f"its entry no longer names {facts.flag}, which gates it all the same: name it again, or retire it at 100 %"
+            " (`sidecar subagent retire-flags`)"
+        )
     if facts.gated:
         yield from _flag_drifts(facts, flags, shared=bool(sharing_flag({rollout.slot: rollout}, facts)))
     elif facts.flag is not None and configured:

@@ -28,6 +28,8 @@ class Happening(StrEnum):
     """By a rollback that was to leave nobody, although a target was recorded."""
     FLAGS_NAMED = "flags_named"
     """By a revision, for the first time, anew or in another vertical: nobody has switched them on yet."""
+    FLAGS_KEPT = "flags_kept"
+    """A revision no longer names them; they gate the definition until they are retired."""
     FLAGS_CREATED = "flags_created"
     FLAGS_ON = "flags_on"
     FLAGS_RETIRED = "flags_retired"

@@ -74,7 +74,8 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
         shape: of model, tools and blocks; another one is a major change (PF1-FR-12a).
         ramp: basis points, its own, also while it is not active (PF1-D-28, TN-65).
         activated_at: when it was first active; None: never.
-        flag: kill flag as the definition names it; the cohort flag is that with `_cohort`.
+        flag: kill flag of the definition; the cohort flag is that with `_cohort`.
+        flag_dropped: the entry no longer names `flag`, which gates the definition until its flags are retired.
         confirmed_on: kill flag that a backend confirmed to be on, by name; empty: none yet. That it is off later is an
             edge even if nobody was there to see it fall.
         confirmed_by: name of that backend; empty: not known. What another backend says later is no edge by the record.
@@ -95,6 +96,7 @@ class DefinitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     activated_at: datetime | None = None
     flag: str | None = None
     flags: FlagPair = FlagPair.NONE
+    flag_dropped: bool = False
     confirmed_on: str = ""
     confirmed_by: str = ""
     confirmed_at: datetime | None = None

@@ -1,10 +1,11 @@
 """What a new state of the configuration means for the rollout of a slot. Source: PF1-FR-12, DESIGN section 8, TN-66.
 
 A digest that was never seen is a new definition, a minor revision of one that is known, or a major change. A minor one
-inherits everything; a major one starts at `dev` beside what is there, which goes on being served from what is kept.
+inherits everything, its flags included; a major one starts at `dev` beside what is there, which goes on being served
+from what is kept. A new definition starts at `dev`, or serves at once where the settings say so and no flag gates it.
 """
 
-from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -17,8 +18,11 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.stepping import By, Change
 from sidecar.core.rollout.view import RolloutView, revised_by
 
+AT_ONCE: Final = "without a flag: served at once, as rollout.serve_unflagged_entries_at_once says"
+"""What the audit says of a definition that no operator promoted."""
 
-def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: bool) -> Change:
+
+def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, at_once: bool) -> Change:
     """Return what seeing `card` makes of the rollout of its slot; without events nothing is new.
 
     Args:
@@ -26,19 +30,19 @@ def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, alone: 
         slot: that the card fills.
         card: as loaded.
         by: when, and on whose behalf.
-        alone: nothing else in the configuration fills the slot.
+        at_once: without a flag it serves every user at once if nothing in the slot was promoted yet: the settings say
+            so, and no other entry of the configuration fills the slot.
     """
     before = rollout or SlotRollout(slot=slot, salt=slot)
-    if card.digest in before.definitions:
-        return Change(before)
     known = revised_by(before, card.definition.id, card.shape)
-    if known is not None:
-        return _revised(before, known, card, by)
-    facts = _fresh(card, by.at, ungated=card.definition.enabled_via_flag is None and alone and not before.definitions)
-    after = before.with_facts(facts)
-    if facts.state is LifecycleState.PROMOTE:
-        after = msgspec.structs.replace(after, active=facts.digest)
-    return Change(_grown(after), (), (_event(slot, facts, Happening.SEEN, by, ""),))
+    if card.digest in before.definitions:
+        change = Change(before)
+    elif known is not None:
+        change = _revised(before, known, card, by)
+    else:
+        facts = _fresh(card)
+        change = Change(_grown(before.with_facts(facts)), (), (_event(slot, facts, Happening.SEEN, by, ""),))
+    return _served_at_once(before, change, card, by) if at_once else change
 
 
 def may_be_rolled_out(catalogue: Catalogue, card: Card) -> bool:
@@ -50,7 +54,15 @@ def may_be_rolled_out(catalogue: Catalogue, card: Card) -> bool:
     return listed or not card.definition.is_orchestrator
 
 
-def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[DefinitionId, ...]:
+class Waiting(msgspec.Struct, frozen=True):
+    """A definition that serves no user until an operator promotes it; `flagged`: a flag gates it, so that one may."""
+
+    definition_id: DefinitionId
+    slot: Slot
+    flagged: bool
+
+
+def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[Waiting, ...]:
     """Return the definitions of slots that somebody lists and nobody serves, if a step of an operator may change that.
 
     A definition beside an active one is not among them, nor one that was taken back or killed.
@@ -58,50 +70,81 @@ def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[Defi
     listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
     nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
     cards = [catalogue.cards[definition_id] for slot in nobody for definition_id in catalogue.slots[slot]]
-    return tuple(card.definition.id for card in cards if _may_be_promoted(card, view))
+    return tuple(
+        Waiting(card.definition.id, card.definition.slot, _is_flagged(card, _facts(card, view)))
+        for card in cards
+        if _may_be_promoted(_facts(card, view))
+    )
 
 
 def _served(slot: Slot, view: RolloutView) -> bool:
     return slot in view.slots and view.slots[slot].active is not None
 
 
-def _may_be_promoted(card: Card, view: RolloutView) -> bool:
+def _facts(card: Card, view: RolloutView) -> DefinitionFacts | None:
     rollout = view.slots.get(card.definition.slot)
-    facts = rollout.definitions.get(card.digest) if rollout else None
+    return rollout.definitions.get(card.digest) if rollout else None
+
+
+def _is_flagged(card: Card, facts: DefinitionFacts | None) -> bool:
+    return card.definition.enabled_via_flag is not None or (facts is not None and facts.flag is not None)
+
+
+def _may_be_promoted(facts: DefinitionFacts | None) -> bool:
     return facts is None or (facts.state is not LifecycleState.ROLLBACK and facts.killed is None)
 
 
-def _fresh(card: Card, at: datetime, *, ungated: bool) -> DefinitionFacts:
-    """Return the facts of a new definition: served to everybody only if nothing gates it and nobody is there."""
+def _fresh(card: Card) -> DefinitionFacts:
+    """Return the facts of a new definition: in `dev`, which serves no user."""
     definition = card.definition
-    flag = definition.enabled_via_flag
     return DefinitionFacts(
         digest=card.digest,
         definition_id=definition.id,
         commit=card.commit,
         vertical=definition.vertical,
         shape=card.shape,
-        state=LifecycleState.PROMOTE if ungated else LifecycleState.DEV,
-        ramp=WHOLE if ungated else 0,
-        activated_at=at if ungated else None,
-        flag=flag,
-        flags=FlagPair.NONE if flag is None else FlagPair.NAMED,
-        target_recorded=ungated,
+        flag=definition.enabled_via_flag,
+        flags=FlagPair.NONE if definition.enabled_via_flag is None else FlagPair.NAMED,
     )
+
+
+def _served_at_once(before: SlotRollout, change: Change, card: Card, by: By) -> Change:
+    """Let a definition without a flag serve every user, if nothing in its slot has ever left `dev`.
+
+    So it is also served if it was on record before the setting was on.
+    """
+    rollout = change.rollout
+    facts = rollout.definitions.get(card.digest)
+    empty = all(each.state is LifecycleState.DEV for each in rollout.definitions.values())
+    if facts is None or facts.flag is not None or not empty:
+        return change
+    serving = msgspec.structs.replace(
+        facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=by.at, target_recorded=True
+    )
+    after = msgspec.structs.replace(rollout.with_facts(serving), active=card.digest, revision=before.revision + 1)
+    told = tuple(event for event in change.events if event.what is not Happening.SEEN)
+    return Change(after, (), (*told, _event(rollout.slot, serving, Happening.SEEN, by, AT_ONCE)))
 
 
 def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -> Change:
     """Let a minor revision take the place of what it revises; one that is being decommissioned is not revised.
 
-    It inherits everything but the overrides: each was granted for a content. In another vertical, whose backend may be
-    another one, nobody has switched its flags on yet.
+    It inherits everything but the overrides: each was granted for a content.
     """
     if known.decommission_began_at is not None:
         return Change(rollout)
-    flag, vertical = card.definition.enabled_via_flag, card.definition.vertical
-    flags = _flags_of(known, flag, moved=vertical != known.vertical)
+    named, vertical = card.definition.enabled_via_flag, card.definition.vertical
+    flag, flags = _pair_of(known, named, moved=vertical != known.vertical)
+    dropped = flag != named
     revised = msgspec.structs.replace(
-        known, digest=card.digest, commit=card.commit, vertical=vertical, flag=flag, flags=flags, overrides=()
+        known,
+        digest=card.digest,
+        commit=card.commit,
+        vertical=vertical,
+        flag=flag,
+        flags=flags,
+        flag_dropped=dropped,
+        overrides=(),
     )
     if flags is FlagPair.NAMED:
         revised = msgspec.structs.replace(revised, confirmed_on="", confirmed_by="", confirmed_at=None)
@@ -115,20 +158,22 @@ def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -
     events = [_event(rollout.slot, revised, Happening.REVISED, by, known.digest)]
     if flags is FlagPair.NAMED and known.flags is not flags:
         events.append(_event(rollout.slot, revised, Happening.FLAGS_NAMED, by, str(flag)))
+    if dropped and not known.flag_dropped:
+        events.append(_event(rollout.slot, revised, Happening.FLAGS_KEPT, by, str(flag)))
     return Change(_grown(after), (), tuple(events))
 
 
-def _flags_of(known: DefinitionFacts, flag: str | None, *, moved: bool) -> FlagPair:
-    """Return how far the flags of a revision are; where it names its first one or another, nobody has switched that on.
+def _pair_of(known: DefinitionFacts, named: str | None, *, moved: bool) -> tuple[str | None, FlagPair]:
+    """Return the flag of a revision whose entry names `named`, and how far its pair has come.
 
-    Flags that were let go stay so; but one that is named anew gates again, or it would promise a switch that does
-    nothing (TN-59).
+    A flag that gates stays until it is retired, whatever the entry names: else a change of the configuration would end
+    a pause and disarm the kill switch, and no gate would be asked. A flag that is named first, or anew after the flags
+    were retired, gates again, or the entry would promise a switch that does nothing (TN-59). Neither it nor the flags
+    of a definition that has moved to another vertical were switched on by the ramp there.
     """
-    if flag is None:
-        return FlagPair.RETIRED if known.flags is FlagPair.RETIRED else FlagPair.NONE
-    if known.flags is FlagPair.RETIRED:
-        return FlagPair.RETIRED if flag == known.flag else FlagPair.NAMED
-    return FlagPair.NAMED if flag != known.flag or moved else known.flags
+    if known.gated:
+        return known.flag, FlagPair.NAMED if moved else known.flags
+    return named, known.flags if named in {None, known.flag} else FlagPair.NAMED
 
 
 def _grown(rollout: SlotRollout) -> SlotRollout:

@@ -51,6 +51,8 @@ class RolloutPorts:
         policies_of: the policies of a vertical, by name, in the order of the settings.
         writer_of: who writes the flags of a vertical.
         ask_policy: asks one policy; a process guards itself against one that does not come back.
+        serve_unflagged_at_once: an entry without a flag that is alone in an empty slot is served to every user as soon
+            as it is seen.
         turn_lifetime: the longest life of a turn, and of its surface token.
         decommission_window: from the begin of a decommission until it has to have ended.
     """
@@ -70,6 +72,7 @@ class RolloutPorts:
     writer_of: Callable[[Vertical], FlagWriter]
     gate_rules: GateRules = field(default_factory=GateRules)
     ask_policy: AsksPolicy = asked_at_once
+    serve_unflagged_at_once: bool = False
     turn_lifetime: timedelta = timedelta(minutes=15)
     decommission_window: timedelta = WINDOW
 
@@ -136,7 +139,14 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     """Build every operation of the rollout."""
     store, clock = ports.store, ports.clock
     views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
-    seeing = SeeDefinitions(ports.definitions, store, views, (clock, ports.ids), ports.recorder)
+    seeing = SeeDefinitions(
+        ports.definitions,
+        store,
+        views,
+        (clock, ports.ids),
+        ports.recorder,
+        serve_at_once=ports.serve_unflagged_at_once,
+    )
     views.before_showing(seeing.fetch)
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)

@@ -172,6 +172,8 @@ def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None
         return f"bucket {bucket} is inside {ramp}"
     if verdict is CandidateVerdict.STATE and facts.state is LifecycleState.PROMOTE:
         return "it is in promote, and the slot is empty: nobody serves until an operator puts one there"
+    if verdict is CandidateVerdict.STATE and facts.flag is None and facts.state is not LifecycleState.ROLLBACK:
+        return f"it is in {facts.state} and names no flag, which promotion needs; only promote is served"
     if verdict is CandidateVerdict.COHORT and not cohort_off:
         return "the user is in the control arm, and the rollout is an experiment"
     return WORDS.get(verdict, "").format(state=facts.state, flag=facts.flag, cohort=facts.cohort_flag)

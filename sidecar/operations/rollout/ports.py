@@ -22,6 +22,7 @@ import msgspec
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.seeing import Waiting
 from sidecar.operations.rollout.audit_marker import AuditMarker
 from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
 
@@ -198,12 +199,10 @@ class RolloutRecorder(Protocol):
         """Count a gate's no; an outage is none. Source: PF1-OBS-2, TN-78."""
         ...
 
-    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
-        """Log that everything a state of the configuration brings is on record and served as the record says.
+    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
+        """Log that everything that `version` of the configuration brings is on record and served as the record says.
 
-        Args:
-            version: of the definitions.
-            waiting: definitions that are listed and serve nobody until an operator promotes them.
+        `waiting` are listed, and serve nobody until an operator promotes them.
         """
         ...
 

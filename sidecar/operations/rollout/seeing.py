@@ -27,6 +27,7 @@ class SeeDefinitions:
         views: told to look as soon as something new is on record.
         outside: time and ids.
         recorder: of what goes wrong.
+        serve_at_once: an entry without a flag that is alone in an empty slot serves every user at once.
     """
 
     def __init__(
@@ -36,8 +37,11 @@ class SeeDefinitions:
         views: RolloutViews,
         outside: tuple[Clock, Ids],
         recorder: RolloutRecorder,
+        *,
+        serve_at_once: bool,
     ) -> None:
         """Begin with nothing seen."""
+        self._serve_at_once = serve_at_once
         self._definitions = definitions
         self._store = store
         self._views = views
@@ -89,9 +93,9 @@ class SeeDefinitions:
             )
             await self._store.keep_definition(kept)
             if may_be_rolled_out(catalogue, card):
-                await self._see(slot, card, alone=len(cards) == 1)
+                await self._see(slot, card, at_once=self._serve_at_once and len(cards) == 1)
 
-    async def _see(self, slot: Slot, card: Card, *, alone: bool) -> None:
+    async def _see(self, slot: Slot, card: Card, *, at_once: bool) -> None:
         for _ in range(TRIES):
             rollout = await self._store.rollout(slot)
             by = By(
@@ -100,7 +104,7 @@ class SeeDefinitions:
                 request_id=self._ids.new("seen"),
                 at=self._clock.now(),
             )
-            change = seen(rollout, slot, card, by, alone=alone)
+            change = seen(rollout, slot, card, by, at_once=at_once)
             if not change.events:
                 return
             write = RolloutWrite(

@@ -29,7 +29,7 @@ def test_the_documented_stub_loads_and_begins_at_dev_behind_its_flag() -> None:
         loaded = load_directory(folder / "config")
     assert loaded.catalogue is not None, loaded.errors
     card = loaded.catalogue.cards[DefinitionId("travel")]
-    (facts,) = seen(None, Slot("travel"), card, by(), alone=True).rollout.definitions.values()
+    (facts,) = seen(None, Slot("travel"), card, by(), at_once=True).rollout.definitions.values()
 
     assert (facts.state, facts.ramp, facts.flags) == (LifecycleState.DEV, 0, FlagPair.NAMED)
     assert all(f"`{state}`" in section for state in LifecycleState)

@@ -12,6 +12,7 @@ from sidecar.core.errors import GateFailed, GateHeld
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Vertical
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, Override
+from sidecar.core.rollout.seeing import Waiting
 from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
 from tests.support.requirement import requirement
@@ -65,7 +66,7 @@ class Told:
     def kill_switch_fired(self, definition_id: str) -> None:
         """Nothing is killed here."""
 
-    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
         """Nothing is loaded here."""
 
     def known(self, definition_id: str) -> None:

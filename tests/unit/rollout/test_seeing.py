@@ -11,7 +11,7 @@ from sidecar.core.identifiers import BlockId, Digest, ModelId, Slot, ToolId, Ver
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import FlagPair, Override, SlotRollout
-from sidecar.core.rollout.seeing import may_be_rolled_out, seen, waiting_for_operators
+from sidecar.core.rollout.seeing import Waiting, may_be_rolled_out, seen, waiting_for_operators
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import a_card, a_catalogue
@@ -27,15 +27,15 @@ def card(digest: str = "one", *, flag: str | None = None, **changes: object) -> 
     return replace(made, definition=definition, digest=Digest(f"sha256:{digest}"))
 
 
-def after(rollout: SlotRollout | None, *cards: Card) -> SlotRollout:
-    """Return the rollout once these cards were seen, one after the other."""
+def after(rollout: SlotRollout | None, *cards: Card, at_once: bool = True) -> SlotRollout:
+    """Return the rollout once these cards were seen, one after the other, where entries without a flag may serve."""
     for each in cards:
-        rollout = seen(rollout, SHOP, each, by(), alone=len(cards) == 1).rollout
+        rollout = seen(rollout, SHOP, each, by(), at_once=at_once).rollout
     assert rollout is not None
     return rollout
 
 
-def test_what_nothing_gates_and_nobody_shares_serves_everybody() -> None:
+def test_what_nothing_gates_and_nobody_shares_serves_everybody_where_that_is_set() -> None:
     """The sub-agents that live today: no flag, alone in the slot."""
     rollout = after(None, card())
     (facts,) = rollout.definitions.values()
@@ -43,21 +43,32 @@ def test_what_nothing_gates_and_nobody_shares_serves_everybody() -> None:
     assert (facts.target_recorded, facts.target) == (True, None)
 
 
-@pytest.mark.parametrize("gated", [True, False], ids=["flagged", "not alone"])
-def test_anything_else_starts_at_dev(gated: bool) -> None:
+@pytest.mark.parametrize(
+    ("there", "flag", "at_once"),
+    [(False, FLAG, True), (True, None, True), (False, None, False)],
+    ids=["flagged", "not the first", "not set"],
+)
+def test_anything_else_starts_at_dev(there: bool, flag: str | None, at_once: bool) -> None:
     """Served to nobody until an operator promotes it."""
-    rollout = (
-        after(None, card(flag=FLAG)) if gated else after(after(None, card("old")), card("new", model=ModelId("m2")))
-    )
+    before = after(None, card("old")) if there else None
+    rollout = after(before, card("new", flag=flag, model=ModelId("m2")), at_once=at_once)
     newest = list(rollout.definitions.values())[-1]
     assert (newest.state, newest.ramp, rollout.active == newest.digest) == (LifecycleState.DEV, 0, False)
-    assert newest.flags is (FlagPair.NAMED if gated else FlagPair.NONE)
+    assert newest.flags is (FlagPair.NAMED if flag else FlagPair.NONE)
+
+
+def test_an_entry_that_dropped_its_flag_in_dev_does_not_serve_at_once() -> None:
+    """The pair is on record; taking its name out of the entry is no way around the gates."""
+    rollout = after(after(None, card("one", flag=FLAG)), card("two"))
+    (facts,) = rollout.definitions.values()
+    assert (facts.digest, facts.state, facts.flag) == ("sha256:two", LifecycleState.DEV, FLAG)
+    assert rollout.active is None
 
 
 def test_seeing_it_again_changes_nothing() -> None:
     """Each replica sees the same configuration."""
     rollout = after(None, card())
-    assert seen(rollout, SHOP, card(), by(), alone=True).rollout is rollout
+    assert seen(rollout, SHOP, card(), by(), at_once=True).rollout is rollout
 
 
 def test_a_minor_revision_takes_its_place_in_everything() -> None:
@@ -67,7 +78,7 @@ def test_a_minor_revision_takes_its_place_in_everything() -> None:
     newer = with_target(facts, "one")
     rollout = rollout.with_facts(newer)
 
-    change = seen(rollout, SHOP, card("two", description="Better words."), by(), alone=True)
+    change = seen(rollout, SHOP, card("two", description="Better words."), by(), at_once=True)
 
     (revised,) = change.rollout.definitions.values()
     assert (revised.digest, revised.state, revised.ramp) == ("sha256:two", LifecycleState.PROMOTE, WHOLE)
@@ -111,21 +122,28 @@ def test_a_flag_that_is_named_anew_gates_again_though_its_flags_were_let_go(
     served = after(None, card("one"))
     (facts,) = served.definitions.values()
     rollout = served.with_facts(msgspec.structs.replace(facts, flag=named, flags=FlagPair.RETIRED))
-    change = seen(rollout, SHOP, card("two", flag=names), by(), alone=True)
+    change = seen(rollout, SHOP, card("two", flag=names), by(), at_once=True)
     (revised,) = change.rollout.definitions.values()
     told = [event.what for event in change.events]
     assert (revised.flags, revised.gated) == (then, then is FlagPair.NAMED)
     assert (Happening.FLAGS_NAMED in told) is (then is FlagPair.NAMED)
 
 
-@pytest.mark.parametrize("flags", [FlagPair.CREATED, FlagPair.ON])
-def test_a_revision_that_names_another_flag_waits_for_that_one(flags: FlagPair) -> None:
-    """The next raise switches it on; what was confirmed of the one before says nothing of it."""
+@pytest.mark.parametrize("flags", [FlagPair.NAMED, FlagPair.CREATED, FlagPair.ON])
+@pytest.mark.parametrize("names", [None, f"{FLAG}_too"], ids=["no flag", "another one"])
+@pytest.mark.parametrize("state", list(LifecycleState))
+def test_a_revision_keeps_the_pair_that_gates_whatever_its_entry_names(
+    flags: FlagPair, names: str | None, state: LifecycleState
+) -> None:
+    """How far it has come, and what was confirmed of it: a pause holds, and the kill switch kills (PF1-D-35)."""
     served = after(None, card("one"))
     (facts,) = served.definitions.values()
-    rollout = served.with_facts(msgspec.structs.replace(facts, flag=FLAG, flags=flags, confirmed_on=FLAG))
-    (revised,) = after(rollout, card("two", flag=f"{FLAG}_too")).definitions.values()
-    assert (revised.flags, revised.confirmed_on) == (FlagPair.NAMED, "")
+    confirmed = FLAG if flags is FlagPair.ON else ""
+    gated = msgspec.structs.replace(facts, state=state, flag=FLAG, flags=flags, confirmed_on=confirmed)
+    change = seen(served.with_facts(gated), SHOP, card("two", flag=names), by(), at_once=True)
+    (revised,) = change.rollout.definitions.values()
+    assert revised == msgspec.structs.replace(gated, digest=revised.digest, commit=revised.commit, flag_dropped=True)
+    assert [event.what for event in change.events] == [Happening.REVISED, Happening.FLAGS_KEPT]
 
 
 @pytest.mark.parametrize("flags", [FlagPair.CREATED, FlagPair.ON])
@@ -154,15 +172,19 @@ def test_an_override_was_granted_for_a_content_and_does_not_pass_another_one() -
 
 def test_who_waits_for_operators_is_whoever_could_be_promoted_into_an_empty_slot() -> None:
     """Not what stands beside an active one, was taken back, or is listed by nobody."""
-    shop, beside, other = a_card("shop"), a_card("shop2", slot=SHOP), a_card("other")
+    shop, beside, other = a_card("shop"), a_card("shop2", slot=SHOP, enabled_via_flag=f"{FLAG}2"), a_card("other")
     catalogue = a_catalogue(shop, beside, other, sub_agents=["shop"])
-    served = seen(None, SHOP, shop, by(), alone=True).rollout
+    served = seen(None, SHOP, shop, by(), at_once=True).rollout
     killed = msgspec.structs.replace(served.definitions[shop.digest], state=LifecycleState.ROLLBACK)
     emptied = msgspec.structs.replace(served.with_facts(killed), active=None)
 
-    assert waiting_for_operators(catalogue, RolloutView()) == ("shop", "shop2")
+    assert waiting_for_operators(catalogue, RolloutView()) == (
+        Waiting(shop.definition.id, SHOP, flagged=False),
+        Waiting(beside.definition.id, SHOP, flagged=True),
+    )
     assert waiting_for_operators(catalogue, RolloutView({SHOP: served})) == ()
-    assert waiting_for_operators(catalogue, RolloutView({SHOP: emptied})) == ("shop2",)
+    (left,) = waiting_for_operators(catalogue, RolloutView({SHOP: emptied}))
+    assert left.definition_id == "shop2"
 
 
 @pytest.mark.parametrize(

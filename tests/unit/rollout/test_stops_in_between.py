@@ -75,7 +75,7 @@ def revise(rollouts: Rollouts) -> None:
     """Let the configuration bring a minor revision, seen by another replica."""
     before = rollouts.contents.rollouts[SHOP.definition.slot]
     by = By(actor="configuration", reason="", request_id="seen-1", at=rollouts.clock.now())
-    rollouts.write(seen(before, SHOP.definition.slot, REVISED, by, alone=True).rollout)
+    rollouts.write(seen(before, SHOP.definition.slot, REVISED, by, at_once=True).rollout)
 
 
 async def test_a_kill_that_holds_nothing_is_not_answered_as_if_it_did() -> None:

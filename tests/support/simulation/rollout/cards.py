@@ -18,9 +18,10 @@ SLOTS: Final = ("shop", "perks")
 NAMES: Final = {"shop": ("shop_plain", "shop_one", "shop_two"), "perks": ("perks_one", "perks_two")}
 SLOT_OF: Final = {name: slot for slot, names in NAMES.items() for name in names}
 PLAIN: Final = "shop_plain"
-"""No flag gates it."""
+"""No flag gates it, but where it is `freed`."""
 BASE, MINOR, MAJOR, FREED, DEPRECATED = "base", "minor", "major", "freed", "deprecated"
 VARIANTS: Final = (BASE, MINOR, MAJOR, FREED, DEPRECATED)
+"""`freed` names no flag where the others do, and one where they name none."""
 BLOCKS_LEFT, TOOLS_LEFT = "blocks left", "tools left"
 """In the place of a variant: the entry is gone, and its blocks and tools, or its tools, are still there."""
 UNLISTED: Final = "unlisted"
@@ -53,7 +54,7 @@ def card(name: str, variant: str) -> Card:
     """Return a definition in one variant; all but `major` are minor changes of each other."""
     slot, blocks, tools = SLOT_OF[name], _blocks_of(name), _tools_of(name, variant)
     fields: dict[str, Any] = {"slot": Slot(slot), "vertical": slot}
-    if name != PLAIN and variant != FREED:
+    if (name == PLAIN) == (variant == FREED):
         fields["enabled_via_flag"] = flag_of(name)
     if variant == DEPRECATED:
         fields["deprecated"] = True

@@ -21,11 +21,14 @@ from tests.support.simulation.rollout.flags_seen import (
     may_keep_away,
     needs_its_flag,
 )
+from tests.support.simulation.rollout.generating import USERS
 from tests.support.simulation.rollout.journal import FAIL, PASS, Gated, PolicyAsked, Switched
+from tests.support.simulation.rollout.model_serving import OFF, Moment, who_serves
 from tests.support.simulation.rollout.outside import LEGAL
 from tests.support.simulation.rollout.translating import happened_of, moves_of, rows_of
 from tests.support.simulation.rollout.wishes import Wish
 
+ALL_OFF = Moment(lambda name: OFF)
 REFUSED_BY_RULE = "TRANSITION_REFUSED"
 
 
@@ -101,6 +104,19 @@ def in_test_only_what_has_a_flag_is_killed(facts: RolloutFacts) -> Iterator[str]
                 facts, it, step.place
             ):
                 yield f"{_where(step)}: {event.subagent_id} was killed in test, and nobody had created its flag"
+
+
+def no_configuration_ends_a_pause(facts: RolloutFacts) -> Iterator[str]:
+    """With its flags off it serves nobody, and a new state of the configuration does not change that."""
+    for step in facts.steps:
+        if step.wish is not None:
+            continue
+        gated = [each.name for each in step.before.definitions if each.flag is not None and each.flags != "retired"]
+        for user in USERS:
+            had, has = (who_serves(slot, user, "", ALL_OFF) for slot in (step.before, step.found))
+            it = step.found.of(has)
+            if had is None and it is not None and it.name in gated:
+                yield f"{_where(step)}: {user!r} has {it.name}, which its flags kept away"
 
 
 def no_step_without_its_gates(facts: RolloutFacts) -> Iterator[str]:

@@ -213,7 +213,7 @@ def _said(facts: RolloutFacts, entry: Committed, before: Slot, wish: Wish | None
     for _, variants in facts.seen.schedule.catalogues:
         for slot, card in cards.cards_for_the_model(variants):
             if (slot, card.content) == (change.slot, change.events[0].digest):
-                said = model.see(before, card)
+                said = model.see(before, card, at_once=facts.seen.schedule.at_once)
                 if change.rollout is not None and said.after is not None and said.after.active != change.rollout.active:
                     continue  # alone in one configuration, and not in another
                 return said

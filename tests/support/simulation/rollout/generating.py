@@ -49,18 +49,21 @@ def rollout_schedule(seed: int) -> RolloutSchedule:
     return _Generator(seed).schedule()
 
 
-def slots_at_the_beginning(chance: Random, variants: cards.Variants, leavers: int = 0) -> tuple[Slot, ...]:
+def slots_at_the_beginning(
+    chance: Random, variants: cards.Variants, leavers: int = 0, *, at_once: bool = True
+) -> tuple[Slot, ...]:
     """Return slots as the rules may have made them, from a configuration and whatever was asked so far.
 
     Args:
         chance: decides.
         variants: the configuration.
         leavers: how often somebody has taken a definition a step further away.
+        at_once: an entry without a flag served everybody as soon as it was seen.
     """
     curve = CURVE if chance.random() < 0.3 else ()
     slots = {name: Slot(name, curve=curve, experiment=chance.random() < 0.7) for name in cards.SLOTS}
     for name, card in cards.cards_for_the_model(variants):
-        slots[name] = model.see(slots[name], card).after or slots[name]
+        slots[name] = model.see(slots[name], card, at_once=at_once).after or slots[name]
     built, worn = chance.choice(((0, 0), (4, 0), (8, 0), (12, 0), (16, 0), (16, 2), (10, 6)))
     for role in (BUILDER,) * built + (OPERATOR,) * worn + (LEAVER,) * leavers:
         picked = pick(chance, tuple(slots.values()), role, 0.0)
@@ -87,11 +90,16 @@ class _Generator:
         self._seed = seed
         self._chance = Random(f"{SUITE}:{seed}")
         self._leaving = self._chance.random() < 0.28
+        settings = Random(f"{SUITE}:{seed}:settings")
+        self._at_once = settings.random() < 0.8
+        self._plain_first = settings.uniform(0.2, 2.5) if settings.random() < 0.25 else 0.0
+        self._at_once_before = self._at_once and settings.random() < 0.8
 
     def schedule(self) -> RolloutSchedule:
         chance = self._chance
         catalogues = self._catalogues()
-        slots = slots_at_the_beginning(chance, catalogues[0][1], chance.choice((0, 0, 1, 3, 5, 8, 12)) * self._leaving)
+        leavers = chance.choice((0, 0, 1, 3, 5, 8, 12)) * self._leaving
+        slots = slots_at_the_beginning(chance, catalogues[0][1], leavers, at_once=self._at_once_before)
         if self._leaving:
             catalogues = self._catalogues_without_who_goes(catalogues[0][1], slots)
         errands = chance.choice((5, 8, 11))
@@ -117,6 +125,7 @@ class _Generator:
             ),
             faults=self._faults(),
             window=chance.choice((0.8, 100.0, 90 * 24 * 3600.0)),
+            at_once=self._at_once,
         )
 
     def _catalogues(self) -> tuple[tuple[float, cards.Variants], ...]:
@@ -124,6 +133,13 @@ class _Generator:
         names = [*cards.NAMES["shop"][chance.randint(0, 1) :], *cards.NAMES["perks"][: chance.randint(0, 2)]]
         variants = dict.fromkeys(names, cards.BASE)
         found = [(0.0, tuple(variants.items()))]
+        if self._plain_first:  # alone in its slot, until others come
+            variants = {cards.PLAIN: cards.BASE, **variants}
+            alone = {
+                name: each for name, each in variants.items() if cards.SLOT_OF[name] != "shop" or name == cards.PLAIN
+            }
+            found = [(0.0, tuple(alone.items())), (self._plain_first, tuple(variants.items()))]
+            names = list(variants)
         for _ in range(chance.choice((0, 0, 1, 2))):
             name = chance.choice(names)
             variant = chance.choice((*cards.VARIANTS, cards.MINOR, cards.MINOR, ""))

@@ -184,7 +184,8 @@ def retire_flags(slot: Slot, it: Definition, _wish: Wish, _now: float) -> Said:
         return Said(slot)
     if slot.active != it.content or it.ramp != EVERYBODY:
         return refused("not everybody is served")
-    return Said(slot.put(replace(it, flags="retired")), happened=(("flags_retired", it.content, 0, 0),))
+    retired = replace(it, flags="retired", flag=None if it.unnamed else it.flag, unnamed=False)
+    return Said(slot.put(retired), happened=(("flags_retired", it.content, 0, 0),))
 
 
 def configure(slot: Slot, it: Definition, wish: Wish, _now: float) -> Said:
@@ -245,8 +246,25 @@ class Card:
     alone: bool
 
 
-def see(slot: Slot, card: Card) -> Said:
-    """Return what a configuration makes of a slot: a minor revision inherits, anything else is new (TN-66, TN-70).
+def see(slot: Slot, card: Card, *, at_once: bool) -> Said:
+    """Return what a configuration makes of a slot (DESIGN section 8).
+
+    With `at_once` an entry without a flag is everybody's, if it is alone and nothing in its slot has left `dev`.
+    """
+    said = _seen(slot, card)
+    after = said.after or slot
+    it = after.of(card.content)
+    untouched = all(each.state == "dev" for each in after.definitions)
+    if not (at_once and card.alone and untouched) or it is None or it.flag is not None:
+        return said
+    serving = replace(it, state="promote", ramp=EVERYBODY, served=True)
+    revised = tuple(each for each in said.happened if each[0] != "definition_seen")
+    after = replace(after.put(serving), active=it.content, revision=slot.revision + 1)
+    return Said(after, happened=(*revised, ("definition_seen", it.content, 0, 0)))
+
+
+def _seen(slot: Slot, card: Card) -> Said:
+    """A minor revision inherits, anything else is new, and begins at `dev` (TN-66, TN-70).
 
     It does not inherit waivers: each lets one `fail` of one content pass.
 
@@ -260,24 +278,27 @@ def see(slot: Slot, card: Card) -> Said:
         new, happened = after.of(card.content), [("definition_revised", card.content, 0, 0)]
         if new is not None and new.flags == "named" != same[-1].flags:
             happened.append(("flags_named", card.content, 0, 0))
+        if new is not None and new.unnamed and not same[-1].unnamed:
+            happened.append(("flags_kept", card.content, 0, 0))
         return Said(after, happened=tuple(happened))
     fresh = Definition(card.name, card.content, card.shape, card.flag, flags="none" if card.flag is None else "named")
-    active = slot.active
-    if card.flag is None and card.alone and not slot.definitions:
-        fresh = replace(fresh, state="promote", ramp=EVERYBODY, served=True)
-        active = fresh.content
-    after = replace(slot, definitions=(*slot.definitions, fresh), active=active, revision=slot.revision + 1)
+    after = replace(slot, definitions=(*slot.definitions, fresh), revision=slot.revision + 1)
     return Said(after, happened=(("definition_seen", card.content, 0, 0),))
 
 
 def _revised(slot: Slot, known: Definition, card: Card) -> Slot:
-    """Return the slot with another content in the place of `known`, in whatever state that is."""
-    flags, gone = known.flags, known.flags == "retired"
-    if card.flag is None:
-        flags = "retired" if gone else "none"
-    elif card.flag != known.flag:  # a flag that a revision names first, or anew, was switched on by nobody yet
+    """Return the slot with another content in the place of `known`, in whatever state that is.
+
+    What a flag gates stays gated by it until its flags are retired, whatever the entry names by now: a pause and a kill
+    switch are decisions of people, and no configuration ends them.
+    """
+    flag, flags = card.flag, known.flags
+    if known.flag is not None and known.flags != "retired":
+        flag = known.flag
+    elif card.flag is not None and card.flag != known.flag:  # named first, or anew: switched on by nobody yet
         flags = "named"
-    new = replace(known, content=card.content, flag=card.flag, flags=flags, waivers=frozenset())
+    unnamed = flag != card.flag
+    new = replace(known, content=card.content, flag=flag, flags=flags, unnamed=unnamed, waivers=frozenset())
     others = tuple(
         replace(each, behind=card.content) if each.behind == known.content else each
         for each in slot.definitions

@@ -62,6 +62,7 @@ class Definition:
         flag: of its kill switch; None: none gates it.
         served: it was active at some time.
         flags: none, named, created, on or retired.
+        unnamed: the entry names `flag` no longer, which gates it until it is retired.
         breach: of the last automatic ramp-down, as long as no raise has followed; `noted`: acknowledged.
         behind: the recorded target; None: explicitly nobody.
         leaving: its decommission; None: not begun.
@@ -75,6 +76,7 @@ class Definition:
     ramp: int = 0
     served: bool = False
     flags: str = "none"
+    unnamed: bool = False
     killed: bool = False
     breach: str = ""
     noted: bool = False

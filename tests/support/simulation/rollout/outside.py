@@ -16,6 +16,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import EpisodeId, Slot, TurnId
 from sidecar.core.rollout.events import TransitionEvent
+from sidecar.core.rollout.seeing import Waiting
 from sidecar.operations.rollout.ports import LocalStop, StopKind
 from sidecar.policy.audit import AuditEntry
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, PolicyAnswer, Step, StepFacts, Verdict
@@ -232,7 +233,7 @@ class CountingRecorder:
     def known(self, definition_id: str) -> None:
         """Nothing is compared here."""
 
-    def definitions_seen(self, version: str, waiting: Sequence[str]) -> None:
+    def definitions_seen(self, version: str, waiting: Sequence[Waiting]) -> None:
         """Nothing is compared here."""
 
     def kill_switch_fired(self, definition_id: str) -> None:

@@ -29,6 +29,7 @@ _ALL: Final = (
     moves.no_step_without_its_gates,
     moves.flags_go_only_while_they_are_on,
     moves.in_test_only_what_has_a_flag_is_killed,
+    moves.no_configuration_ends_a_pause,
     moves.policies_are_heeded,
     moves.lifecycles_move_for_a_reason,
     moves.every_step_is_audited,

@@ -230,6 +230,7 @@ class Replica:
                 policies_of=lambda vertical: (("steps", policy),),
                 writer_of=lambda vertical: writer,
                 gate_rules=GateRules(timeout=timedelta(seconds=GATE_SECONDS)),
+                serve_unflagged_at_once=schedule.at_once,
                 decommission_window=timedelta(seconds=schedule.window),
             )
         )

@@ -133,6 +133,7 @@ class RolloutSchedule:
         legal_from: ramp from which on a policy wants the gate `legal`, too; 0: never.
         jumps: of the wall clock: when, by how many seconds.
         window: of decommissions, in seconds.
+        at_once: an entry without a flag that is alone in an empty slot serves everybody.
     """
 
     suite: str
@@ -152,6 +153,7 @@ class RolloutSchedule:
     jumps: tuple[tuple[float, float], ...]
     faults: Faults
     window: float
+    at_once: bool
 
     @property
     def name(self) -> str:
