@@ -129,7 +129,11 @@ def _set_names(scope: ast.AST) -> frozenset[str]:
 
 
 def set_attributes(everything: Iterable[ast.AST]) -> frozenset[str]:
-    """Return the attribute names that stand for a set in every class that declares them, of all nodes of all modules."""
+    """Return the attribute names that stand for a set in every class that declares them.
+
+    Args:
+        everything: all nodes of all modules.
+    """
     as_set: set[str] = set()
     otherwise: set[str] = set()
     for node in everything:
