@@ -12,6 +12,8 @@ TYPED  := sidecar proto/python/subagents_errors proto/python/subagents_legacy cl
 LINTED := .
 TORTURE_SECONDS = $(or $(SIDECAR_TORTURE_SECONDS),60)
 PYTEST ?= $(BIN)/python -m pytest
+# Containers often forbid it, and then each of a thousand processes that the tests start compiles everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .SUFFIXES:
 .PHONY: help demo demo-langchain test check lint types protos bench torture proto lock evidence clean
@@ -52,21 +54,11 @@ demo: $(DEMO)/.ready ## watch a conversation with several things going wrong, th
 demo-langchain: $(DEMO_LC)/.ready ## the same under the LangChain orchestrator; MODEL=openai:... for a real model
 	@$(DEMO_LC)/bin/python -m examples.demo --orchestrator langchain $(ARGS)
 
-check: lint types protos ## the quick part of the tests (90 seconds at most)
-	@echo '== tests, of rules, units, plugins and the SDK; the rest runs in make test'
-	@$(PYTEST) -q -n 2 --dist loadfile -m 'not system' tests/architecture tests/requirements tests/unit tests/cli tests/plugins clients/python $(ARGS)
+check: $(VENV)/.ready ## the quick part of the tests (a minute at most on two cores)
+	@$(BIN)/python -m scripts.run_parts check $(ARGS)
 
-test: lint types protos ## everything the pipeline runs (ten minutes at most on two cores)
-	@echo '== all tests: those within this process and those of whole processes on two cores, then the simulations'
-	@outcome=5; \
-	part() { \
-	  $(PYTEST) -q --durations=15 "$$@" $(ARGS); ended=$$?; \
-	  case $$ended in 5) ;; 0) [ $$outcome -ne 5 ] || outcome=0 ;; *) outcome=$$ended ;; esac; \
-	}; \
-	part -n 2 --dist loadfile --ignore tests/simulation -m 'not system'; \
-	part -n 2 --dist loadfile --ignore tests/simulation -m system; \
-	part tests/simulation; \
-	[ $$outcome -ne 5 ] || echo 'no test was chosen'; exit $$outcome
+test: $(VENV)/.ready ## everything the pipeline runs (six minutes at most on two cores); ends with the time of each part
+	@$(BIN)/python -m scripts.run_parts test $(ARGS)
 
 bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
 	@$(BIN)/python -m scripts.bench $(ARGS)

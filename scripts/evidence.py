@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
@@ -106,13 +107,18 @@ def shown_by(guarantee: Guarantee) -> Sequence[Shown]:
 
 def _case_of(path: str, test: str) -> str:
     """Return the first line of a test's docstring."""
-    scope: list[ast.stmt] = ast.parse((ROOT / path).read_text("utf-8")).body
+    scope: list[ast.stmt] = _tree_of(path).body
     node: ast.stmt | None = None
     for name in test.split("."):
         node = next(each for each in scope if getattr(each, "name", None) == name)
         scope = getattr(node, "body", [])
     said = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
     return (said or "").split("\n")[0]
+
+
+@cache
+def _tree_of(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text("utf-8"))
 
 
 def page_of(results: Mapping[str, str], ran: str) -> str:

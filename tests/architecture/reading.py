@@ -30,12 +30,14 @@ class Module:
     Attributes:
         name: dotted, e.g. `sidecar.core.errors`; a package's `__init__` has the package's name.
         path: relative to the root of the tree it was read from.
+        nodes: of the whole tree, walked once for all rules.
     """
 
     name: str
     path: Path
     text: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
 
     def at(self, node: ast.AST) -> str:
         """Return where `node` stands, e.g. `sidecar/core/errors.py:12`."""
@@ -49,7 +51,8 @@ def modules(*folders: str, root: Path = REPOSITORY) -> list[Module]:
         folders: such as `sidecar` or `sidecar/core`; none means all.
         root: of the tree.
     """
-    return [_parsed(path, root) for path in _files(root) if not folders or _is_below(path.relative_to(root), folders)]
+    files = _own_files() if root == REPOSITORY else _files(root)
+    return [_parsed(path, root) for path in files if not folders or _is_below(path.relative_to(root), folders)]
 
 
 def planted(root: Path, files: Mapping[str, str]) -> Path:
@@ -68,7 +71,7 @@ def planted(root: Path, files: Mapping[str, str]) -> Path:
 
 def imported_names(module: Module) -> Iterator[tuple[str, ast.stmt]]:
     """Yield everything a module imports, dotted and with the imported name at its end, also inside functions."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -93,6 +96,11 @@ def _files(root: Path) -> Iterator[Path]:
                 yield path
 
 
+@cache
+def _own_files() -> tuple[Path, ...]:
+    return tuple(_files(REPOSITORY))
+
+
 def _is_below(path: Path, folders: tuple[str, ...]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
@@ -104,4 +112,5 @@ def _parsed(path: Path, root: Path) -> Module:
     folder = next(folder for folder in ROOTS if relative.is_relative_to(folder))
     parts = [ROOTS[folder], *relative.relative_to(folder).with_suffix("").parts]
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    return Module(name, relative, text, ast.parse(text, filename=str(relative)))
+    tree = ast.parse(text, filename=str(relative))
+    return Module(name, relative, text, tree, tuple(ast.walk(tree)))

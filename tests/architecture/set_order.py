@@ -128,11 +128,15 @@ def _set_names(scope: ast.AST) -> frozenset[str]:
     return frozenset(names)
 
 
-def set_attributes(everything: Iterable[ast.Module]) -> frozenset[str]:
-    """Return the attribute names that stand for a set in every class that declares them."""
+def set_attributes(everything: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the attribute names that stand for a set in every class that declares them.
+
+    Args:
+        everything: all nodes of all modules.
+    """
     as_set: set[str] = set()
     otherwise: set[str] = set()
-    for node in (node for tree in everything for node in ast.walk(tree)):
+    for node in everything:
         as_set.update(target.attr for target in _targets(node) if isinstance(target, ast.Attribute))
         if isinstance(node, ast.ClassDef):
             for line in node.body:

@@ -31,7 +31,7 @@ def violations(found: list[Module]) -> Iterator[str]:
         for name, statement in imported_names(module):
             if name.split(".")[0] in FORBIDDEN_MODULES and not _is_harmless(name):
                 yield f"{module.at(statement)} imports {name}"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, WAITING):
                 yield f"{module.at(node)} waits ({type(node).__name__})"
             elif isinstance(node, ast.Call) and _is_forbidden(dotted(node.func)):

@@ -19,7 +19,7 @@ def violations(found: list[Module]) -> Iterator[str]:
     for module in found:
         if empty := [part for part in module.path.with_suffix("").parts if EMPTY_MODULE_NAME.search(part)]:
             yield f"{module.path}: {', '.join(empty)} does not say what it does"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef) and EMPTY_CLASS_NAME.search(node.name):
                 yield f"{module.at(node)} class {node.name} does not say what it does"
 

@@ -38,7 +38,7 @@ def violations(found: list[Module]) -> Iterator[str]:
     for module in found:
         if module.path in {NAMES, ROLLOUT_NAMES}:
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             literals = [node] if _is_name(node, names) else []
             if isinstance(node, ast.Call):
                 literals += (one for one in _handed_over(node) if not _is_name(one, names))

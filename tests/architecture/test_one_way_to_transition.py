@@ -22,7 +22,7 @@ STATEFUL: Final = frozenset({"replace", "change", "DefinitionFacts"})
 def violations(found: Iterable[Module]) -> Iterator[str]:
     """Yield each place that writes a state, a transition or a rollout where none belongs."""
     for module in found:
-        for call in (node for node in ast.walk(module.tree) if isinstance(node, ast.Call)):
+        for call in (node for node in module.nodes if isinstance(node, ast.Call)):
             name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
             of_a_definition = name in STATEFUL and any(keyword.arg == "state" for keyword in call.keywords)
             in_rollouts = "rollout" in module.name

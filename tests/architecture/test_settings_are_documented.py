@@ -42,8 +42,8 @@ def readers_of_environment(found: list[Module]) -> Iterator[str]:
     """
     for module in found:
         if ".".join(module.name.split(".")[:2]) not in MAY_READ_ENVIRONMENT:
-            handing_on = [id(owner) for node in ast.walk(module.tree) for owner in _reads_path(node)]
-            for node in ast.walk(module.tree):
+            handing_on = [id(owner) for node in module.nodes for owner in _reads_path(node)]
+            for node in module.nodes:
                 named = isinstance(node, ast.Attribute | ast.Name) and dotted(node) in ENVIRONMENT
                 if named and id(node) not in handing_on:
                     yield f"{module.at(node)} reads the environment"

@@ -32,13 +32,13 @@ WHY: Final = "use the Spawner, Clock or Randomness of sidecar/operations/ports.p
 
 def violations(found: list[Module]) -> Iterator[str]:
     """Yield each place that could go otherwise on a replay."""
-    attributes = set_attributes(one.tree for one in found)
+    attributes = set_attributes(node for one in found for node in one.nodes)
     for module in found:
         for name, statement in imported_names(module):
             last = name.rpartition(".")[2]
             if name.split(".")[0] in FORBIDDEN_MODULES or last in FORBIDDEN_NAMES or name == "asyncio.wait":
                 yield f"{module.at(statement)} imports {name}; {WHY}"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and _is_forbidden(dotted(node.func)):
                 yield f"{module.at(node)} calls {dotted(node.func)}; {WHY}"
         for node in set_orders(module.tree, attributes):

@@ -23,7 +23,7 @@ def violations(found: list[Module]) -> Iterator[str]:
         limit = TEST_MODULE_LINES if "tests" in module.path.parts else MODULE_LINES
         if lines > limit:
             yield f"{module.path}: {lines} lines, at most {limit}"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield from (f"{module.at(node)} {node.name}: {problem}" for problem in _problems(node))
 

@@ -20,6 +20,9 @@ CONTENT = """
 """
 
 
+PLUGIN = ("--disable-plugin-autoload", "-p", "tests.support.named_skips", "-p", "no:cacheprovider")
+
+
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *, forbidden: bool) -> pytest.RunResult:
     """Run three tests of which one lacks its tool."""
     if forbidden:
@@ -27,7 +30,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *, forbidden
     else:
         monkeypatch.delenv(SKIPS_FAIL, raising=False)
     pytester.makepyfile(CONTENT)
-    return pytester.runpytest_inprocess("-p", "tests.support.named_skips", "-p", "no:asyncio", "-p", "no:cacheprovider")
+    return pytester.runpytest_inprocess(*PLUGIN)
 
 
 def test_a_missing_tool_is_named_at_the_end(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,8 +61,6 @@ def test_a_skipped_module_fails_where_skips_are_forbidden(
     """A skip while collecting counts too."""
     monkeypatch.setenv(SKIPS_FAIL, "1")
     pytester.makepyfile("import pytest\npytest.importorskip('no_such_module')")
-    result = pytester.runpytest_inprocess(
-        "-p", "tests.support.named_skips", "-p", "no:asyncio", "-p", "no:cacheprovider"
-    )
+    result = pytester.runpytest_inprocess(*PLUGIN)
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*forbids it: could not import 'no_such_module'*"])

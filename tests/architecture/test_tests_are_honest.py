@@ -26,7 +26,7 @@ def violations(found: list[Module]) -> Iterator[str]:
         for name, statement in imported:
             if any(name == one or name.startswith(f"{one}.") for one in PATCHING):
                 yield f"{module.at(statement)} patches; use a fake behind the port"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and (problem := _problem(node, virtual=virtual)):
                 yield f"{module.at(node)} {problem}"
             elif isinstance(node, ast.Attribute) and dotted(node) in SWITCHED_OFF:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import time
+import threading
 import unicodedata
 from dataclasses import dataclass, replace
 from typing import Any
@@ -128,9 +128,7 @@ class Blocks(StraightConnector):
 
     async def sent(self, request: SeenCall) -> bytes | RefusalKind:
         """Hold the loop up."""
-        until = time.monotonic() + STALL + 0.3
-        while time.monotonic() < until:
-            pass
+        threading.Event().wait(STALL + 0.3)
         return await super().sent(request)
 
 

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -42,8 +43,9 @@ def claims_in(source: str, path: str) -> Iterator[Claim]:
     yield from _claims_of(ast.parse(source).body, path, around=())
 
 
+@cache
 def claims_under(root: Path) -> tuple[Claim, ...]:
-    """All claims in `tests`, `plugins` and `clients` below `root`."""
+    """All claims in `tests`, `plugins` and `clients` below `root`; read once, then remembered."""
     return tuple(claim for path in _sources(root) for claim in claims_in(path.read_text("utf-8"), _shown(path, root)))
 
 

@@ -30,13 +30,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--first", action="store_true", help="stop at the first broken promise")
     parser.add_argument("--until", default="", metavar="PROMISE", help="with --first: only this one stops")
+    parser.add_argument("--begin-with", type=int, nargs="*", default=[], metavar="SEED", help="with --first")
     chosen = parser.parse_args()
     base = fresh_base() if chosen.base is None else chosen.base
     suites = list(ALL_SUITES) if chosen.suite == "all" else [chosen.suite]
     began = time.monotonic()
     seeds = range(base, base + chosen.schedules)
     if chosen.first:
-        reports = {suite: run_seeds(suite, seeds, until=chosen.until) for suite in suites}
+        reports = {suite: run_seeds(suite, (*chosen.begin_with, *seeds), until=chosen.until) for suite in suites}
     else:
         reports = run_suites([(suite, seeds) for suite in suites], chosen.jobs)
     broken = [each for report in reports.values() for each in report.broken]

@@ -11,6 +11,8 @@ from multiprocessing import get_context
 from tests.support.simulation.playing import play
 
 BETWEEN_COLLECTIONS = 100
+PIECE = 100
+"""Schedules that a process takes at once: so few that the last pieces end at about the same time."""
 
 
 def say(*lines: str) -> None:
@@ -76,7 +78,7 @@ def run_seeds(suite: str, seeds: Iterable[int], *, until: str | None = None) -> 
 
 def run_suites(wanted: Sequence[tuple[str, range]], jobs: int) -> dict[str, Report]:
     """Run several ranges of seeds on several cores, and return a report for each suite."""
-    pieces = [(suite, seeds[at : at + 250]) for suite, seeds in wanted for at in range(0, len(seeds), 250)]
+    pieces = [(suite, seeds[at : at + PIECE]) for suite, seeds in wanted for at in range(0, len(seeds), PIECE)]
     reports: dict[str, Report] = {}
     # Not forked: what gRPC leaves in a process that has served does not survive that, and its finalizers never end.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:

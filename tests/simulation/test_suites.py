@@ -1,4 +1,4 @@
-"""2,000 schedules of each suite, the same each time, so that a change is judged by what it does.
+"""A thousand schedules of each suite, the same each time, so that a change is judged by what it does.
 
 Fresh ones are tried by `make torture`, or here with `SIM_SEED=<where they begin>`: what they find is a defect that was
 there before.
@@ -10,25 +10,28 @@ from typing import Final
 
 import pytest
 
-from tests.simulation.promises import FAULTS_OF, LEAST, PROMISES, PROVES
+from tests.simulation.promises import FAULTS_OF, LEAST, PROMISES, PROVES, SCHEDULES
 from tests.simulation.run import fresh_base
 from tests.simulation.running import Report, run_suites, say
 from tests.support.requirement import requirement
 from tests.support.simulation.playing import ALL_SUITES
 
-SAME: Final = 2000
 AT_LENGTH: Final = int(os.environ.get("SIDECAR_SCHEDULES") or 0)
 """So many of each suite, all of them fresh: `make torture`."""
 CORES: Final = 2
-FEW: Final = 60
+FEW: Final = 20
 
 
 @cache
 def reports() -> tuple[int, dict[str, Report]]:
     """Return where the seeds began, and what came of each suite; run once for all tests here."""
     base = fresh_base() if AT_LENGTH or "SIM_SEED" in os.environ else 0
-    seeds = range(base, base + (AT_LENGTH or SAME))
-    return base, run_suites([(suite, seeds) for suite in ALL_SUITES], CORES)
+    return base, run_suites([(suite, range(base, base + schedules_of(suite))) for suite in ALL_SUITES], CORES)
+
+
+def schedules_of(suite: str) -> int:
+    """Return how many are played."""
+    return AT_LENGTH or SCHEDULES[suite]
 
 
 def proving(promise: str) -> object:
@@ -52,7 +55,7 @@ def test_every_kind_of_fault_occurs(suite: str, capsys: pytest.CaptureFixture[st
     base, by_suite = reports()
     with capsys.disabled():
         say(f"\n== simulation suite {suite}: seeds from {base}; {by_suite[suite].table()}")
-    assert by_suite[suite].schedules == (AT_LENGTH or SAME)
+    assert by_suite[suite].schedules == schedules_of(suite)
     assert [fault for fault in FAULTS_OF[suite] if by_suite[suite].counted[fault] < LEAST] == []
 
 

@@ -11,7 +11,7 @@ from sidecar.core.envelopes import EnvelopeLimits, Released, Withheld, WithholdR
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, CANARY, NONCE, body, expecting, members
 
-MANY = settings(max_examples=1200, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 PRINCIPAL = st.one_of(
     st.just(ADA),

@@ -1,0 +1,162 @@
+"""Runs the parts of `make check` or `make test`, several at a time, and says at the end how long each took.
+
+Style and protos come first, because they take a second and end the run if they fail. The tests have the terminal and
+the processors; types and simulations run beside them at a low priority and take what the tests leave idle: tests of
+processes mostly wait. What runs beside is shown when all have ended.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+MAKE: Final = (os.environ.get("MAKE", "make"), "--no-print-directory")
+PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
+QUICK: Final = ("architecture", "requirements", "unit", "cli", "plugins")
+NONE_CHOSEN: Final = 5
+"""Exit code of pytest when no test was chosen."""
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One command.
+
+    Attributes:
+        name: as the table at the end shows it.
+        command: program and arguments.
+        chooses: whether it is given the arguments that choose tests, and may find none.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    chooses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What runs: one after another, then one in front with the others beside it."""
+
+    first: Sequence[Part]
+    front: Part
+    beside: Sequence[Part]
+
+
+FIRST: Final = (Part("lint", (*MAKE, "lint")), Part("protos", (*MAKE, "protos")))
+TYPES: Final = Part("types", (*MAKE, "types"))
+CHECK: Final = Part(
+    "tests",
+    (*PYTEST, "-n", "2", "-m", "not system", *(f"tests/{name}" for name in QUICK), "clients/python"),
+    chooses=True,
+)
+TESTS: Final = Part("tests", (*PYTEST, "-n", "4", "--durations=15", "--ignore=tests/simulation"), chooses=True)
+# Not with the others: a process that has served gRPC must not be forked, and these need no worker of xdist.
+SIMULATIONS: Final = Part("simulations", (*PYTEST, "--durations=5", "tests/simulation"), chooses=True)
+PLANS: Final[Mapping[str, Plan]] = {
+    "check": Plan(FIRST, CHECK, (TYPES,)),
+    "test": Plan(FIRST, TESTS, (TYPES, SIMULATIONS)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a part ended: its exit code, the seconds it took, and the seconds of processors, its children's included."""
+
+    part: Part
+    code: int
+    seconds: float
+    cpu: float
+
+    def line(self) -> str:
+        """Return its line of the table."""
+        words = {0: "", NONE_CHOSEN: "no test chosen"} if self.part.chooses else {0: ""}
+        return f"{self.part.name:14}{self.seconds:8.0f} s{self.cpu:8.0f} s  {words.get(self.code, 'FAILED')}".rstrip()
+
+
+class Running:
+    """The parts that run at this moment."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[Part, subprocess.Popen[bytes], float]] = {}
+
+    def begin(self, part: Part, more: Sequence[str], aside: IO[bytes] | None = None) -> None:
+        """Start a part; what is beside writes into a file, at a low priority."""
+        command = [*(("nice", "-n", "10") if aside else ()), *part.command, *(more if part.chooses else ())]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=aside, stderr=aside)
+        self._begun[process.pid] = part, process, time.monotonic()
+
+    def next_end(self) -> Ended:
+        """Wait until one of them has ended."""
+        pid, status, used = os.wait4(-1, 0)
+        part, process, begun = self._begun.pop(pid)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return Ended(part, process.returncode, time.monotonic() - begun, used.ru_utime + used.ru_stime)
+
+    def wait(self) -> None:
+        """Wait for the end of all that still runs."""
+        while self._begun:
+            self.next_end()
+
+
+def run(plan: Plan, more: Sequence[str], running: Running) -> list[Ended]:
+    """Run a plan; end early where a part that comes first fails."""
+    ended: list[Ended] = []
+    for part in plan.first:
+        running.begin(part, more)
+        ended.append(running.next_end())
+        if ended[-1].code:
+            return ended
+    with tempfile.TemporaryDirectory() as folder:
+        files = {part: (Path(folder) / part.name).open("w+b") for part in plan.beside}
+        for part, aside in files.items():
+            running.begin(part, more, aside)
+        say("== tests; beside them: " + ", ".join(part.name for part in plan.beside))
+        running.begin(plan.front, more)
+        ended += (running.next_end() for _ in range(1 + len(files)))
+        for part, aside in files.items():
+            aside.seek(0)
+            say(f"== {part.name}", aside.read().decode(errors="replace").rstrip())
+            aside.close()
+    return ended
+
+
+def code_of(ended: Sequence[Ended]) -> int:
+    """Return the run's exit code: that of a part that failed, or that no test was chosen in any part."""
+    codes = [each.code for each in ended if not (each.part.chooses and each.code == NONE_CHOSEN)]
+    none_chosen = all(each.code == NONE_CHOSEN for each in ended if each.part.chooses)
+    return next((abs(code) for code in codes if code), NONE_CHOSEN if none_chosen else 0)
+
+
+def say(*lines: str) -> None:
+    """Tell at once, between what the parts say."""
+    print(*lines, sep="\n", flush=True)
+
+
+def main() -> int:
+    """Run the plan that is asked for; further arguments choose tests."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.run_parts", description=__doc__)
+    parser.add_argument("plan", choices=PLANS)
+    chosen, more = parser.parse_known_args()
+    begun, running = time.monotonic(), Running()
+    try:
+        ended = run(PLANS[chosen.plan], more, running)
+    except KeyboardInterrupt:
+        running.wait()  # the terminal has interrupted them, too
+        return INTERRUPTED
+    code = code_of(ended)
+    say("== time           together   processors", *(each.line() for each in ended))
+    say(f"{'all':14}{time.monotonic() - begun:8.0f} s{sum(each.cpu for each in ended):8.0f} s")
+    if code == NONE_CHOSEN:
+        say("no test was chosen")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

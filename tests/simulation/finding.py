@@ -1,0 +1,111 @@
+"""Plants a defect in a copy of the sidecar and simulates until its promise is broken.
+
+`python -m tests.simulation.finding` does so for all defects and writes into each patch the seed that found it. With
+that seed each run begins, and need not search. A seed that no longer finds the defect costs time, and nothing else.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.architecture.reading import REPOSITORY
+from tests.simulation.promises import SCHEDULES
+from tests.simulation.running import say
+
+PATCHES: Final = tuple(sorted((Path(__file__).parent / "defects").glob("*.patch")))
+SECONDS: Final = 240
+"""For all schedules of a suite, on a machine that has other things to do."""
+CORES: Final = 2
+NO_LONGER_APPLIES: Final = -1
+FOUND: Final = 1
+
+
+def header(patch: Path, field: str) -> str:
+    """Return a line of the patch's header."""
+    found = re.search(rf"^{field}: (\w+)$", patch.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found is not None, f"{patch.name} has no line `{field}: ...`"
+    return found[1]
+
+
+def seed_of(patch: Path) -> str:
+    """Return the seed that the patch's header names, or the first of all."""
+    return header(patch, "Seed") if "\nSeed: " in patch.read_text(encoding="utf-8") else "0"
+
+
+def found_with(patch: Path) -> tuple[int, str]:
+    """Return exit code and output of the suite with the defect planted in a copy of the sidecar."""
+    with TemporaryDirectory() as place:
+        root = Path(place)
+        _copy(patch, root)
+        environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+            environment.pop(name, None)
+        applied = _run(["git", "apply", "-p1", str(patch)], root, environment)
+        if applied.returncode:
+            return NO_LONGER_APPLIES, f"{patch.name} no longer applies; write it again:\n{applied.stderr}"
+        environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
+        suite = header(patch, "Suite")
+        seeds = ["--begin-with", seed_of(patch), "--base", "0", "--schedules", str(SCHEDULES[suite])]
+        command = [sys.executable, "-m", "tests.simulation.run", "--first", "--until", header(patch, "Breaks")]
+        done = _run([*command, "--suite", suite, *seeds], root, environment)
+        return done.returncode, done.stdout + done.stderr
+
+
+def seed_in(output: str) -> str:
+    """Return the seed that found the defect, which is the last one played."""
+    *_, last = re.finditer(r"--seed (\d+)$", output, re.MULTILINE)
+    return last[1]
+
+
+def _write_seed(patch: Path, seed: str) -> None:
+    text = patch.read_text(encoding="utf-8")
+    named = re.sub(r"^(Breaks: \w+\n)(Seed: \w+\n)?", rf"\g<1>Seed: {seed}\n", text, count=1, flags=re.MULTILINE)
+    patch.write_text(named, encoding="utf-8")
+
+
+def _copy(patch: Path, root: Path) -> None:
+    """Copy the files that the patch changes, and link to all others."""
+    (root / "tests").symlink_to(REPOSITORY / "tests")
+    shutil.copytree(REPOSITORY / "sidecar", root / "sidecar", copy_function=os.symlink)
+    for changed in _changed_by(patch):
+        changed_here = root / changed
+        if changed_here.is_symlink():
+            changed_here.unlink()
+            shutil.copy2(REPOSITORY / changed, changed_here)
+
+
+def _changed_by(patch: Path) -> Iterator[str]:
+    yield from re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def _run(command: list[str], root: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+
+
+def main() -> int:
+    """Look for all of them, and write down where each was found."""
+    missed = 0
+    with ThreadPoolExecutor(CORES) as pool:
+        for patch, (code, output) in zip(PATCHES, pool.map(found_with, PATCHES), strict=True):
+            if code != FOUND:
+                missed += 1
+                say(f"{patch.name}: not found", output)
+                continue
+            seed = seed_in(output)
+            if seed != seed_of(patch):
+                say(f"{patch.name}: found with seed {seed}")
+            _write_seed(patch, seed)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""`make check` and `make test` run their parts several at a time, and fail as one."""
+
+import sys
+
+import pytest
+
+from scripts.run_parts import NONE_CHOSEN, Ended, Part, Plan, Running, code_of, run
+
+
+def saying(name: str, code: int = 0, *, chooses: bool = False) -> Part:
+    """Return a part that says its name and its arguments, and ends with a code."""
+    script = f"import sys; print('I am {name}', *sys.argv[1:], flush=True); sys.exit({code})"
+    return Part(name, (sys.executable, "-c", script), chooses)
+
+
+def codes(ended: list[Ended]) -> dict[str, int]:
+    """Return how each part ended."""
+    return {each.part.name: each.code for each in ended}
+
+
+def test_all_parts_run_and_each_says_its_words_and_its_time(capfd: pytest.CaptureFixture[str]) -> None:
+    """One that fails beside the tests takes nothing from them; only what chooses tests is given the arguments."""
+    beside = (saying("types", 2), saying("simulations", chooses=True))
+    plan = Plan((saying("lint"),), saying("tests", chooses=True), beside)
+    ended = run(plan, ["-k", "cap"], Running())
+    said = capfd.readouterr().out
+
+    assert codes(ended) == {"lint": 0, "tests": 0, "types": 2, "simulations": 0}
+    assert said.startswith("I am lint\n== tests; beside them: types, simulations\nI am tests -k cap\n")
+    assert said.endswith("== types\nI am types\n== simulations\nI am simulations -k cap\n")
+    assert all(each.seconds > 0 and each.cpu > 0 for each in ended)
+    assert [each.line().endswith(" FAILED") for each in ended if each.code] == [True]
+    assert code_of(ended) == 2
+
+
+def test_what_comes_first_ends_the_run_if_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nobody wants to wait for tests to hear of a line that is too long."""
+    ended = run(Plan((saying("lint", 3), saying("protos")), saying("tests"), (saying("types"),)), [], Running())
+
+    assert codes(ended) == {"lint": 3}
+    assert capfd.readouterr().out == "I am lint\n"
+    assert code_of(ended) == 3
+
+
+@pytest.mark.parametrize(
+    ("tests", "simulations", "types", "code"),
+    [
+        (0, 0, 0, 0),
+        (0, NONE_CHOSEN, 0, 0),
+        (NONE_CHOSEN, 0, 0, 0),
+        (NONE_CHOSEN, NONE_CHOSEN, 0, NONE_CHOSEN),
+        (NONE_CHOSEN, NONE_CHOSEN, 1, 1),
+        (1, NONE_CHOSEN, 0, 1),
+        (0, 2, 0, 2),
+        (0, 0, NONE_CHOSEN, NONE_CHOSEN),
+        (-9, 0, 0, 9),
+    ],
+)
+def test_the_run_fails_if_a_part_does_and_if_no_test_was_chosen_anywhere(
+    tests: int, simulations: int, types: int, code: int
+) -> None:
+    """A part without a chosen test is none that failed, unless there is none at all; one that was killed has failed."""
+    choosing = {"tests": tests, "simulations": simulations}
+    ended = [Ended(Part(name, (), chooses=True), each, 1, 1) for name, each in choosing.items()]
+    assert code_of([*ended, Ended(Part("types", ()), types, 1, 1)]) == code
