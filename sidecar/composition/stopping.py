@@ -7,13 +7,15 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import Final
 
+from sidecar.adapters.system import SystemClock
 from sidecar.composition.running import Sidecar
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
+from sidecar.operations.draining import Drain, DrainRules
 
-LOOK_SECONDS: Final = 0.02
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -51,31 +53,55 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     """Let what runs come to its end.
 
     Health says no first, while calls are still taken for the lame duck's time; then new turns are refused, with a hint;
-    then running dispatches, and turns that have dispatched, get the grace. What is left is stopped and put on record.
+    then what runs gets the grace, and after it parents get a margin to end their turns. What still runs then is stopped
+    and put on record; turns in which nothing runs are left to the other sidecars, where there may be any.
 
     Args:
         sidecar: running.
         hurry: set by a second signal: the waiting is over, what is left is still put on record.
     """
     log, server = StructuredLog("sidecar.stopping"), sidecar.settings.server
+    waiting = _drain_of(sidecar)
     sidecar.readiness.block("stop", "a stop signal came")
     await sidecar.set_health(False)
-    log.info(
-        names.DRAINING,
-        "a stop signal came; running turns may end",
-        turns=_busy_turns(sidecar),
-        calls=sidecar.in_flight.count,
-        grace_seconds=server.drain_grace.total_seconds(),
-    )
+    text = "a stop signal came; what runs may end"
+    log.info(names.DRAINING, text, **asdict(waiting.awaited()), grace_seconds=server.drain_grace.total_seconds())
     await _unless(hurry, server.lame_duck.total_seconds())
     sidecar.operations.binding.draining = True
-    with suppress(TimeoutError):
-        async with asyncio.timeout(server.drain_grace.total_seconds()):
-            while _busy(sidecar) and not hurry.is_set():
-                await _unless(hurry, LOOK_SECONDS)
-    cut_off = await _cut_off(sidecar)
+    await waiting.wait(hurry, lambda awaited: log.info(names.DRAIN_WAITS, "the stop waits", **asdict(awaited)))
+    left = await waiting.leave()
+    await _answered(sidecar)
     await _keep_history(sidecar)
-    log.info(names.STOPPED, "the sidecar stops", cut_off_turns=cut_off, calls=sidecar.in_flight.by_method())
+    log.info(
+        names.STOPPED,
+        "the sidecar stops; turns that are left can be ended at another one, or after a restart, and are closed when "
+        "their time is over"
+        if left.left
+        else "the sidecar stops",
+        cut_off_turns=left.cut_off,
+        ended_turns=left.ended,
+        left_turns=left.left,
+        oldest=left.oldest,
+        calls=sidecar.in_flight.by_method(),
+    )
+
+
+def _drain_of(sidecar: Sidecar) -> Drain:
+    settings, operations = sidecar.settings, sidecar.operations
+    rules = DrainRules(
+        grace=settings.server.drain_grace.total_seconds(),
+        margin=settings.server.drain_margin.total_seconds(),
+        end_within=2 * settings.dispatch.record_timeout.total_seconds(),
+        outlived=settings.record.database != "memory" and bool(settings.keys.files),
+    )
+    return Drain(rules, operations.turns, operations.end_turn, sidecar.in_flight.by_method, SystemClock())
+
+
+async def _answered(sidecar: Sidecar) -> None:
+    """Let those be answered whose calls were stopped."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(2 * sidecar.settings.dispatch.record_timeout.total_seconds()):
+            await sidecar.in_flight.idle()
 
 
 async def _keep_history(sidecar: Sidecar) -> None:
@@ -92,23 +118,3 @@ async def _unless(hurry: asyncio.Event, seconds: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await hurry.wait()
-
-
-def _busy(sidecar: Sidecar) -> bool:
-    return bool(sidecar.in_flight.count or sidecar.operations.dispatch_calls.running or _busy_turns(sidecar))
-
-
-def _busy_turns(sidecar: Sidecar) -> int:
-    """How many turns have dispatched and not ended; one that has not may be honoured by another replica."""
-    return sum(1 for turn in sidecar.operations.turns if turn.closed is None and turn.dispatches)
-
-
-async def _cut_off(sidecar: Sidecar) -> int:
-    """Stop what still runs: every call gets its outcome, every child its end, every turn its routing decision."""
-    left = [turn for turn in sidecar.operations.turns if turn.closed is None and turn.dispatches]
-    with suppress(TimeoutError):
-        async with asyncio.timeout(2 * sidecar.settings.dispatch.record_timeout.total_seconds()):
-            for turn in left:
-                await sidecar.operations.end_turn.reap(turn)
-            await sidecar.in_flight.idle()
-    return len(left)

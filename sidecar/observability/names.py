@@ -267,8 +267,11 @@ READY_CHANGED: Final = "sidecar.readiness"
 DRAINING: Final = "sidecar.draining"
 """A stop signal came: what is waited for, and how long."""
 
+DRAIN_WAITS: Final = "sidecar.drain_waits"
+"""What a stop still waits for, every five seconds: calls, dispatches, turns, and the oldest of them."""
+
 STOPPED: Final = "sidecar.stopped"
-"""The end, and what was cut off."""
+"""The end: what was cut off, what was ended, and what is left to others."""
 
 DEFINITIONS_CHANGED: Final = "definitions.changed"
 """A new state of the definitions is in force."""

@@ -151,7 +151,7 @@ class Database(RecordReads, RecordArchive, Protocol):
         ...
 
     async def close(self) -> None:
-        """Give everything back. Never raises."""
+        """Give everything back, the lease too: this instance is dead to the others from now on. Never raises."""
         ...
 
 

@@ -48,6 +48,9 @@ class ServerSettings(Section):
     drain_grace: Duration = Field(
         110 * SECOND, gt=NOTHING, description="After a stop signal, how long running dispatches may take to end."
     )
+    drain_margin: Duration = Field(
+        5 * SECOND, ge=NOTHING, description="After the last of them, how long parents may take to end their turns."
+    )
     limits: LimitsSettings = Field(LimitsSettings(), description="What a connection may ask.")
 
     @model_validator(mode="after")

@@ -78,6 +78,7 @@ client told: LOST|client told: RECORD_CONFLICT|client told: RUNS_ELSEWHERE|clien
 client told: SURFACE_TOKEN_EXPIRED|data: wrong principal|sidecar paused|sidecar starts again|sidecar: cut after
 sidecar: cut before|sidecar: kill|store commits and says it did not|store full|store hangs and does not keep
 store hangs and keeps|store refuses|store slow|store slow to read|sub-agent: hang|sub-agent: transient|wall clock jumps
+sidecar: stop|turn left open by a stop
 """.strip()
     .replace("\n", "|")
     .split("|")

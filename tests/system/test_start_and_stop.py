@@ -181,6 +181,49 @@ async def test_a_stop_signal_lets_a_running_dispatch_end(folder: Path) -> None:
     assert (await sidecar.event("sidecar.stopped"))["cut_off_turns"] == 0
 
 
+NO_MARGIN = {"SIDECAR__SERVER__DRAIN_MARGIN": "0s"}
+
+
+async def test_a_turn_that_was_never_ended_is_left_to_its_parent_and_does_not_hold_up_a_stop(folder: Path) -> None:
+    """Its call is over, and 110 seconds of grace are not waited for; after the restart the parent ends it as usual.
+
+    The log says what is left and what becomes of it; nothing of the turn is lost.
+    """
+    (folder / "signing.key").write_text("k" * 43)
+    (folder / "signing.key").chmod(stat.S_IRUSR)
+    more = f'[keys.files]\na1 = "{folder}/signing.key"\n'
+    async with shop_host(folder) as shop:
+        shop.may_answer.set()
+        async with serving(folder, more=more, environment=NO_MARGIN) as sidecar, sidecar.client() as client:
+            turn = await client.bind_turn(TurnRequest(turn_id="t-1", principal="user-1", episode_id="episode-1"))
+            told = (await turn.dispatch_and_wait([ASK_SHOP])).outcomes
+            sidecar.signal(signal.SIGTERM)
+            assert await sidecar.ended() == 0
+            stopped = await sidecar.event("sidecar.stopped")
+        async with serving(folder, more=more) as restarted, restarted.client() as client:
+            again = await client.bind_turn(TurnRequest(turn_id="t-1", principal="user-1", episode_id="episode-1"))
+            await again.end("Two offers fit.")
+            decision = await restarted.event("routing.decision")
+
+    assert (stopped["left_turns"], stopped["cut_off_turns"], stopped["oldest"]) == (1, 0, ["t-1"])
+    assert "can be ended at another one" in stopped["message"]
+    assert [outcome.outcome for outcome in told] == [Outcome.SUCCEEDED]
+    assert (decision["turn_id"], decision["close_reason"]) == ("t-1", "ended")
+    assert [call["outcome"] for call in decision["calls"]] == ["succeeded"]
+
+
+async def test_a_turn_that_nobody_else_could_end_is_ended_by_the_stop(folder: Path) -> None:
+    """The key of its token goes with the process: the turn is closed for its parent; nothing waits for the grace."""
+    async with serving(folder, environment=NO_MARGIN) as sidecar, shop_host(folder) as shop, sidecar.client() as client:
+        shop.may_answer.set()
+        turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+        await turn.dispatch_and_wait([ASK_SHOP])
+        sidecar.signal(signal.SIGTERM)
+        assert await sidecar.ended() == 0
+        assert (await sidecar.event("routing.decision"))["close_reason"] == "parent_lost"
+        assert (await sidecar.event("sidecar.stopped"))["ended_turns"] == 1
+
+
 async def refused_to_bind(client: SidecarClient) -> None:
     """Bind until it is refused."""
     while True:

@@ -1,7 +1,8 @@
 """The database port over PostgreSQL. See the rules in `sidecar.operations.record_ports`; the SQL keeps them."""
 
+import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -13,6 +14,7 @@ from sidecar.adapters.record_postgresql.archive import ArchiveReads
 from sidecar.adapters.record_postgresql.asking import Asking, refusal
 from sidecar.adapters.record_postgresql.groups import group_json
 from sidecar.adapters.record_postgresql.reads import RunningReads
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.record_ports import CommitUnknown
@@ -25,6 +27,9 @@ values ($1, clock_timestamp(), clock_timestamp() + $2)
 on conflict (instance_id) do update set lease_until = excluded.lease_until
 returning coalesce((select lease_until < clock_timestamp() from before), false)
 """
+RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
+RELEASE_SECONDS: Final = 1.0
+"""Longest that a database which does not answer holds up an end."""
 CHANNEL: Final = "sidecar_record"
 VERSION: Final = "select coalesce(sum(version), 0)::bigint from instance_heads"
 REPEATED: Final = frozenset({"40P01", "40001"})
@@ -111,7 +116,10 @@ class PostgresRecord(RunningReads, ArchiveReads):
         return self._changes.subscribed(changed)
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Give everything back, the lease first: whoever goes on with what is left need not wait until it is over."""
+        with suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self._asking.value(RELEASE, self._instance)
         self._changes.close()
         self._writer.close()
         self._readers.close()

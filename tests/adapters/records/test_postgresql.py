@@ -255,6 +255,20 @@ async def test_a_lease_that_ran_out_is_noticed_by_its_holder(dsn: str) -> None:
         await other.close()
 
 
+async def test_whoever_ends_gives_its_lease_back(dsn: str) -> None:
+    """What it left behind is there for the others at once, and not when the lease would have run out in an hour."""
+    record = await open_postgres_record(dsn, InstanceId("one"), RecordOptions(lease=timedelta(hours=1)))
+    other = await open_postgres_record(dsn, InstanceId("two"))
+    try:
+        await record.commit([a_dispatch()])
+        assert list(await other.left_behind(9)) == []
+        await record.close()
+        assert list(await other.left_behind(9)) == [("turn-1", "dispatch-1")]
+        await record.close()  # without connections: it ends all the same
+    finally:
+        await other.close()
+
+
 async def test_a_text_may_hold_what_postgresql_cannot(dsn: str) -> None:
     """U+0000 in everything that is free text, beside what it is written as, and a backslash before it."""
     record = await open_postgres_record(dsn, InstanceId("one"))

@@ -195,7 +195,7 @@ def nobody_closes_for_the_living(facts: RecordFacts) -> Iterator[str]:
 
 
 def closed_for_lost_only_when_due(facts: RecordFacts) -> Iterator[str]:
-    """A turn is closed for its parent when its time is up, by a clock that may be wrong, or when it is idle.
+    """A turn is closed for its parent when its time is up, by a clock that may be wrong, at a stop, or when it is idle.
 
     It is idle where nobody has asked for it for long, and where no other sidecar that lives worked in it last.
     """
@@ -206,7 +206,8 @@ def closed_for_lost_only_when_due(facts: RecordFacts) -> Iterator[str]:
         for kept in ends:
             end = kept.record
             assert isinstance(end, TurnEnded)
-            if end.close_reason != "parent_lost" or not bound or kept.at >= bound[0] + LIFETIME - 1.0:
+            stopping = next(each.stops_at for each in facts.seen.sidecars if each.instance == kept.instance)
+            if end.close_reason != "parent_lost" or not bound or kept.at >= min(bound[0] + LIFETIME - 1.0, stopping):
                 continue
             asked = [told for told in facts.seen.watch.told if told.instance == kept.instance]
             if any(told.turn_id == turn_id and told.asked_at > kept.at - (IDLE - 1.0) for told in asked):

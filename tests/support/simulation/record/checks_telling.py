@@ -29,9 +29,10 @@ def every_client_finishes(facts: RecordFacts) -> Iterator[str]:
 
 
 def _lost_in_time(facts: RecordFacts, turn_id: str) -> bool:
-    """Say whether the turn may have been taken for over: its time was up by a clock that was wrong."""
+    """Say whether the turn may have been taken for over: by a clock that was wrong, or it was cut off by a stop."""
     lost = any(routing.close_reason == "parent_lost" for routing in facts.routing.get(turn_id, []))
-    return lost and bool(facts.seen.schedule.clock_jumps)
+    cut_off = facts.seen.counted["turn cut off by a stop"]
+    return lost and bool(facts.seen.schedule.clock_jumps or cut_off)
 
 
 def what_is_told_is_on_record(facts: RecordFacts) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The sidecars on one record: started, killed, paused, started again; who of them counts as alive."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextvars import Context
@@ -14,6 +15,7 @@ from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
 from sidecar.core.errors import GrantSpent, StoreUnavailable
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.assembly import Operations, Ports, assemble
+from sidecar.operations.draining import Drain, DrainRules
 from sidecar.operations.lease import Lease
 from sidecar.operations.rules import DispatchRules
 from tests.support.simulation.cards import orchestrator
@@ -51,10 +53,12 @@ RULES: Final = DispatchRules(
     breaker=BreakerRules(failures=10**6),
 )
 
+STOPPING: Final = DrainRules(grace=8.0, margin=1.0, end_within=2.0, outlived=True)
+
 
 @dataclass(slots=True)
 class Sidecar:
-    """One instance. `began_at`, `over_at`: of the process."""
+    """One instance. `began_at`, `stops_at`, `over_at`: of the process."""
 
     instance: InstanceId
     place: int
@@ -63,6 +67,7 @@ class Sidecar:
     recorder: KeepingRecorder
     operations: Operations
     began_at: float
+    stops_at: float = float("inf")
     over_at: float = float("inf")
 
 
@@ -157,9 +162,30 @@ class Fleet:
             loop.call_later(mishap.lasts, sidecar.process.go_on, context=Context())
             return
         counted[f"sidecar: {mishap.blow}"] += 1
-        sidecar.over_at = loop.time()
+        if mishap.blow is Blow.STOP:
+            sidecar.stops_at = loop.time()
+            sidecar.process.start(self._stop(sidecar, mishap), f"stop of {sidecar.instance}")
+        else:
+            self._over(sidecar, mishap)
+
+    async def _stop(self, sidecar: Sidecar, mishap: Mishap) -> None:
+        """What a sidecar does that is told to end; it may be paused or killed meanwhile."""
+        beside, operations = self._beside, sidecar.operations
+        operations.binding.draining = True
+        drain = Drain(STOPPING, operations.turns, operations.end_turn, dict, beside.clock)
+        await drain.wait(asyncio.Event(), lambda _: None)
+        left = await drain.leave()
+        beside.counted["turn left open by a stop"] += left.left
+        beside.counted["turn cut off by a stop"] += left.cut_off
+        now = beside.loop.time()
+        held = self.leases[sidecar.instance]
+        self.leases[sidecar.instance] = [(begin, min(end, now)) for begin, end in held]
+        self._over(sidecar, mishap)
+
+    def _over(self, sidecar: Sidecar, mishap: Mishap) -> None:
+        sidecar.over_at = self._beside.loop.time()
         sidecar.process.kill()
-        loop.call_later(mishap.lasts, self._start, mishap.place, context=Context())
+        self._beside.loop.call_later(mishap.lasts, self._start, mishap.place, context=Context())
 
     def _power(self, place: int) -> Callable[[int, bool], None]:
         def cut(_: int, kept: bool) -> None:

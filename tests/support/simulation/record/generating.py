@@ -51,7 +51,7 @@ class _Generator:
             turns=turns,
             scripts=self._scripts,
             faults=self._faults(),
-            mishaps=tuple(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))),
+            mishaps=(*(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))), *self._stops()),
             clock_jumps=jumps,
         )
 
@@ -71,6 +71,14 @@ class _Generator:
             at = float(chance.randint(1, 9))
         lasts = chance.choice((0.2, chance.uniform(0.2, 2.0), chance.uniform(2.0, 5.0)))
         return Mishap(chance.randint(0, 1) if self._shared else 0, blow, at, lasts)
+
+    def _stops(self) -> tuple[Mishap, ...]:
+        """Return a stop as by SIGTERM, or none."""
+        beside = Random(f"stops {SUITE}:{self._seed}")
+        if beside.random() < 0.7:
+            return ()
+        place = beside.randint(0, 1) if self._shared else 0
+        return (Mishap(place, Blow.STOP, beside.uniform(0.0, CALM_AFTER - 1), beside.choice((0.2, 2.0))),)
 
     def _turn(self, number: int) -> RecordTurn:
         chance = self._chance

@@ -19,6 +19,7 @@ class Blow(StrEnum):
     PAUSE = "pause"
     CUT_BEFORE = "cut before"
     CUT_AFTER = "cut after"
+    STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Mishap:
     Attributes:
         place: which sidecar.
         at: when; of a power cut the number of the commit, counted over all instances at the place.
-        lasts: until the next instance is there, or the paused one goes on.
+        lasts: until the next instance is there, or the paused one goes on; of a stop, from its end on.
     """
 
     place: int

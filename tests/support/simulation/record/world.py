@@ -98,7 +98,7 @@ class RecordWorld:
         fleet = self._fleet = Fleet(beside)
         beside.hosts.call_tool = fleet.call_tool
         for mishap in schedule.mishaps:
-            if mishap.blow in (Blow.KILL, Blow.PAUSE):
+            if mishap.blow in (Blow.KILL, Blow.PAUSE, Blow.STOP):
                 loop.call_at(mishap.at, fleet.strike, mishap)
         for at, seconds in schedule.clock_jumps:
             loop.call_at(at, self._jump, seconds)

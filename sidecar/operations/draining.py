@@ -1,0 +1,159 @@
+"""Let a sidecar come to rest before it ends: wait for what runs, then leave what others can go on with.
+
+A turn whose calls are over needs this process no more: its parent can end it at any sidecar on the same record, and if
+it never does, one of those closes it. A drain waits for it only for a moment. Source: DESIGN section 12.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.operations.end_turn import EndTurn
+from sidecar.operations.ports import Clock
+from sidecar.operations.turns import Turn, Turns
+
+LOOK_SECONDS: Final = 0.02
+TELL_SECONDS: Final = 5.0
+"""Between two reports of what is waited for."""
+NAMED: Final = 3
+"""Ids in a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRules:
+    """How long a drain may take.
+
+    Attributes:
+        grace: seconds for what runs.
+        margin: seconds after that for parents to end their turns.
+        end_within: seconds for putting on record what is stopped at the end.
+        outlived: the record and the keys of tokens outlive the process, so that others can go on with its turns.
+    """
+
+    grace: float
+    margin: float
+    end_within: float
+    outlived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a drain waits for.
+
+    Attributes:
+        calls: RPCs that are being answered, by method.
+        dispatches, turns: that run; that are open although nothing runs in them any more.
+        oldest: ids of those that have waited longest, dispatches first.
+    """
+
+    calls: Mapping[str, int]
+    dispatches: int
+    turns: int
+    oldest: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What was not at its end.
+
+    Attributes:
+        cut_off: turns in which something still ran: it was stopped, and they were ended.
+        ended: turns that nobody else could have ended.
+        left: turns that are left to their parents and the other sidecars.
+        oldest: ids of some of those.
+    """
+
+    cut_off: int
+    ended: int
+    left: int
+    oldest: tuple[str, ...]
+
+
+class Drain:
+    """One drain.
+
+    Args:
+        rules: how long it may take.
+        turns: of this process.
+        end_turn: ends what cannot be left.
+        calls: the RPCs that are being answered, by method.
+        clock: for durations.
+    """
+
+    def __init__(
+        self,
+        rules: DrainRules,
+        turns: Turns,
+        end_turn: EndTurn,
+        calls: Callable[[], Mapping[str, int]],
+        clock: Clock,
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._turns = turns
+        self._end_turn = end_turn
+        self._calls = calls
+        self._clock = clock
+
+    async def wait(self, hurry: asyncio.Event, tell: Callable[[Awaited], None]) -> None:
+        """Return when nothing runs any more and every turn has ended; after margin, grace or `hurry` in any case.
+
+        Args:
+            hurry: set when the waiting is to be over.
+            tell: hears what is waited for, now and then.
+        """
+        began = worked_at = told_at = self._clock.monotonic()
+        while not hurry.is_set():
+            now = self._clock.monotonic()
+            works = bool(self._turns.working.taken or self._calls())
+            worked_at = now if works else worked_at
+            if not works and (now >= worked_at + self._rules.margin or not self._at_rest()):
+                return
+            if now >= began + self._rules.grace:
+                return
+            if now >= told_at + TELL_SECONDS:
+                told_at = now
+                tell(self.awaited())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await hurry.wait()
+
+    def awaited(self) -> Awaited:
+        """Return what is waited for now."""
+        running = [
+            dispatch
+            for turn in self._turns
+            for dispatch in turn.dispatches.values()
+            if dispatch.runs_here and not dispatch.finished.settled
+        ]
+        running.sort(key=lambda each: each.received_at)
+        at_rest = self._at_rest()
+        named = [f"{each.dispatch_id} of {each.turn.turn_id}" for each in running] + [each.turn_id for each in at_rest]
+        return Awaited(self._calls(), len(running), len(at_rest), tuple(named[:NAMED]))
+
+    async def leave(self) -> LeftBehind:
+        """Stop what still runs, and end the turns that nobody else could end; leave the others as they are."""
+        at_rest = self._at_rest()
+        left = [turn for turn in at_rest if self._rules.outlived and _is_on_record(turn)]
+        kept = {turn.turn_id for turn in left}
+        over = [turn for turn in self._turns if turn.closed is None and turn.dispatches and turn.turn_id not in kept]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._rules.end_within):
+                for turn in over:
+                    await self._end_turn.reap(turn)
+        oldest = tuple(turn.turn_id for turn in left[:NAMED])
+        return LeftBehind(len(over) + len(left) - len(at_rest), len(at_rest) - len(left), len(left), oldest)
+
+    def _at_rest(self) -> list[Turn]:
+        """Return the open turns that have dispatched and in which nothing runs, in order of binding.
+
+        One that has not dispatched is waited for by nobody: it is the same to its parent at every sidecar.
+        """
+        return [turn for turn in self._turns if turn.closed is None and turn.dispatches and not turn.works]
+
+
+def _is_on_record(turn: Turn) -> bool:
+    """Say whether nothing of a turn is known here only."""
+    return not (turn.uncertain or turn.late or any(child.unsaved for child in turn.children.values()))
