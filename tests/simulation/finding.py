@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -71,18 +71,21 @@ def _write_seed(patch: Path, seed: str) -> None:
 
 
 def _copy(patch: Path, root: Path) -> None:
-    """Copy the files that the patch changes, and link to all others."""
-    (root / "tests").symlink_to(REPOSITORY / "tests")
-    shutil.copytree(REPOSITORY / "sidecar", root / "sidecar", copy_function=os.symlink)
-    for changed in _changed_by(patch):
-        changed_here = root / changed
-        if changed_here.is_symlink():
-            changed_here.unlink()
-            shutil.copy2(REPOSITORY / changed, changed_here)
+    """Copy the files that the patch changes, and link to all others: to whole folders where none changes."""
+    changed = re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE)
+    for name in ("sidecar", "tests"):
+        _copy_or_link(Path(name), root, {Path(each) for each in changed})
 
 
-def _changed_by(patch: Path) -> Iterator[str]:
-    yield from re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE)
+def _copy_or_link(path: Path, root: Path, changed: Set[Path]) -> None:
+    if path in changed:
+        shutil.copy2(REPOSITORY / path, root / path)
+    elif any(each.is_relative_to(path) for each in changed):
+        (root / path).mkdir()
+        for entry in (REPOSITORY / path).iterdir():
+            _copy_or_link(path / entry.name, root, changed)
+    else:
+        (root / path).symlink_to(REPOSITORY / path)
 
 
 def _run(command: list[str], root: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

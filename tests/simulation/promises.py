@@ -107,6 +107,6 @@ FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {**dict.fromkeys(SUITES, _FAULTS), RECORD: _FAULTS_ON_RECORD, ROLLOUT: _FAULTS_OF_ROLLOUTS}
 )
 """Every kind of fault by suite; each has to occur."""
-SCHEDULES: Final[Mapping[str, int]] = MappingProxyType({**dict.fromkeys(SUITES, 1000), RECORD: 1000, ROLLOUT: 1000})
+SCHEDULES: Final[Mapping[str, int]] = MappingProxyType({**dict.fromkeys(SUITES, 500), RECORD: 1000, ROLLOUT: 1250})
 """How many of each suite are always played, from seed 0: so many that they find each planted defect more than once."""
 LEAST: Final = 5

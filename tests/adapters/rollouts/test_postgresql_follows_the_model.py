@@ -44,7 +44,7 @@ from tests.support.simulation.rollout.translating import asked_of, happened_of, 
 from tests.support.simulation.rollout.wishes import PROMOTE, STOPS, TAKE, Wish
 
 Read = TypeVar("Read")
-SCHEDULES: Final = int(os.environ.get("SIDECAR_SCHEDULES") or 0) // 10 or 200
+SCHEDULES: Final = int(os.environ.get("SIDECAR_SCHEDULES") or 0) // 10 or 100
 STEPS: Final = 8
 CONFIGURATION: Final = (("shop_one", "base"), ("shop_two", "base"), ("perks_one", "base"))
 WITHOUT: Final = (("shop_one", "base"), ("shop_two", cards.TOOLS_LEFT), ("perks", cards.UNLISTED))

@@ -67,7 +67,7 @@ class _Generator:
         faulty = chance.random() < suite.store
         begin = chance.uniform(0.0, 6.0)
         full = ((begin, begin + chance.uniform(0.2, 1.5)),) if chance.random() < 0.3 else ()
-        faults = StoreFaults(0.03, 0.03, 0.01, 0.05, 0.2, full) if faulty else StoreFaults()
+        faults = StoreFaults(0.03, 0.03, 0.03, 0.05, 0.2, full) if faulty else StoreFaults()
         jumps = tuple((chance.uniform(0, 8), chance.choice((-3600.0, 3600.0))) for _ in range(chance.choice((0, 0, 1))))
         return Schedule(
             suite=suite.name,

@@ -36,6 +36,8 @@ from tests.support.simulation.schedule import Schedule, Tuning
 from tests.support.simulation.store import Disk, FaultyDatabase, WatchedStore, Weather
 
 KEYS = SigningKeys({"k": b"x" * 32}, "k")
+MOST_STEPS = 50_000
+"""Thirty times what the longest schedule takes, so that a defect that never ends is found soon."""
 JOIN_TIMEOUT = 20.0
 MARGIN = 0.25
 LIFETIME = 60.0
@@ -102,7 +104,7 @@ class World:
         self._schedule = schedule
         name = schedule.name
         trace = Trace(readable=readable)
-        loop = VirtualLoop(Random(f"order {name}"), trace)
+        loop = VirtualLoop(Random(f"order {name}"), trace, MOST_STEPS)
         counted: Counter[str] = Counter()
         store = Disk(trace)
         self._weather = Weather(Random(f"store {name}"), schedule.store_faults, counted)
