@@ -46,7 +46,7 @@ GUARANTEES: Final = (
         ("PC1-FR-7a", "PC1-FR-7b", "PC1-FR-9b", "PC1-D-29", "PC1-D-32"),
         "Every answer is kept under the slot that gave it (`core/history/records.py`). `ReadOwnTurns` has no field for "
         "a sub-agent, a session or a user: the grant of the running attempt decides all three "
-        "(`operations/read_history.py`). The databases read rows of that slot and episode only (`own_turns` of "
+        "(`operations/history/read_history.py`). The databases read rows of that slot and episode only (`own_turns` of "
         "`adapters/memory_sqlite` and `adapters/memory_postgresql`), and whatever a memory gives is checked once more "
         "before it leaves (`core/history/isolation.py`); what fails that check is left out and raises the alert "
         "`ForeignHistory`. The service of whole episodes is not served on the sub-agents' listener.",
@@ -58,7 +58,7 @@ GUARANTEES: Final = (
             *("PC1-FR-10g", "PC1-D-25", "PC1-D-26", "PC1-D-28", "PC1-D-30", "PC1-D-50"),
         ),
         "Component data in an assistant's body is refused at `EndTurn`, in a runner's answer, and by every memory "
-        "(`core/history/layering.py`). Components are tool messages of their own, keyed by `turn_id`; what a model is "
+        "(`core/history/layers.py`). Components are tool messages of their own, keyed by `turn_id`; what a model is "
         "given has narration and references, no payload. What the classifier path left behind is taken apart by "
         "`sidecar history backfill`; what nobody tagged belongs to no sub-agent.",
     ),

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.cli.app import Commands, make_app
-from sidecar.cli.checkouts import Checkouts
-from sidecar.cli.plugin_commands import PluginTools
-from sidecar.cli.record_source import RecordSource
-from sidecar.cli.replay_command import ReplayWish
-from sidecar.cli.subagent_command import FromEnvironment
+from sidecar.cli.plugins.command import PluginTools
+from sidecar.cli.record.replay_command import ReplayWish
+from sidecar.cli.record.source import RecordSource
+from sidecar.cli.record.verify_command import VerifyLog
+from sidecar.cli.subagent.command import FromEnvironment
 from sidecar.cli.token_command import TokenTools
-from sidecar.cli.verify_command import VerifyLog
-from sidecar.core.definitions.references import BaseWish, Comparison
-from sidecar.core.definitions.resolving import Loaded
-from sidecar.operations.memory_border import MemoryBorder
+from sidecar.cli.validate.checkouts import Checkouts
+from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.review.references import BaseWish, Comparison
+from sidecar.operations.history.memory_boundary import MemoryBorder
 from sidecar.policy.selection import PolicySettings
 from sidecar.policy.specs import PluginKind
 from sidecar.settings import Settings, read_settings
@@ -76,63 +76,63 @@ def _checkouts() -> Checkouts:
 
 
 def _token_tools() -> TokenTools:
-    from sidecar.composition.minting import token_tools  # noqa: PLC0415  only `token` needs it
+    from sidecar.composition.operators.token_minting import token_tools  # noqa: PLC0415  only `token` needs it
 
     return token_tools(os.environ)
 
 
 def _built_ins() -> Sequence[object]:
-    from sidecar.composition.built_ins import BUILT_INS  # noqa: PLC0415  only `plugins` needs it
+    from sidecar.composition.plugins.built_ins import BUILT_INS  # noqa: PLC0415  only `plugins` needs it
 
     return BUILT_INS
 
 
 def _policy(settings: Settings | None) -> PolicySettings:
-    from sidecar.composition.from_settings import policy_by_default, policy_settings  # noqa: PLC0415  only `plugins` needs it
+    from sidecar.composition.plugins.from_settings import policy_by_default, policy_settings  # noqa: PLC0415  only `plugins` needs it
 
     return policy_settings(settings) if settings else policy_by_default()
 
 
 def _plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Any]]:
-    from sidecar.composition.from_settings import plugin_sections  # noqa: PLC0415  only `plugins` needs it
+    from sidecar.composition.plugins.from_settings import plugin_sections  # noqa: PLC0415  only `plugins` needs it
 
     return plugin_sections(settings)
 
 
 def _conversations(settings: Settings) -> AbstractAsyncContextManager[MemoryBorder]:
-    from sidecar.composition.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
+    from sidecar.composition.plugins.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
 
     return conversations_of(settings)
 
 
 def _migrate(settings: Settings, preview: bool) -> Sequence[str]:
-    from sidecar.composition.record_files import migrate_record  # noqa: PLC0415  only `migrate` needs it
+    from sidecar.composition.record.record_files import migrate_record  # noqa: PLC0415  only `migrate` needs it
 
     return migrate_record(settings, preview)
 
 
 def _back_up(settings: Settings, target: Path) -> None:
-    from sidecar.composition.record_files import back_up_record  # noqa: PLC0415  only `backup` needs it
+    from sidecar.composition.record.record_files import back_up_record  # noqa: PLC0415  only `backup` needs it
 
     back_up_record(settings, target)
 
 
 def _record_source(file: Path) -> RecordSource:
-    from sidecar.composition.verifying import record_source  # noqa: PLC0415  only `verify-log` needs it
+    from sidecar.composition.record.verification import record_source  # noqa: PLC0415  only `verify-log` needs it
 
     return record_source(read_settings(file, os.environ))
 
 
 def _verify_log(source: RecordSource, as_json: bool) -> int:
-    from sidecar.cli.verify_log import verify_log  # noqa: PLC0415  only this command needs a database
-    from sidecar.composition.verifying import verifying  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.verify_log import verify_log  # noqa: PLC0415  only this command needs a database
+    from sidecar.composition.record.verification import verifying  # noqa: PLC0415  the same holds
 
     return verify_log(source, verifying(), sys.stdout, sys.stderr, as_json=as_json)
 
 
 def _replay(settings: Settings | None, definitions: Path | None, wish: ReplayWish) -> int:
-    from sidecar.cli.replay import replay  # noqa: PLC0415  only this command needs gRPC and the operations
-    from sidecar.composition.replaying import replaying  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.replay import replay  # noqa: PLC0415  only this command needs gRPC and the operations
+    from sidecar.composition.replay import replaying  # noqa: PLC0415  the same holds
 
     return replay(wish, replaying(settings, definitions), sys.stdout)
 

@@ -19,14 +19,14 @@ from scripts.benchmark.definitions import INSTANT, write_definitions
 from scripts.benchmark.serving import READY, pin
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
-from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.serving import Asker
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.cohort_surfaces import CohortSurfaces
+from sidecar.operations.turn.cohort_surfaces import CohortSurfaces
 
 RAMPS: Final = (5000, 5000, 5000, 5000, 9999, 9999, 9999, 9999)
 """Basis points, a ramp for each sub-agent: sixteen groups of users, and a few odd ones."""

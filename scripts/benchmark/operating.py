@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scripts.benchmark.definitions import INSTANT, slots
 from sidecar.adapters.checkpoints import Ed25519Signer
 from sidecar.core.operators.role_tokens import RoleClaims, seal
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.rpc.operators import ROLE_TOKEN_KEY
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb

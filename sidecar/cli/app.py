@@ -9,22 +9,22 @@ from typing import Annotated
 
 import typer
 
-from sidecar.cli.backup import BackUp, add_backup
-from sidecar.cli.checkouts import Checkouts
-from sidecar.cli.codeowners import CodeownersWish, codeowners
 from sidecar.cli.health import PATIENCE, health
-from sidecar.cli.history_commands import Conversations, add_history_commands
-from sidecar.cli.migrate import Migrate, add_migrate
-from sidecar.cli.plugin_commands import PluginTools, add_plugins
-from sidecar.cli.record_commands import add_record_commands
-from sidecar.cli.replay_command import Replay, add_replay
-from sidecar.cli.subagent_command import FromEnvironment, add_subagent
+from sidecar.cli.plugins.command import PluginTools, add_plugins
+from sidecar.cli.record.backup import BackUp, add_backup
+from sidecar.cli.record.history_commands import Conversations, add_history_commands
+from sidecar.cli.record.migrate import Migrate, add_migrate
+from sidecar.cli.record.replay_command import Replay, add_replay
+from sidecar.cli.record.turn_commands import add_record_commands
+from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
+from sidecar.cli.subagent.command import FromEnvironment, add_subagent
 from sidecar.cli.token_command import TokenTools, add_token
-from sidecar.cli.validate import ValidateWish, validate
-from sidecar.cli.validate_refs import Compare
-from sidecar.cli.validate_refs_command import add_validate_refs
-from sidecar.cli.verify_command import VerifyLog, add_verify_log
-from sidecar.core.definitions.resolving import Loaded
+from sidecar.cli.validate.checkouts import Checkouts
+from sidecar.cli.validate.codeowners import CodeownersWish, codeowners
+from sidecar.cli.validate.command import ValidateWish, validate
+from sidecar.cli.validate.validate_refs import Compare
+from sidecar.cli.validate.validate_refs_command import add_validate_refs
+from sidecar.core.definitions.resolve import Loaded
 from sidecar.policy.problems import EX_CONFIG
 from sidecar.settings import Settings, SettingsProblem
 

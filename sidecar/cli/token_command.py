@@ -10,8 +10,8 @@ import typer
 
 from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.role_tokens import RoleClaims, seal
-from sidecar.core.operators.roles import Role
-from sidecar.operations.checkpoint_ports import CheckpointSigner
+from sidecar.core.roles import Role
+from sidecar.operations.record.checkpoint_ports import CheckpointSigner
 
 EX_USAGE: Final = 64
 EX_CONFIG: Final = 78

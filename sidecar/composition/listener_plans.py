@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sidecar.operations.assembly import Operations
+from sidecar.operations.process.turn_assembly import Operations
 from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
 from sidecar.rpc.dispatch_servicer import DispatchServicer

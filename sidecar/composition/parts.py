@@ -9,10 +9,10 @@ from sidecar.adapters.system import (
     SystemClock,
     SystemIds,
 )
-from sidecar.composition.reporting import (
+from sidecar.composition.telemetry.background_reports import (
     DefectReports,
 )
-from sidecar.composition.telemetry import Telemetry
+from sidecar.composition.telemetry.collector import Telemetry
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.redaction import Redactor

@@ -9,9 +9,9 @@ from enum import IntEnum, unique
 import uvloop
 
 from sidecar.adapters.system import look_for_garbage_less_often
-from sidecar.composition.reporting import show_lost_lines
 from sidecar.composition.running import running_sidecar
 from sidecar.composition.stopping import StopSignals, serve_until_stopped
+from sidecar.composition.telemetry.background_reports import show_lost_lines
 from sidecar.observability.logging import LossyQueue, logging_to, standard_error
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.problems import EX_CONFIG, PluginProblem

@@ -11,27 +11,27 @@ from sidecar.adapters.system import (
     Supervisor,
     read_or_make_secret,
 )
-from sidecar.composition.checkpoints import guarded_record
-from sidecar.composition.from_settings import (
-    plugin_sections,
-)
-from sidecar.composition.joining import joined_operations
+from sidecar.composition.operations import joined_operations
 from sidecar.composition.pages import RecentMetrics, pages
 from sidecar.composition.parts import Parts, Replaced
-from sidecar.composition.record import OpenRecord, Surroundings, opened_record
-from sidecar.composition.reporting import (
+from sidecar.composition.plugins.from_settings import (
+    plugin_sections,
+)
+from sidecar.composition.record.checkpoints import guarded_record
+from sidecar.composition.record.open_record import OpenRecord, Surroundings, opened_record
+from sidecar.composition.telemetry.background_reports import (
     DefectReports,
     LimitReports,
     LoopReports,
 )
-from sidecar.composition.telemetry import Telemetry
+from sidecar.composition.telemetry.collector import Telemetry
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
-from sidecar.operations.assembly import Operations
+from sidecar.operations.process.turn_assembly import Operations
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
 from sidecar.rpc.listeners import listening

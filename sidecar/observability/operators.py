@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.core.operators.roles import CAUSES
+from sidecar.core.roles import CAUSES
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics

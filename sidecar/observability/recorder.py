@@ -11,7 +11,7 @@ from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.routing import routing_fields
 from sidecar.operations.ports import NOTHING_MORE
-from sidecar.operations.turn_ends import ENDED
+from sidecar.operations.turn.state.turn_ends import ENDED
 from subagents_errors import Axis
 
 FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)

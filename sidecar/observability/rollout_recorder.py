@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.core.definitions.names import SUBAGENT_FLAG_PREFIX
+from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
+from sidecar.core.rollout.definition_changes import Waiting
 from sidecar.core.rollout.events import TransitionEvent
-from sidecar.core.rollout.seeing import Waiting
 from sidecar.observability import names, rollout_names
 from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
-from sidecar.operations.rollout.assembly import RolloutOperations
+from sidecar.operations.process.rollout_assembly import RolloutOperations
 
 ROLLBACK_BOUNDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds: the bind that follows at once, the budget of 5 minutes, and twice that. Source: PF1-NFR-2."""

@@ -23,10 +23,10 @@ from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.identifiers import EpisodeId
 from sidecar.observability import names
-from sidecar.operations.children import Child
 from sidecar.operations.requests import DispatchRequest
-from sidecar.operations.trace_context import TraceContext
-from sidecar.operations.tracing import AttemptSpan, DispatchSpan, ToolSpan
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.operations.turn.state.tracing import AttemptSpan, DispatchSpan, ToolSpan
 
 Attributes = Mapping[str, str | int]
 Clean = Callable[[str], str]

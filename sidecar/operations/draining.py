@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.operations.end_turn import EndTurn
 from sidecar.operations.ports import Clock
-from sidecar.operations.turns import Turn, Turns
+from sidecar.operations.turn.end_turn import EndTurn
+from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 LOOK_SECONDS: Final = 0.02
 TELL_SECONDS: Final = 5.0

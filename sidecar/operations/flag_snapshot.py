@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import Enum, unique
 from typing import Final
 
-from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.operations.ports import Clock
 from sidecar.policy.protocols import FlagBackend
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
-from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.dispatching.collecting import ResultLimits
-from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.envelopes.limits import EnvelopeLimits
 from sidecar.core.envelopes.signatures import SignatureRules
+from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.status_events.policy import Vocabulary
 

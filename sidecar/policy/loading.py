@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
 from sidecar.policy.problems import PluginProblem, choices_for
-from sidecar.policy.registering import Incompatible, guarded, register
+from sidecar.policy.registration import Incompatible, guarded, register
 from sidecar.policy.specs import PluginKind, PluginSpec
 
 BUILT_IN: Final = "built in"

@@ -13,10 +13,10 @@ from typing import Protocol
 
 import msgspec
 
-from sidecar.core.binding.flags import FlagReport, FlagValue
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.core.faults import Fault
+from sidecar.core.flag_states import FlagReport, FlagValue
 from sidecar.core.identifiers import AttemptId, ChildId, EpisodeId, Principal, ToolId, TurnId
 
 # --- Runner -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
-from sidecar.core.binding.flags import FlagRoutes
+from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.loading import PluginHost, SpecT
 from sidecar.policy.platform import PLATFORM, PLATFORM_POLICY

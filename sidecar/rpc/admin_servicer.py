@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.administering import Administer, SidecarStatus, Verified
+from sidecar.operations.process.administration import Administer, SidecarStatus, Verified
 from sidecar.policy.loading import InventoryRow
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
 from sidecar.rpc.methods import Call, Method, Shape

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Final
 
 from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest
-from sidecar.operations.assembly import Operations
-from sidecar.operations.deliver_frames import deliver_frames
+from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.turn.deliver_frames import deliver_frames
 from sidecar.rpc.frame_stream import GrpcFrames, ResultOnly
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.translate import requests

@@ -9,7 +9,7 @@ from typing import Final
 from grpc.aio import BaseError
 
 from sidecar.core.errors import InternalFault, Overloaded
-from sidecar.operations.assembly import HistoryOperations
+from sidecar.operations.process.turn_assembly import HistoryOperations
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.outermost import ServingRules
 from sidecar.rpc.translate import history, record

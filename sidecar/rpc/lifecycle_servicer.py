@@ -11,8 +11,8 @@ from grpc.aio import BaseError
 
 from sidecar.core.errors import InternalFault, Overloaded, RequestIdReused, RevisionConflict, RoleRequired
 from sidecar.operations.ports import Clock
+from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.rollout import requests
-from sidecar.operations.rollout.assembly import RolloutOperations
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.operators import OperatorReports
 from sidecar.rpc.outermost import ServingRules

@@ -10,7 +10,7 @@ import msgspec
 from google.protobuf.message import Message
 
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.operations.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
+from sidecar.operations.turn.state.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
 
 
 class GrpcContext(Protocol):

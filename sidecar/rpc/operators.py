@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from sidecar.core.errors import NotAllowed, RoleRequired, RoleTokenInvalid, Unauthenticated
 from sidecar.core.operators.role_tokens import VERSION, Caller, RoleClaims, RoleTokens
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.operations.ports import Clock
 from sidecar.rpc.authorisation import Metadata, values_of
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import DEFINITION_SIDE, RUN_SIDE, DefinitionId, Slot
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.operations.rollout.refusals import RecordRefusals, RefusedStep
+from sidecar.operations.rollout.audit.refusals import RecordRefusals, RefusedStep
 from sidecar.operations.rollout.requests import Asked
 from sidecar.rpc.methods import Call
 from sidecar.rpc.operators import ROLES_OF

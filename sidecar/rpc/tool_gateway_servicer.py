@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from sidecar.core.dispatching.outcomes import Answer
-from sidecar.operations.call_tool import CallTool
-from sidecar.operations.delegate import Delegate
-from sidecar.operations.read_history import ReadOwnTurns
+from sidecar.operations.history.read_history import ReadOwnTurns
+from sidecar.operations.turn.child.call_tool import CallTool
+from sidecar.operations.turn.delegate import Delegate
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.translate.enums import OUTCOME
 from sidecar.rpc.translate.fields import Fields

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from sidecar.core.operators.key_limits import PATTERN
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.settings.values import Duration, Section, SocketPath
 
 Algorithm = Literal["RS256", "ES256", "EdDSA"]

@@ -14,7 +14,7 @@ import pytest
 from sidecar.adapters.tombstones import TombstonesInFile, TombstonesUnusable, opened_tombstones
 from sidecar.adapters.tombstones.file import REWRITTEN_FROM
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
-from sidecar.operations.rollout.ports import LocalStop, StopKind
+from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 
 LINE_END = b"\n"
 Problems = list[tuple[str, str]]

@@ -12,8 +12,10 @@ from typing import Final
 from tests.architecture.reading import Module, modules, planted
 from tests.support.requirement import requirement
 
-MAKES_EVENTS: Final = frozenset({"sidecar.core.rollout.stepping"})
-SETS_STATES: Final = frozenset({*MAKES_EVENTS, "sidecar.core.rollout.seeing", "sidecar.core.rollout.past"})
+MAKES_EVENTS: Final = frozenset({"sidecar.core.rollout.step"})
+SETS_STATES: Final = frozenset(
+    {*MAKES_EVENTS, "sidecar.core.rollout.definition_changes", "sidecar.core.rollout.past_rollout"}
+)
 MAKES_WRITES: Final = "sidecar.operations.rollout."
 STATEFUL: Final = frozenset({"replace", "change", "DefinitionFacts"})
 """What may be called with `state=` to give a definition a state."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli.validate import ValidateWish, validate
+from sidecar.cli.validate.command import ValidateWish, validate
 from sidecar.settings import read_settings
 from subagents_client.status_words import ENGLISH
 from tests.corpus.bad_configs.good import BLOCKS, block, write

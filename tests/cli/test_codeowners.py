@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli.codeowners import CodeownersWish, codeowners
+from sidecar.cli.validate.codeowners import CodeownersWish, codeowners
 from tests.corpus.bad_configs.good import BLOCKS, block, write
 from tests.support.requirement import requirement
 

@@ -8,9 +8,9 @@ import subprocess
 from datetime import timedelta
 from pathlib import Path
 
-from sidecar.cli import subagent_cleanup as cleanup
-from sidecar.cli import subagent_decommission as verbs
-from sidecar.cli.subagent_reading import HistoryWish, show_history, show_list, show_slot
+from sidecar.cli.subagent import cleanup
+from sidecar.cli.subagent import decommission as verbs
+from sidecar.cli.subagent.views import HistoryWish, show_history, show_list, show_slot
 from sidecar.core.rollout.cleanup import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from tests.support.checkouts import applied

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from sidecar.cli import subagent_cleanup as cleanup
-from sidecar.cli import subagent_decommission as verbs
-from sidecar.cli.subagent_reading import show_list
+from sidecar.cli.subagent import cleanup
+from sidecar.cli.subagent import decommission as verbs
+from sidecar.cli.subagent.views import show_list
 from sidecar.core.rollout.cleanup import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from tests.support.decommission_bench import CHECKOUTS, DEPRECATED, GONE, Bench, a_bench

@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from sidecar.cli.history_commands import add_history_commands
-from sidecar.composition.conversations import conversations_of
+from sidecar.cli.record.history_commands import add_history_commands
+from sidecar.composition.plugins.conversations import conversations_of
 from sidecar.settings import Settings, read_settings
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import settings_file

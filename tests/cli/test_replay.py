@@ -8,12 +8,12 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
-from sidecar.cli.replay import Replaying, replay
-from sidecar.cli.replay_command import ReplayWish, add_replay
-from sidecar.cli.replay_source import exported
-from sidecar.composition.replaying import replayed, replaying
+from sidecar.cli.record.replay import Replaying, replay
+from sidecar.cli.record.replay_command import ReplayWish, add_replay
+from sidecar.cli.record.replay_source import exported
+from sidecar.composition.replay import replayed, replaying
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument
-from sidecar.operations.replay_turn import ReplayReport
+from sidecar.operations.replay.replay_turn import ReplayReport
 from sidecar.settings import Settings
 from tests.support.fake_runner import answers
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests

@@ -24,13 +24,13 @@ from tests.support.requirement import requirement
 EXAMPLE = REPOSITORY / "examples" / "config"
 PLANTED: dict[str, tuple[str, str, str, str]] = {
     "outcomes-in-order-of-completion": (
-        "operations/live_dispatch.py",
+        "operations/turn/state/live_dispatch.py",
         "tuple(self.outcomes[place] for place in range(len(self.request.calls)))",
         "tuple(self.outcomes.values())",
         "d: the order was call-1, call-2, call-3; it is now call-3, call-2, call-1",
     ),
     "an-answer-is-altered": (
-        "core/dispatching/collecting.py",
+        "core/dispatching/result_checks.py",
         'narration = "".join(self._parts)\n        if',
         'narration = " ".join(self._parts)\n        if',
         "d call-1: narration differs from character 3: was '!'; is now ' !'",

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_kill import kill
-from sidecar.cli.subagent_reading import show_list, show_slot
-from sidecar.cli.validate_refs import rollouts_in
+from sidecar.cli.subagent import verbs
+from sidecar.cli.subagent.kill import kill
+from sidecar.cli.subagent.views import show_list, show_slot
+from sidecar.cli.validate.validate_refs import rollouts_in
 from sidecar.policy.lifecycle import Verdict
 from tests.support.builders import a_card
 from tests.support.operator_desk import INSIDE, Answers, Desk, wish

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.rollout_memory import MemoryRollouts
-from sidecar.cli import subagent_decommission as decommission
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_advice import HELPS
-from sidecar.cli.subagent_kill import kill
+from sidecar.cli.subagent import decommission, verbs
+from sidecar.cli.subagent.advice import HELPS
+from sidecar.cli.subagent.kill import kill
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.remedies import Remedy
 from sidecar.core.rollout.states import LifecycleState

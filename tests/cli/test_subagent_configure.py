@@ -2,9 +2,9 @@
 
 import pytest
 
-from sidecar.cli import subagent_reading as reading
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_words import curve_of
+from sidecar.cli.subagent import verbs
+from sidecar.cli.subagent import views as reading
+from sidecar.cli.subagent.output.parsing import curve_of
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operator_desk import Desk, typed, wish
 from tests.support.operators import an_operated_sidecar

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from sidecar.cli.subagent_flag import show_flags, switch_off, switch_on
+from sidecar.cli.subagent.flag import show_flags, switch_off, switch_on
 from tests.support.operator_desk import INSIDE, Answers, Desk, typed, wish
 from tests.support.operators import an_operated_sidecar, gated
 from tests.support.requirement import requirement

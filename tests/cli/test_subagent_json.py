@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from sidecar.cli import subagent_activity as activity
-from sidecar.cli import subagent_cleanup as cleanup
-from sidecar.cli import subagent_decommission as decommission
-from sidecar.cli import subagent_reading as reading
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_json import heard, spoken
-from sidecar.cli.subagent_kill import kill
+from sidecar.cli.subagent import activity, cleanup, decommission, verbs
+from sidecar.cli.subagent import views as reading
+from sidecar.cli.subagent.kill import kill
+from sidecar.cli.subagent.output.json_output import heard, spoken
 from sidecar.core.rollout.cleanup import MODULES
 from sidecar.core.rollout.decommission_facts import Choice
 from subagents.lifecycle.v1 import reading_pb2 as pb

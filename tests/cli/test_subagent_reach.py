@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.rollout_memory import MemoryRollouts
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_kill import kill
-from sidecar.cli.subagent_reading import (
+from sidecar.cli.subagent import verbs
+from sidecar.cli.subagent.kill import kill
+from sidecar.cli.subagent.views import (
     ExplainWish,
     HistoryWish,
     explain,

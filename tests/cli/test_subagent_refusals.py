@@ -2,9 +2,9 @@
 
 import json
 
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_kill import kill
-from sidecar.cli.subagent_reading import HistoryWish, show_history
+from sidecar.cli.subagent import verbs
+from sidecar.cli.subagent.kill import kill
+from sidecar.cli.subagent.views import HistoryWish, show_history
 from tests.support.operator_desk import Desk, wish
 from tests.support.operators import an_operated_sidecar
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_client import CannotOperate
-from sidecar.cli.subagent_kill import kill
-from sidecar.cli.subagent_reading import HistoryWish, show_history
-from sidecar.cli.subagent_steps import Found
-from sidecar.cli.subagent_successor import successor
+from sidecar.cli.subagent import verbs
+from sidecar.cli.subagent.client import CannotOperate
+from sidecar.cli.subagent.kill import kill
+from sidecar.cli.subagent.steps import Found
+from sidecar.cli.subagent.successor import successor
+from sidecar.cli.subagent.views import HistoryWish, show_history
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.rpc.test_rollback_to import three_in_a_row
 from tests.rpc.test_rollout_targets import NEW, OLD, replaced, served

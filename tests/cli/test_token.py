@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from sidecar.adapters.checkpoints import public_key_file, read_public_keys
 from sidecar.adapters.system import SystemClock
 from sidecar.cli.token_command import add_token
-from sidecar.composition.minting import token_tools
+from sidecar.composition.operators.token_minting import token_tools
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.operators.role_tokens import RoleTokens
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 
 
 def run(*arguments: str) -> tuple[int, str]:

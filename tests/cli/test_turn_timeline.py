@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.cli.drawing import ASCII, Screen, clean, length
-from sidecar.cli.turn_timeline import Drawing, as_tree, turn_lines
+from sidecar.cli.output.drawing import ASCII, Screen, clean, length
+from sidecar.cli.output.turn_timeline import Drawing, as_tree, turn_lines
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.cli.record_client import SeeingExit, Where
-from sidecar.cli.seeing import (
+from sidecar.cli.record.client import SeeingExit, Where
+from sidecar.cli.record.turn_views import (
     EpisodeWish,
     Seeing,
     TurnsWish,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli.validate import ValidateWish, validate
+from sidecar.cli.validate.command import ValidateWish, validate
 from tests.corpus.bad_configs.cases import BAD_CONFIGS, expected
 from tests.corpus.bad_configs.good import BLOCKS, CONFIG, BadConfig, block, write
 from tests.support.requirement import requirement

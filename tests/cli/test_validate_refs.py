@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli.validate_refs import Format
+from sidecar.cli.validate.validate_refs import Format
 from tests.corpus.bad_configs.good import BLOCKS, block
 from tests.support.config_repository import ConfigRepository
 from tests.support.requirement import requirement

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.core.definitions.references import BaseWish
+from sidecar.core.definitions.review.references import BaseWish
 from tests.corpus.bad_configs.good import BLOCKS, CONFIG, GOOD, block, write
 from tests.support.config_repository import ConfigRepository, checked
 from tests.support.named_skips import needs_root

@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from sidecar.adapters.definitions_directory.comparing import compare
-from sidecar.cli.validate_refs import Format, ValidateRefsWish, validate_refs
-from sidecar.core.definitions.references import BaseWish, Check
+from sidecar.cli.validate.validate_refs import Format, ValidateRefsWish, validate_refs
+from sidecar.core.definitions.review.references import BaseWish, Check
 from tests.support.config_repository import ConfigRepository, Printed
 from tests.support.requirement import requirement
 

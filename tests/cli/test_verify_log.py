@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer
 from sidecar.adapters.record_postgresql import open_postgres_record
-from sidecar.cli.record_source import RecordSource
-from sidecar.cli.verify_command import VerifyLog, add_verify_log
-from sidecar.cli.verify_log import verify_log
-from sidecar.composition.verifying import record_source, verifying
+from sidecar.cli.record.source import RecordSource
+from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
+from sidecar.cli.record.verify_log import verify_log
+from sidecar.composition.record.verification import record_source, verifying
 from sidecar.core.executing.checkpoints import checkpoint_of
 from sidecar.core.identifiers import InstanceId
 from sidecar.settings import read_settings

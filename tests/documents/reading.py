@@ -10,12 +10,12 @@ from typing import Any, Final
 import yaml
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.composition.built_ins import BUILT_INS
-from sidecar.composition.from_settings import plugin_sections, policy_settings
-from sidecar.core.addresses import problem_with_target
+from sidecar.composition.plugins.built_ins import BUILT_INS
+from sidecar.composition.plugins.from_settings import plugin_sections, policy_settings
+from sidecar.core.definitions.files.addresses import problem_with_target
 from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.factory import check_sections, checked_settings
 from sidecar.policy.loading import load_plugins
-from sidecar.policy.making import check_sections, checked_settings
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import resolve_policy
 from sidecar.settings import Settings, SettingsProblem, read_settings

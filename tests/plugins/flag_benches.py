@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from sidecar.adapters.flags_file import FILE_FLAGS
 from sidecar.adapters.flags_memory import FlagFault, MemoryFlags
-from sidecar.policy.making import make_flag_backend
+from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.protocols import FlagBackend
 from sidecar_conformance.flag_bench import FlagBackendBench, SourceFault
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.cli.plugin_beginning import CannotBegin, begin
+from sidecar.cli.plugins.scaffold import CannotBegin, begin
 from sidecar.policy.specs import PluginKind
 
 pytestmark = pytest.mark.system

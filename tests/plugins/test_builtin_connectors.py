@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.adapters.connector_grpc import plugin as connector_grpc
 from sidecar.adapters.connector_rest import plugin as connector_rest
-from sidecar.policy.making import make_connector
+from sidecar.policy.factory import make_connector
 from sidecar.policy.protocols import Connector
 from sidecar_conformance.connector import ConnectorSuite
 from tests.plugins.scripted_enricher import EnricherBench

@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.adapters.memory_in_process import IN_PROCESS_MEMORY, InProcessMemory, MemoryBounds
 from sidecar.core.history.compaction import size_of
-from sidecar.policy.making import make_episode_memory
+from sidecar.policy.factory import make_episode_memory
 from sidecar.policy.problems import PluginProblem
 from sidecar_conformance.episode_memory import EpisodeMemoryBench, EpisodeMemorySuite
 from sidecar_conformance.memory_bench import EPISODE, OTHER_EPISODE, OTHER_USER, SHOP, a_summary, a_turn

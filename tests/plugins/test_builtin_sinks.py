@@ -11,12 +11,12 @@ import grpc
 import pytest
 from typing_extensions import override
 
-from sidecar.observability.audit_plugin import LOG_SINK, OTLP_SINK
-from sidecar.observability.audit_sinks import AUDIT_LOG
+from sidecar.observability.audit.plugin import LOG_SINK, OTLP_SINK
+from sidecar.observability.audit.sinks import AUDIT_LOG
 from sidecar.observability.logging import LineFormatter
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.audit import AuditSink
-from sidecar.policy.making import make_audit_sink
+from sidecar.policy.factory import make_audit_sink
 from sidecar.policy.problems import PluginProblem
 from sidecar_conformance.audit_sink import AuditSinkBench, AuditSinkSuite, SinkFault, an_event
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver

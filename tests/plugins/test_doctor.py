@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.cli.plugin_doctor import Finding, Health, as_json, as_table, exit_code_of, findings
+from sidecar.cli.plugins.doctor import Finding, Health, as_json, as_table, exit_code_of, findings
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.specs import PluginKind
 from tests.plugins.distributions import GOOD, SitePackages

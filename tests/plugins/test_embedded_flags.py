@@ -13,13 +13,13 @@ from sidecar.adapters.flags_embedded import EMBEDDED_FLAGS, EmbeddedFlags, Embed
 from sidecar.adapters.flags_file import FILE_FLAGS, FileFlagEdits
 from sidecar.adapters.flags_memory import MEMORY_FLAGS, MemoryFlags
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
-from sidecar.composition.flag_writers import flag_writers
-from sidecar.core.binding.flags import FlagRoutes
+from sidecar.composition.rollout.flag_writers import flag_writers
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
+from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import InstanceId, Slot, Vertical
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.operations.rollout.ports import RolloutWrite, StoredFlag
-from sidecar.policy.making import make_flag_backend
+from sidecar.operations.rollout.store.ports import RolloutWrite, StoredFlag
+from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import FlagBackend, FlagReport
 from sidecar_conformance.flag_backend import FlagBackendSuite

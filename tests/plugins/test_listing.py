@@ -2,7 +2,7 @@
 
 import json
 
-from sidecar.cli.plugins import as_json, as_table, exit_code_of, plugin_rows
+from sidecar.cli.plugins.listing import as_json, as_table, exit_code_of, plugin_rows
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.selection import PolicyNames, PolicySettings
 from tests.plugins.distributions import GOOD, SitePackages

@@ -9,8 +9,8 @@ import pytest
 
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.factory import make_flag_backend
 from sidecar.policy.loading import load_plugins
-from sidecar.policy.making import make_flag_backend
 from sidecar.policy.selection import PolicyNames, PolicySettings, resolve_policy
 from sidecar_conformance.suite import case_names, failures_of
 from tests.plugins.distributions import SitePackages

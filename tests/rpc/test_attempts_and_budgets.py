@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from sidecar.core.definitions.card import Card
-from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest, UsageReported
 from subagents.errors.v1 import error_reason_pb2 as errors_pb
 from tests.support.builders import a_card, with_limits

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from grpc import StatusCode
 
-from sidecar.core.definitions.card import BlockCategory, Card, PromptBlock, Role, ToolEntry
+from sidecar.core.definitions.cards.card import BlockCategory, Card, PromptBlock, Role, ToolEntry
 from sidecar.core.identifiers import BlockId, ToolId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import surface_pb2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from tests.rpc.test_binding import tools_of, verdicts_of
 from tests.support.builders import a_card
 from tests.support.fake_runner import answers

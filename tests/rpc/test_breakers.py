@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sidecar.core.dispatching.retrying import BreakerRules
+from sidecar.core.executing.retries import BreakerRules
 from sidecar.core.faults import Fault
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest
 from subagents.errors.v1 import error_reason_pb2 as errors_pb

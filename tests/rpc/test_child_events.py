@@ -15,7 +15,7 @@ from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import MOST_OF_A_KIND
 from sidecar.core.executing.records import CallSettled, Record
-from sidecar.operations.record_ports import Store
+from sidecar.operations.record.ports import Store
 from sidecar.policy.protocols import EnricherRefused, NarrationPart, RefusalKind, RunFinished, RunnerEvent, RunRequest
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sidecar.core.faults import Fault
-from sidecar.operations.connector_border import MOST_LEFT_BEHIND
+from sidecar.operations.turn.child.connector_boundary import MOST_LEFT_BEHIND
 from sidecar.policy.protocols import (
     EnricherAnswer,
     EnricherCall,

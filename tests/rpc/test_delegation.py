@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.executing.records import CallSettled, ChildOpened
 from sidecar.policy.protocols import ComponentMade, NarrationPart, RunFinished, RunnerEvent, RunRequest, UsageReported
 from subagents.dispatch.v1 import dispatch_pb2 as pb

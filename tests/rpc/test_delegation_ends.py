@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
-from sidecar.core.dispatching.retrying import RetryRules
 from sidecar.core.executing.records import ChildOpened
+from sidecar.core.executing.retries import RetryRules
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest, StatusReported
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.outcomes import MESSAGE_OF
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import EpisodeId, Principal

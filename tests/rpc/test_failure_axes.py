@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from sidecar.core.dispatching.collecting import ResultLimits
 from sidecar.core.dispatching.outcomes import MESSAGE_OF
+from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.policy.protocols import RunnerError
 from subagents.errors.v1 import error_reason_pb2
 from subagents_errors import CallFailure

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.errors.v1 import error_reason_pb2 as errors_pb

@@ -5,7 +5,7 @@ import msgspec
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.identifiers import Digest, InstanceId
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.ports import RolloutWrite
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
 from tests.support.requirement import requirement
 

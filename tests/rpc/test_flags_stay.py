@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from subagents.lifecycle.v1 import flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated

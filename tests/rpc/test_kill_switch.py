@@ -11,16 +11,16 @@ import pytest
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.observability.audit_border import AuditBorder
-from sidecar.observability.audit_sinks import OtlpAuditSink, written
+from sidecar.observability.audit.boundary import AuditBorder
+from sidecar.observability.audit.sinks import OtlpAuditSink, written
 from sidecar.observability.exposition import exposition
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.otlp import Collector
+from sidecar.observability.otlp.exporters import Collector
 from sidecar.observability.outbox import Signal
 from sidecar.observability.redaction import Redactor
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
 from sidecar.observability.tracing import sender
-from sidecar.operations.rollout.audit_export import AuditExport
+from sidecar.operations.rollout.audit.export import AuditExport
 from sidecar.policy.audit import AuditEntry
 from tests.support.fake_runner import waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests

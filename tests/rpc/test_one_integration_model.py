@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.core.definitions.card import Role
+from sidecar.core.definitions.cards.card import Role
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.runner.v1 import runner_pb2
 from tests.support.builders import a_card

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_kill import kill
-from sidecar.cli.subagent_reading import HistoryWish, show_history, show_list, show_slot
+from sidecar.cli.subagent import verbs
+from sidecar.cli.subagent.kill import kill
+from sidecar.cli.subagent.views import HistoryWish, show_history, show_list, show_slot
 from subagents.lifecycle.v1 import flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operator_desk import INSIDE, Desk, wish

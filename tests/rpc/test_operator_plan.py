@@ -7,12 +7,12 @@ import pytest
 from pydantic import ValidationError
 
 from sidecar.adapters.checkpoints import read_or_make_signer
-from sidecar.composition.operator_listener import operator_plan
-from sidecar.core.operators.roles import CAUSES
+from sidecar.composition.operators.listener import operator_plan
+from sidecar.core.roles import CAUSES
 from sidecar.observability import names
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.operators import RefusalReports
-from sidecar.operations.administering import Administer
+from sidecar.operations.process.administration import Administer
 from sidecar.settings import read_settings
 from sidecar.settings.operators import OperatorSettings
 from tests.support.operators import an_operated_sidecar

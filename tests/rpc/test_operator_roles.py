@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sidecar.adapters.checkpoints import Ed25519Signer
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.operators import ROLE_TOKEN_KEY, ROLES_OF
 from sidecar.rpc.outermost import ServingRules

@@ -5,7 +5,7 @@ from typing import Final
 
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.identifiers import Digest, InstanceId
-from sidecar.operations.rollout.replicas import Pinned
+from sidecar.operations.rollout.store.replicas import Pinned
 from tests.support.decommissions import begin, listed, rewards, rolled_back, shop
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 

@@ -7,9 +7,9 @@ import msgspec
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.rollout_memory import MemoryRollouts
-from sidecar.core.executing.stored import TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.rollout.pinned import MOST_ELSEWHERE, PinnedTurns
+from sidecar.operations.rollout.views.pinned_turns import MOST_ELSEWHERE, PinnedTurns
 from tests.support.harness import running_sidecar_for_tests
 from tests.support.second_place import SettableClock
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.core.definitions.placeholders import filled
+from sidecar.core.definitions.files.placeholders import filled
 from tests.support.requirement import requirement
 from tests.support.whole_chain import EXAMPLE, WatchedFlags, running_chain
 

@@ -1,6 +1,6 @@
 """A raise while the cohort flag is off is taken, and says that it serves nobody, and what comes after the pause."""
 
-from sidecar.cli import subagent_verbs as verbs
+from sidecar.cli.subagent import verbs
 from tests.support.operator_desk import INSIDE, Desk, wish
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.requirement import requirement

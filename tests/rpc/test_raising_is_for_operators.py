@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operators import OperatedSidecar, an_operated_sidecar
 from tests.support.requirement import requirement

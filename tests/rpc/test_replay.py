@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from sidecar.adapters.record_memory import MemoryStore
-from sidecar.composition.replaying import replayed
-from sidecar.core.dispatching.collecting import ResultLimits
+from sidecar.composition.replay import replayed
 from sidecar.core.dispatching.outcomes import Answer, Outcome
-from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.executing.records import Record
+from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.identifiers import DispatchId
 from sidecar.core.replaying.document import CannotReplay, ReplayDocument, document_from_json
-from sidecar.operations.replay_turn import ReplayReport
+from sidecar.operations.replay.replay_turn import ReplayReport
 from sidecar.policy.protocols import (
     ComponentMade,
     NarrationPart,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.operations.rollout.ports import RolloutWrite
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from subagents.lifecycle.v1 import lifecycle_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.rpc.test_rollout_targets import INSIDE, MID, NEW, OLD, replaced, served

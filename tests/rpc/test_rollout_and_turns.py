@@ -20,7 +20,7 @@ KILL: Final = "ai_assistant_subagent_shop"
 INSIDE: Final = "user-20"
 """In bucket 131 of the salt `shop`."""
 
-CHECK: Final = ("sidecar.core.rollout", "sidecar.core.binding.judging", "sidecar.core.binding.flags")
+CHECK: Final = ("sidecar.core.rollout", "sidecar.core.binding.candidates", "sidecar.core.flag_states")
 """Where it is decided who is served."""
 MOST_CALLS: Final = 80
 """Of functions of ours, for each sub-agent."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from sidecar.core.identifiers import Slot
 from sidecar.core.rollout.events import Happening
-from sidecar.core.rollout.stepping import By, event_about
-from sidecar.operations.rollout.ports import RolloutWrite
+from sidecar.core.rollout.step import By, event_about
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.rpc.translate.times import timestamp
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import ModelId
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated

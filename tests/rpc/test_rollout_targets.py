@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.definitions.card import Card
-from sidecar.core.definitions.problems import Problem
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.files.problems import Problem
 from sidecar.core.identifiers import Digest
 from sidecar.policy.lifecycle import Verdict
 from subagents.lifecycle.v1 import reading_pb2 as pb

@@ -8,7 +8,7 @@ import pytest
 
 from examples.ccs.faults import Fault, FaultKind
 from examples.ccs.signing import Signer, signed_json
-from sidecar.composition.from_settings import dispatch_rules
+from sidecar.composition.plugins.from_settings import dispatch_rules
 from sidecar.core.envelopes.signatures import SignatureRules
 from sidecar.core.identifiers import Vertical
 from sidecar.observability.redaction import Redactor

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.cli import subagent_verbs as verbs
-from sidecar.cli.subagent_kill import kill
+from sidecar.cli.subagent import verbs
+from sidecar.cli.subagent.kill import kill
 from subagents.lifecycle.v1 import flags_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operator_desk import Desk, wish

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.record_memory import RecordInMemory
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened

@@ -4,9 +4,9 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from sidecar.cli.subagent_activity import WhenWish, show_when
-from sidecar.operations.retention import RetentionRules
-from sidecar.operations.rollout.retention import AuditRetention
+from sidecar.cli.subagent.activity import WhenWish, show_when
+from sidecar.operations.record.retention import RetentionRules
+from sidecar.operations.rollout.audit.retention import AuditRetention
 from sidecar.rpc.translate.times import timestamp
 from subagents.lifecycle.v1 import activity_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import Surface
-from sidecar.core.definitions.card import AgentDefinition, Card, Catalogue, Limits, ModelEntry, Role
-from sidecar.core.definitions.digesting import digest_of_card
+from sidecar.core.definitions.cards.card import AgentDefinition, Card, Catalogue, Limits, ModelEntry, Role
+from sidecar.core.definitions.cards.digest import digest_of_card
+from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Slot, Vertical
 from tests.support.promoted import promoted_surface
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.definitions_directory.comparing import compare
-from sidecar.cli.validate_refs import Format, ValidateRefsWish, validate_refs
-from sidecar.core.definitions.references import BaseWish, Check
+from sidecar.cli.validate.validate_refs import Format, ValidateRefsWish, validate_refs
+from sidecar.core.definitions.review.references import BaseWish, Check
 from tests.corpus.bad_configs.good import CONFIG, write
 from tests.support.named_skips import needs_tool
 

@@ -14,9 +14,9 @@ from typing import Any
 from sidecar.adapters.definitions_directory.cleanup.looking import look
 from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli import subagent_cleanup as cleanup
-from sidecar.cli import subagent_decommission as verbs
-from sidecar.cli.checkouts import Checkouts
+from sidecar.cli.subagent import cleanup
+from sidecar.cli.subagent import decommission as verbs
+from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.core.rollout.cleanup import MODULES
 from sidecar.core.rollout.decommission_facts import CodeFate
 from sidecar.core.rollout.states import LifecycleState

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sidecar.core.definitions.card import BlockCategory, Card, Catalogue, PromptBlock, ToolEntry
+from sidecar.core.definitions.cards.card import BlockCategory, Card, Catalogue, PromptBlock, ToolEntry
 from sidecar.core.identifiers import BlockId, Digest, ToolId
 from sidecar.core.rollout.states import LifecycleState
 from subagents.lifecycle.v1 import lifecycle_pb2

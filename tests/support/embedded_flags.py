@@ -12,21 +12,21 @@ from typing import Any, cast
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.adapters.tombstones import TombstonesInMemory
-from sidecar.core.binding.flags import FlagRoutes
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.flag_snapshot import FlagSnapshots, FlagTiming
-from sidecar.operations.rollout.flag_switch import SwitchFlagByHand
-from sidecar.operations.rollout.ports import RolloutWrite, StoredFlag
+from sidecar.operations.rollout.audit_context import Surrounding
+from sidecar.operations.rollout.flags.flag_switch import SwitchFlagByHand
 from sidecar.operations.rollout.requests import SwitchFlagOff, SwitchFlagOn
-from sidecar.operations.rollout.snapshot import RolloutViews
-from sidecar.operations.rollout.stopping import StopParts
-from sidecar.operations.rollout.stops import Stops, stops
-from sidecar.operations.rollout.surrounding import Surrounding
+from sidecar.operations.rollout.stops.assembly import Stops, stops
+from sidecar.operations.rollout.stops.stop_first import StopParts
+from sidecar.operations.rollout.store.ports import RolloutWrite, StoredFlag
+from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.harness import KeepingRecorder
 from tests.support.stopping import BEGIN, HandClock, facts_of_card
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from sidecar.core.identifiers import Slot
-from sidecar.operations.call_tool import ToolResult
+from sidecar.operations.turn.child.call_tool import ToolResult
 from sidecar.policy.protocols import (
     ComponentMade,
     EnricherAnswer,

@@ -25,14 +25,14 @@ from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, SystemIds
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
-from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.rollout.view import RolloutView
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
-from sidecar.operations.assembly import Operations, Ports, assemble
-from sidecar.operations.call_tool import ToolResult
-from sidecar.operations.child_reports import ReportFiles
-from sidecar.operations.record_ports import Store
+from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
+from sidecar.operations.record.ports import Store
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.call_tool import ToolResult
+from sidecar.operations.turn.child.child_reports import ReportFiles
 from sidecar.policy.memory import EpisodeMemory
 from sidecar.rpc import dispatch_servicer, history_servicer, tool_gateway_servicer
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, Entrance

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sidecar.adapters.checkpoints import Ed25519Signer
 from sidecar.adapters.system import SystemClock
 from sidecar.core.operators.role_tokens import RoleClaims, seal
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.operations.ports import Clock
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.operators import ROLE_TOKEN_KEY

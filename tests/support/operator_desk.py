@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from sidecar.adapters.definitions_directory.cleanup.looking import look
 from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
-from sidecar.cli.checkouts import Checkouts
-from sidecar.cli.subagent_client import Where
-from sidecar.cli.subagent_command import FromEnvironment, add_subagent
-from sidecar.cli.subagent_reading import Operating
-from sidecar.cli.subagent_steps import StepWish
+from sidecar.cli.subagent.client import Where
+from sidecar.cli.subagent.command import FromEnvironment, add_subagent
+from sidecar.cli.subagent.steps import StepWish
+from sidecar.cli.subagent.views import Operating
+from sidecar.cli.validate.checkouts import Checkouts
 from sidecar.settings import Settings
 from tests.support.operators import OperatedSidecar
 

@@ -20,18 +20,18 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.adapters.system import SystemIds
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.operators.role_tokens import RoleClaims, RoleTokens, seal
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.administering import Administer, AdminParts, OpenRecord
-from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
-from sidecar.operations.rollout.ports import RolloutWrite
-from sidecar.operations.verifying_log import RecordToVerify
+from sidecar.operations.process.administration import Administer, AdminParts, OpenRecord
+from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
+from sidecar.operations.record.verify_log import RecordToVerify
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.lifecycle import LifecyclePolicy
 from sidecar.rpc import admin_servicer, lifecycle_servicer
 from sidecar.rpc.admin_servicer import AdminServicer

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.errors import StoreUnavailable
+from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import LocalStop, StopKind
+from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, Verdict
 
 BEGAN: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)

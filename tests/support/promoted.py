@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 from sidecar.core.binding.bind import BindingRules, judged_slots, surface_for
-from sidecar.core.binding.judging import Flags
+from sidecar.core.binding.candidates import Flags
 from sidecar.core.binding.surface import Surface
-from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.identifiers import Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout

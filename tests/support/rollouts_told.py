@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sidecar.core.rollout.definition_changes import Waiting
 from sidecar.core.rollout.events import TransitionEvent
-from sidecar.core.rollout.seeing import Waiting
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Definitions and flags that a test may replace, and what it has promoted of them."""
 
-from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.definitions.problems import Problem
-from sidecar.core.definitions.resolving import Loaded
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.files.problems import Problem
+from sidecar.core.definitions.resolve import Loaded
 from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import FixedFlags

@@ -12,12 +12,12 @@ from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.record_memory import MemoryDatabase
 from sidecar.core.executing.checkpoints import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
 from sidecar.core.executing.findings import Finding
-from sidecar.core.executing.stored import ClosedState
+from sidecar.core.executing.stored_record import ClosedState
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.checkpoint_ports import PlaceUnavailable
-from sidecar.operations.checkpointing import Checkpointing
-from sidecar.operations.retention import Retention, RetentionRules
-from sidecar.operations.verifying_log import LogVerification, SecondPlace
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
+from sidecar.operations.record.checkpoints import Checkpointing
+from sidecar.operations.record.retention import Retention, RetentionRules
+from sidecar.operations.record.verify_log import LogVerification, SecondPlace
 from tests.support.record_builders import BEGIN, a_whole_turn
 
 INTERVAL = timedelta(seconds=10)

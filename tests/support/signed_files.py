@@ -10,8 +10,8 @@ import apsw
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer
 from sidecar.adapters.record_sqlite import SqliteRecord
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.checkpointing import Checkpointing
-from sidecar.operations.retention import Retention
+from sidecar.operations.record.checkpoints import Checkpointing
+from sidecar.operations.record.retention import Retention
 from tests.support.record_builders import BEGIN, a_whole_turn
 from tests.support.second_place import INTERVAL, RULES, Anomalies, SettableClock
 

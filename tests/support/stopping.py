@@ -9,21 +9,21 @@ import msgspec
 from sidecar.adapters.flags_memory import FlagFault, MemoryFlags
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.adapters.tombstones import TombstonesInMemory
-from sidecar.core.binding.flags import FlagRoutes
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Digest, InstanceId, Vertical
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.flag_snapshot import FlagContactChanged, FlagSnapshots, FlagTiming
-from sidecar.operations.rollout.ports import RolloutWrite, Tombstones
+from sidecar.operations.rollout.audit_context import Surrounding
 from sidecar.operations.rollout.requests import Asked, Kill
-from sidecar.operations.rollout.snapshot import RolloutViews
-from sidecar.operations.rollout.steps import StepParts, TakeStep
-from sidecar.operations.rollout.stopping import StopParts
-from sidecar.operations.rollout.stops import Stops, stops
-from sidecar.operations.rollout.surrounding import Surrounding
-from sidecar.operations.rollout.switching import FlagSwitching
+from sidecar.operations.rollout.steps.step_flags import FlagSwitching
+from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.stops.assembly import Stops, stops
+from sidecar.operations.rollout.stops.stop_first import StopParts
+from sidecar.operations.rollout.store.ports import RolloutWrite, Tombstones
+from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.builders import a_card
 from tests.support.harness import KeepingRecorder
 

@@ -17,7 +17,7 @@ from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.parts import Replaced
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.rollout.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
 from subagents.lifecycle.v1 import activity_pb2
 from tests.support.operated_process import operated_here
 from tests.support.operating import Operator

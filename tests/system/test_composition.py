@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.composition.checkpoints import checkpoint_files
 from sidecar.composition.parts import Replaced
-from sidecar.composition.rollout import kills_file
+from sidecar.composition.record.checkpoints import checkpoint_files
+from sidecar.composition.rollout.open_rollout import kills_file
 from sidecar.composition.running import running_sidecar
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sidecar.adapters.checkpoints import Ed25519Signer
 from sidecar.core.operators.role_tokens import RoleClaims, seal
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from tests.support.checkouts import a_repository, applied
 from tests.support.config_repository import ConfigRepository
 from tests.support.operator_desk import typed

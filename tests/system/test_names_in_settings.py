@@ -10,8 +10,8 @@ import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
-from sidecar.cli.validate import ValidateWish, validate
-from sidecar.composition.naming import NamesInSettings
+from sidecar.cli.validate.command import ValidateWish, validate
+from sidecar.composition.name_checks import NamesInSettings
 from sidecar.composition.running import running_sidecar
 from sidecar.settings import SettingsProblem, read_settings
 from tests.support.sidecar_process import place, settings_file

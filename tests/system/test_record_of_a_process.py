@@ -5,7 +5,7 @@ import pytest
 
 from sidecar.adapters.record_memory import MemoryDatabase
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record import ShownStore, Surroundings, opened_record
+from sidecar.composition.record.open_record import ShownStore, Surroundings, opened_record
 from sidecar.composition.running import running_sidecar
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record

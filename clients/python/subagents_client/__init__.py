@@ -17,17 +17,6 @@ from subagents_client.events import (
     StartState,
     StatusUpdate,
 )
-from subagents_client.history import (
-    ComponentReference,
-    ContextMessage,
-    Episode,
-    EpisodeSize,
-    EpisodeSummary,
-    EpisodeTurn,
-    EpisodeView,
-    SubAgentAnswer,
-    ToolMessage,
-)
 from subagents_client.legacy import StrippedText, strip_components
 from subagents_client.outcomes import (
     CallOutcome,
@@ -41,7 +30,19 @@ from subagents_client.outcomes import (
     ToolCall,
 )
 from subagents_client.pacing import Limits, Surroundings
-from subagents_client.record import (
+from subagents_client.record.conversations import (
+    ComponentReference,
+    ContextMessage,
+    Episode,
+    EpisodeSize,
+    EpisodeSummary,
+    EpisodeTurn,
+    EpisodeView,
+    SubAgentAnswer,
+    ToolMessage,
+)
+from subagents_client.record.observe import RecordedHistory
+from subagents_client.record.values import (
     ChildEvent,
     EpisodeRow,
     EventBatch,
@@ -52,7 +53,6 @@ from subagents_client.record import (
     TurnRow,
     TurnState,
 )
-from subagents_client.seeing import RecordedHistory
 from subagents_client.status_words import StatusRenderer
 from subagents_client.surface import (
     Candidate,

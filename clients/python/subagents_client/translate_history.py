@@ -1,7 +1,7 @@
 """Messages of `subagents.history.v1` to the values of the SDK."""
 
 from subagents.history.v1 import history_pb2
-from subagents_client.history import (
+from subagents_client.record.conversations import (
     ComponentReference,
     Episode,
     EpisodeSize,

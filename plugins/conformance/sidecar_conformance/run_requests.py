@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from sidecar.core.definitions.card import AgentDefinition, Card, ModelEntry, Role
+from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role
 from sidecar.core.identifiers import (
     AttemptId,
     ChildId,

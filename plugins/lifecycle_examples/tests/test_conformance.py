@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from sidecar.policy.factory import make_lifecycle_policy
 from sidecar.policy.lifecycle import Approval, LifecyclePolicy, StepFacts
-from sidecar.policy.making import make_lifecycle_policy
 from sidecar_conformance.lifecycle_policy import LifecyclePolicyBench, LifecyclePolicySuite, changed
 from sidecar_conformance.policy_bench import NOW
 from sidecar_lifecycle_examples.plugin import sidecar_lifecycle_policies

@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from sidecar.policy.audit import AuditSink
-from sidecar.policy.making import make_audit_sink
+from sidecar.policy.factory import make_audit_sink
 from sidecar_conformance.audit_sink import AuditSinkBench, AuditSinkSuite, SinkFault, an_event
 from sidecar_lifecycle_examples.plugin import sidecar_audit_sinks
 

@@ -8,8 +8,8 @@ import pytest
 from sidecar.core.identifiers import Vertical
 from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.policy.factory import make_lifecycle_policy
 from sidecar.policy.lifecycle import Approval, Step, StepFacts
-from sidecar.policy.making import make_lifecycle_policy
 from sidecar.policy.problems import PluginProblem
 from sidecar_conformance.policy_bench import NOW, changed
 from sidecar_lifecycle_examples.plugin import sidecar_lifecycle_policies

@@ -10,7 +10,7 @@ import pytest
 
 from plugins.runner_langchain.tests.support import requests
 from plugins.runner_langchain.tests.support.openai_stub import message, running_openai_stub
-from sidecar.core.definitions.card import Card, Tuning
+from sidecar.core.definitions.cards.card import Card, Tuning
 from sidecar.core.identifiers import ModelId
 from sidecar.policy.protocols import ComponentMade, RunnerError, UsageReported
 from sidecar_runner_langchain import AgentRuntime, CardNotRunnable, model_of

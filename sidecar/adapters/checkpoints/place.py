@@ -22,9 +22,9 @@ from sidecar.core.executing.checkpoints import (
     line_text,
     signed_line,
 )
-from sidecar.core.executing.stored import ClosedState
+from sidecar.core.executing.stored_record import ClosedState
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.checkpoint_ports import PlaceUnavailable
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
 
 LOOKS_BACK: Final = 1024 * 1024
 """Bytes at the end of the file that are read to find the newest lines: some 2,000 of them."""

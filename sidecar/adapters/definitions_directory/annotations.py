@@ -8,7 +8,7 @@ from typing import Final
 import yaml
 
 from sidecar.adapters.definitions_directory.yaml_documents import PARSER
-from sidecar.core.definitions.overrides import COMMENT, Annotation
+from sidecar.core.definitions.review.overrides import COMMENT, Annotation
 
 CANDIDATE: Final = re.compile(rf"#\s*{re.escape(COMMENT)}[^\S\n]*(?P<reason>\S.*?)?[^\S\n]*$")
 EMPTY: Final = re.compile(r"\s*(#.*)?$")

@@ -12,10 +12,17 @@ from sidecar.adapters.definitions_directory.annotations import annotations_of
 from sidecar.adapters.definitions_directory.files import Tree, read_tree
 from sidecar.adapters.definitions_directory.git_base import GitBase, open_base
 from sidecar.adapters.definitions_directory.yaml_documents import Parsed, parse
-from sidecar.core.definitions.overrides import Annotation
-from sidecar.core.definitions.problems import printable
-from sidecar.core.definitions.reading import CONFIG_FILE
-from sidecar.core.definitions.references import BaseWish, Comparison, ComparisonRefused, Side, base_side, head_side
+from sidecar.core.definitions.files.problems import printable
+from sidecar.core.definitions.files.registries import CONFIG_FILE
+from sidecar.core.definitions.review.overrides import Annotation
+from sidecar.core.definitions.review.references import (
+    BaseWish,
+    Comparison,
+    ComparisonRefused,
+    Side,
+    base_side,
+    head_side,
+)
 
 OWNED: Final = "dubious ownership"
 """How git calls a checkout that belongs to somebody else, as in a container that mounts one."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.definitions_directory.yaml_documents import BYTES_AT_MOST
-from sidecar.core.definitions.problems import Problem
-from sidecar.core.definitions.reading import BLOCKS_FOLDER, CONFIG_FILE
+from sidecar.core.definitions.files.problems import Problem
+from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
 
 FILES_AT_MOST: Final = 1_000
 TOTAL_BYTES_AT_MOST: Final = 16 * 1024 * 1024

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.definitions_directory.git_plumbing import CommittedFiles, Git, blob_name
-from sidecar.core.definitions.overrides import TRAILER
-from sidecar.core.definitions.problems import printable, quoted
-from sidecar.core.definitions.reading import CONFIG_FILE
-from sidecar.core.definitions.references import ComparisonRefused
+from sidecar.core.definitions.files.problems import printable, quoted
+from sidecar.core.definitions.files.registries import CONFIG_FILE
+from sidecar.core.definitions.review.overrides import TRAILER
+from sidecar.core.definitions.review.references import ComparisonRefused
 
 SECONDS_AT_MOST: Final = 60.0
 DEEPEN: Final = "fetch more of it (`git fetch --unshallow`; in GitHub's checkout action `fetch-depth: 0`)"

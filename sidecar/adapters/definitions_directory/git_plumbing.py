@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.definitions_directory.files import ENDINGS
-from sidecar.core.definitions.reading import BLOCKS_FOLDER, CONFIG_FILE
+from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
 
 OPTIONS: Final = (
     "--no-pager",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from sidecar.adapters.definitions_directory.files import Tree, read_tree
 from sidecar.adapters.definitions_directory.yaml_documents import Parsed, parse
-from sidecar.core.definitions.problems import Problem
-from sidecar.core.definitions.resolving import CommitsOf, Loaded, load_documents, nowhere_committed
-from sidecar.core.definitions.weighing import TokenCounter, estimated_tokens
+from sidecar.core.definitions.files.problems import Problem
+from sidecar.core.definitions.prompt_size import TokenCounter, estimated_tokens
+from sidecar.core.definitions.resolve import CommitsOf, Loaded, load_documents, nowhere_committed
 
 
 def load_directory(

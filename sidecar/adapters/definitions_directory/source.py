@@ -14,10 +14,10 @@ from typing import Final
 
 from sidecar.adapters.definitions_directory.files import Tree, read_tree
 from sidecar.adapters.definitions_directory.loading import load_directory, load_tree
-from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.definitions.problems import Problem
-from sidecar.core.definitions.resolving import CommitsOf, Loaded, nowhere_committed
-from sidecar.core.definitions.weighing import TokenCounter, estimated_tokens
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.files.problems import Problem
+from sidecar.core.definitions.prompt_size import TokenCounter, estimated_tokens
+from sidecar.core.definitions.resolve import CommitsOf, Loaded, nowhere_committed
 from sidecar.core.identifiers import Digest
 
 LOOK_EVERY_SECONDS: Final = 0.5

@@ -13,9 +13,9 @@ from typing import Any, Final
 import yaml
 
 from sidecar.core.decoding import Undecodable, from_utf8
-from sidecar.core.definitions.documents import Document, Steps
-from sidecar.core.definitions.names import MODEL_KEY
-from sidecar.core.definitions.problems import Problem, printable, quoted
+from sidecar.core.definitions.files.documents import Document, Steps
+from sidecar.core.definitions.files.names import MODEL_KEY
+from sidecar.core.definitions.files.problems import Problem, printable, quoted
 
 BYTES_AT_MOST: Final = 256 * 1024
 DEPTH_AT_MOST: Final = 20

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final
 
 from sidecar.core.errors import StoreUnavailable
-from sidecar.operations.rollout.ports import RolloutStore, StoredFlag
+from sidecar.operations.rollout.store.ports import RolloutStore, StoredFlag
 from sidecar.policy.protocols import FlagReport
 
 AGAIN: Final = 1.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sidecar.adapters.flags_embedded.backend import EmbeddedFlags
-from sidecar.operations.rollout.ports import RolloutStore
+from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import FlagBackendSpec
 

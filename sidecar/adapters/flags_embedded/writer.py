@@ -5,7 +5,7 @@ from typing import Final
 
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.ports import RolloutStore, StoredFlag
+from sidecar.operations.rollout.store.ports import RolloutStore, StoredFlag
 
 TRIES: Final = 5
 

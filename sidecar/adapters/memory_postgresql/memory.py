@@ -12,10 +12,10 @@ from sidecar.adapters.memory_postgresql import rows
 from sidecar.adapters.memory_postgresql.opening import upgrade_history
 from sidecar.adapters.postgresql import Connections, Limits
 from sidecar.adapters.postgresql.failures import ConnectionLost
-from sidecar.core.definitions.weighing import estimated_tokens
+from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import outdated
-from sidecar.core.history.layering import check_bodies
+from sidecar.core.history.layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Slot
 

@@ -13,13 +13,13 @@ import apsw
 from sidecar.adapters.memory_sqlite import rows
 from sidecar.adapters.migrations import load_migrations
 from sidecar.adapters.sqlite import Schema, SqliteEngine
-from sidecar.core.definitions.weighing import estimated_tokens
+from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import outdated
-from sidecar.core.history.layering import check_bodies
+from sidecar.core.history.layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Slot
-from sidecar.operations.record_ports import CommitUnknown
+from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
 APPLICATION_ID: Final = 0x53436869

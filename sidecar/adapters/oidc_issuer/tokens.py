@@ -10,7 +10,7 @@ import jwt
 from sidecar.adapters.oidc_issuer.key_source import KeySource
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.operators.role_tokens import LONGEST_LIFE, SKEW, SUBJECT, Caller, invalid
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 
 LONGEST: Final = 8192
 """Characters; more is refused unread."""

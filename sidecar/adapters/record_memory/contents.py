@@ -18,7 +18,7 @@ from sidecar.core.executing.records import (
     Record,
     TurnEnded,
 )
-from sidecar.core.executing.stored import ClosedChild, RetentionMarker
+from sidecar.core.executing.stored_record import ClosedChild, RetentionMarker
 from sidecar.core.identifiers import AttemptId, ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 
 Undo = Callable[[], object]

@@ -8,7 +8,7 @@ from sidecar.core.dispatching.routing_record import RoutingRecord, distinct
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import FAILED_STATUS, ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, DispatchOpened, Record
-from sidecar.core.executing.stored import (
+from sidecar.core.executing.stored_record import (
     ClosedChild,
     ClosedState,
     EpisodeRow,

@@ -12,7 +12,7 @@ from sidecar.adapters.postgresql.texts import stored
 from sidecar.adapters.record_postgresql.asking import AGAIN, Asking, decoded, refusal
 from sidecar.core.decoding import JsonDecoder
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored import ClosedChild, ClosedState, RetentionMarker, StoredChild
+from sidecar.core.executing.stored_record import ClosedChild, ClosedState, RetentionMarker, StoredChild
 from sidecar.core.identifiers import InstanceId
 
 CLOSED_STATES: Final = """

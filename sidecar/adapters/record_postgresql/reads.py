@@ -12,7 +12,7 @@ from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, DispatchOpened, TurnEnded
-from sidecar.core.executing.stored import (
+from sidecar.core.executing.stored_record import (
     EpisodeRow,
     StoredChild,
     StoredDispatch,

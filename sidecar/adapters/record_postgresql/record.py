@@ -1,4 +1,4 @@
-"""The database port over PostgreSQL. See the rules in `sidecar.operations.record_ports`; the SQL keeps them."""
+"""The database port over PostgreSQL. See the rules in `sidecar.operations.record.ports`; the SQL keeps them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from sidecar.adapters.record_postgresql.reads import RunningReads
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record_ports import CommitUnknown
+from sidecar.operations.record.ports import CommitUnknown
 
 APPEND: Final = "select record_append($1, $2, $3, $4)"
 RENEW: Final = """

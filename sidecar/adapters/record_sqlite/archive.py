@@ -18,7 +18,7 @@ from sidecar.adapters.record_sqlite.rows import (
     microseconds,
 )
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.stored import ClosedChild, ClosedState, RetentionMarker, StoredChild
+from sidecar.core.executing.stored_record import ClosedChild, ClosedState, RetentionMarker, StoredChild
 from sidecar.core.identifiers import ChildId, InstanceId
 
 LINKS: Final = """

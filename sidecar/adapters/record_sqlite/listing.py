@@ -8,7 +8,7 @@ import apsw
 from sidecar.adapters.record_sqlite.rows import found, microseconds, time_of
 from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.executing.events import FAILED_STATUS
-from sidecar.core.executing.stored import EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
 
 TURNS: Final = "SELECT turn_id, episode_id, principal, state, began_at, ended_at FROM turns t"

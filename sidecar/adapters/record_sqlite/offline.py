@@ -17,7 +17,7 @@ from sidecar.adapters.record_sqlite import archive, listing, reading
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite.opening import BUSY_MILLISECONDS
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored import (
+from sidecar.core.executing.stored_record import (
     ClosedChild,
     ClosedState,
     RetentionMarker,

@@ -6,7 +6,7 @@ import apsw
 
 from sidecar.adapters.record_sqlite.rows import microseconds
 from sidecar.core.executing.records import DispatchOpened, TurnEnded
-from sidecar.core.executing.stored import TurnState
+from sidecar.core.executing.stored_record import TurnState
 
 PARENT_LOST: Final = "parent_lost"
 """Why a turn was closed that nobody ended."""

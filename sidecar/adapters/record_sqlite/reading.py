@@ -20,7 +20,7 @@ from sidecar.adapters.record_sqlite.rows import (
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, DispatchOpened, TurnEnded
-from sidecar.core.executing.stored import StoredChild, StoredDispatch, StoredTurn
+from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 
 EVENTS: Final = f"SELECT {EVENT_COLUMNS} FROM sub_agent_events WHERE child_id = ? ORDER BY sequence"  # noqa: S608 - names only

@@ -16,7 +16,7 @@ from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.chain import NOTHING
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, Record
-from sidecar.core.executing.stored import (
+from sidecar.core.executing.stored_record import (
     ClosedChild,
     ClosedState,
     EpisodeRow,

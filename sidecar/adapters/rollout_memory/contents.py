@@ -10,17 +10,17 @@ import msgspec
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.operations.rollout.audit_marker import AuditMarker
-from sidecar.operations.rollout.flag_writes import FlagWrite
-from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
-from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
-from sidecar.operations.rollout.replicas import Replica
-from sidecar.operations.rollout.retention import (
+from sidecar.operations.rollout.audit.retention import (
     LARGEST_REMOVAL,
     OldAudit,
     check_marker,
     old_audit_of,
 )
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.flag_writes import FlagWrite
+from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
+from sidecar.operations.rollout.store.replicas import Replica
+from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
 
 
 @dataclass(slots=True)

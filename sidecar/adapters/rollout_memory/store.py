@@ -12,9 +12,9 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.audit_marker import AuditMarker
-from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
-from sidecar.operations.rollout.ports import (
+from sidecar.operations.rollout.audit.retention import OldAudit
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.ports import (
     AuditQuery,
     AuditRow,
     KeptDefinition,
@@ -22,8 +22,8 @@ from sidecar.operations.rollout.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
-from sidecar.operations.rollout.retention import OldAudit
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 ALONE: Final = InstanceId("in-memory")
 

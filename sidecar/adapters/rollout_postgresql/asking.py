@@ -7,8 +7,8 @@ import asyncpg
 
 from sidecar.adapters.postgresql import Connection, ConnectionLost, Connections, unavailable
 from sidecar.core.errors import StoreUnavailable
-from sidecar.operations.record_ports import CommitUnknown
-from sidecar.operations.rollout.confirming import AGAIN
+from sidecar.operations.record.ports import CommitUnknown
+from sidecar.operations.rollout.store.confirmed_writes import AGAIN
 
 Result = TypeVar("Result")
 

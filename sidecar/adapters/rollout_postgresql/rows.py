@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 from sidecar.adapters.postgresql.texts import restored, stored
 from sidecar.core.decoding import JsonDecoder
 from sidecar.core.identifiers import Slot
-from sidecar.operations.rollout.bodies import audit_body, text_of
-from sidecar.operations.rollout.ports import AuditRow
+from sidecar.operations.rollout.store.encoding import audit_body, text_of
+from sidecar.operations.rollout.store.ports import AuditRow
 
 Kind = TypeVar("Kind")
 

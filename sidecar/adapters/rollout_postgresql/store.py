@@ -13,11 +13,11 @@ from sidecar.adapters.rollout_postgresql.asking import Asking
 from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, body, kept
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.operations.rollout.audit_marker import AuditMarker
-from sidecar.operations.rollout.bodies import ANSWERS, DEFINITIONS, FLAGS, MARKERS, PINNED, ROLLOUTS
-from sidecar.operations.rollout.confirming import confirmed, confirmed_by
-from sidecar.operations.rollout.keeping import ALIVE_FOR, LISTED_FOR
-from sidecar.operations.rollout.ports import (
+from sidecar.operations.rollout.audit.retention import OldAudit
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.confirmed_writes import confirmed, confirmed_by
+from sidecar.operations.rollout.store.encoding import ANSWERS, DEFINITIONS, FLAGS, MARKERS, PINNED, ROLLOUTS
+from sidecar.operations.rollout.store.ports import (
     AuditQuery,
     AuditRow,
     KeptDefinition,
@@ -25,8 +25,8 @@ from sidecar.operations.rollout.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
-from sidecar.operations.rollout.retention import OldAudit
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 CHANNEL: Final = "sidecar_rollouts"
 VERSION: Final = "select version from rollout_version"

@@ -8,12 +8,12 @@ from sidecar.adapters.postgresql import Connection
 from sidecar.adapters.postgresql.texts import restored
 from sidecar.adapters.rollout_postgresql.rows import body, kept
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
-from sidecar.operations.rollout.audit_marker import AuditMarker
-from sidecar.operations.rollout.bodies import ANSWERS, FLAGS, MARKERS, kind_of, transition_key
-from sidecar.operations.rollout.flag_writes import FlagWrite
-from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
-from sidecar.operations.rollout.ports import KeptDefinition, RolloutWrite, StoredFlag
-from sidecar.operations.rollout.retention import LARGEST_REMOVAL, OldAudit, check_marker, old_audit_of
+from sidecar.operations.rollout.audit.retention import LARGEST_REMOVAL, OldAudit, check_marker, old_audit_of
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.encoding import ANSWERS, FLAGS, MARKERS, kind_of, transition_key
+from sidecar.operations.rollout.store.flag_writes import FlagWrite
+from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutWrite, StoredFlag
+from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
 
 LOCK: Final = "select last_number from rollout_version for update"
 ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2"

@@ -8,8 +8,9 @@ import apsw
 
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.operations.rollout.audit_marker import AuditMarker
-from sidecar.operations.rollout.bodies import (
+from sidecar.operations.rollout.audit.retention import LARGEST_REMOVAL, OldAudit, old_audit_of
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.encoding import (
     ANSWERS,
     DEFINITIONS,
     FLAGS,
@@ -18,9 +19,8 @@ from sidecar.operations.rollout.bodies import (
     ROLLOUTS,
     audit_body,
 )
-from sidecar.operations.rollout.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
-from sidecar.operations.rollout.replicas import Replica
-from sidecar.operations.rollout.retention import LARGEST_REMOVAL, OldAudit, old_audit_of
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, KeptDefinition, StoredAnswer, StoredFlag
+from sidecar.operations.rollout.store.replicas import Replica
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)

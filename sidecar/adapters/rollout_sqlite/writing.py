@@ -8,13 +8,13 @@ import apsw
 
 from sidecar.adapters.rollout_sqlite.reading import answer_in, flag_in, found, microseconds, old_audit_in
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
-from sidecar.operations.rollout.audit_marker import AuditMarker
-from sidecar.operations.rollout.bodies import MARKERS, kind_of, text_of, transition_key
-from sidecar.operations.rollout.flag_writes import FlagWrite
-from sidecar.operations.rollout.keeping import check_whole, kept_before, refuse_other_revision
-from sidecar.operations.rollout.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
-from sidecar.operations.rollout.replicas import Replica
-from sidecar.operations.rollout.retention import check_marker
+from sidecar.operations.rollout.audit.retention import check_marker
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.encoding import MARKERS, kind_of, text_of, transition_key
+from sidecar.operations.rollout.store.flag_writes import FlagWrite
+from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, RolloutWrite, StoredFlag
+from sidecar.operations.rollout.store.replicas import Replica
+from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
 
 RAISE_VERSION: Final = "UPDATE rollout_version SET version = version + 1"
 NEXT_NUMBER: Final = "UPDATE rollout_version SET last_number = last_number + 1 RETURNING last_number"

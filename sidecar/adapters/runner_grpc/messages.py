@@ -5,7 +5,7 @@ from hashlib import sha256
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
-from sidecar.core.definitions.card import Card, ToolEntry
+from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.core.json_schemas import canonical_text
 from sidecar.policy.protocols import (
     ComponentMade,

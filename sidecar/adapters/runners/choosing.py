@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
-from sidecar.policy.making import make_connector, make_runner
+from sidecar.policy.factory import make_connector, make_runner
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
     Connector,

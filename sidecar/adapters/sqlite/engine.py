@@ -16,7 +16,7 @@ from sidecar.adapters.sqlite.checkpoints import PAGES, Checkpoints
 from sidecar.adapters.sqlite.failures import HARMLESS, unavailable
 from sidecar.adapters.sqlite.opening import Schema, check_version, connect, give_up, held, upgrade
 from sidecar.adapters.sqlite.worker import Worker
-from sidecar.operations.record_ports import CommitUnknown
+from sidecar.operations.record.ports import CommitUnknown
 
 Result = TypeVar("Result")
 Work = Callable[[apsw.Connection], Result]

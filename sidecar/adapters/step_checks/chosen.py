@@ -7,8 +7,8 @@ from typing import Any
 from sidecar.adapters.step_checks.gates import BrokenGate, GuardedGate
 from sidecar.adapters.step_checks.policies import BrokenPolicy
 from sidecar.core.identifiers import Vertical
+from sidecar.policy.factory import make_gate_client, make_lifecycle_policy
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
-from sidecar.policy.making import make_gate_client, make_lifecycle_policy
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import ANY_GATE, PolicyMap, VerticalPlugins
 from sidecar.policy.specs import GateClientSpec, LifecyclePolicySpec

@@ -16,7 +16,7 @@ from typing import Final
 from sidecar.adapters.tombstones.lines import Line, Read, line_of, read_lines, recorded_line
 from sidecar.adapters.tombstones.memory import TombstonesInMemory
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import LocalStop
+from sidecar.operations.rollout.store.ports import LocalStop
 
 REWRITTEN_FROM: Final = 256 * 1024
 """Bytes from which on a file is written anew; then from twice what still counted."""

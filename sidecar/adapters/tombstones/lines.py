@@ -16,7 +16,7 @@ import msgspec
 
 from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import LocalStop, StopKey, StopKind
+from sidecar.operations.rollout.store.ports import LocalStop, StopKey, StopKind
 
 DIGEST: Final = re.compile(rb"sha256:[0-9a-f]{64}(?![0-9a-f])")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import LocalStop, StopKey, StopKind
+from sidecar.operations.rollout.store.ports import LocalStop, StopKey, StopKind
 
 
 class TombstonesInMemory:

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from sidecar.core.binding.candidates import CardOf, Flags, Judged, judge
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.binding.flags import FlagValue
-from sidecar.core.binding.judging import CardOf, Flags, Judged, judge
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
-from sidecar.core.definitions.ask_arguments import offered
-from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.definitions.placeholders import filled
-from sidecar.core.definitions.prompt import prefix_of
+from sidecar.core.definitions.cards.ask_arguments import offered
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.cards.prompt import prefix_of
+from sidecar.core.definitions.files.placeholders import filled
 from sidecar.core.errors import FieldProblem, InvalidRequest, UnknownOrchestrator
+from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical, tool_name_of
 from sidecar.core.json_schemas import canonical_text
 from sidecar.core.rollout.serving import Asker

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple, TypeVar
 
-from sidecar.core.definitions.card import AgentDefinition, Card, ModelEntry, PromptBlock, ToolEntry
-from sidecar.core.definitions.digesting import PLACE_ONLY, canonical
-from sidecar.core.definitions.problems import quoted
+from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, PromptBlock, ToolEntry
+from sidecar.core.definitions.cards.digest import PLACE_ONLY, canonical
+from sidecar.core.definitions.files.problems import quoted
 
 MAJOR: Final = frozenset({"model", "slot"})
 """Fields any change of which is major."""

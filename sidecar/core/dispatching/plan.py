@@ -10,7 +10,7 @@ import msgspec
 
 from sidecar.core.binding.surface import Surface, SurfaceTool
 from sidecar.core.call_arguments import read_arguments
-from sidecar.core.definitions.ask_arguments import INTENT_COUNT, PRIOR_CONTEXT, undeclared
+from sidecar.core.definitions.cards.ask_arguments import INTENT_COUNT, PRIOR_CONTEXT, undeclared
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import CapBehaviour, cap_behaviour, split_at_cap
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome

@@ -4,8 +4,8 @@
 """
 
 from sidecar.core.envelopes.forms import EnvelopeForm
-from sidecar.core.envelopes.judging import expectation_of, judge
 from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.envelopes.release import expectation_of, judge
 from sidecar.core.envelopes.typing_registry import (
     PayloadSchema,
     RegistryProblem,

@@ -12,7 +12,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
 
-from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes.verdicts import SignatureCheck
 from sidecar.core.identifiers import Vertical
 

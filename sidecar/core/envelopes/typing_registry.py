@@ -12,7 +12,7 @@ import jsonschema_rs
 import msgspec
 
 from sidecar.core.decoding import from_json
-from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes.versions import major_of
 from sidecar.core.identifiers import ToolId
 from sidecar.core.json_schemas import canonical_text

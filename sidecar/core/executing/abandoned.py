@@ -19,7 +19,7 @@ from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.executing.events import SIDECAR, ChildLog
 from sidecar.core.executing.records import CallSettled, DispatchTaken, Record, TurnEnded
 from sidecar.core.executing.states import ExecutionState
-from sidecar.core.executing.stored import StoredChild, StoredDispatch, StoredTurn
+from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import ChildId, DefinitionId, InstanceId
 from subagents_errors import CallFailure
 

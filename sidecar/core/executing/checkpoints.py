@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from sidecar.core.decoding import Undecodable, from_json
-from sidecar.core.executing.stored import ClosedState, RetentionMarker
+from sidecar.core.executing.stored_record import ClosedState, RetentionMarker
 from sidecar.core.identifiers import InstanceId
 
 NO_LINE: Final = "0" * 64

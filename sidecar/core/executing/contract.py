@@ -10,7 +10,7 @@ import msgspec
 
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.decoding import from_json
-from sidecar.core.definitions.card import Limits
+from sidecar.core.definitions.cards.card import Limits
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
 

@@ -1,6 +1,6 @@
 """The capability token of one child attempt: what it says, and how it is signed.
 
-A signature alone is never enough: `operations/grant_table.py` says which grants are alive (DESIGN section 12).
+A signature alone is never enough: `operations/turn/state/grants.py` says which grants are alive (DESIGN section 12).
 """
 
 import msgspec

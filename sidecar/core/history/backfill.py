@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from sidecar.core.decoding import Undecodable, from_json, from_utf8
-from sidecar.core.dispatching.collecting import holds_component_data
-from sidecar.core.history.layering import component_ids_of
+from sidecar.core.dispatching.result_checks import holds_component_data
+from sidecar.core.history.layers import component_ids_of
 from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble
 from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
 from sidecar.core.identifiers import DEFINITION_SIDE, CallId, EpisodeId, Principal, Slot, TurnId

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
-from sidecar.core.definitions.weighing import estimated_tokens
+from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import CompactionNotDue, FieldProblem, InvalidRequest, RecentTurnsIntact, SummaryOutdated
 from sidecar.core.history.records import EpisodeContents, EpisodeSize, Summary, TurnHistory
 from sidecar.core.identifiers import TurnId

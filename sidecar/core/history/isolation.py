@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sidecar.core.history.layering import references_of
+from sidecar.core.history.layers import references_of
 from sidecar.core.history.records import OwnTurn, TurnHistory
 from sidecar.core.identifiers import Slot, TurnId
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 
 ANYBODY: Final = "*"
 PATTERN: Final = re.compile(r"\*|\*@[!-)+-~]{1,126}|[!-)+-~]{1,128}")

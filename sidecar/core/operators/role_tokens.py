@@ -16,7 +16,7 @@ from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.executing.checkpoints import Judgement, SignatureJudge
 from sidecar.core.operators.key_limits import KeyLimits
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 
 VERSION: Final = "rt1"
 LONGEST: Final = 2048

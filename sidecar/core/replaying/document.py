@@ -10,7 +10,7 @@ from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.records import AttemptRecorded, ChildOpened, DispatchOpened
-from sidecar.core.executing.stored import StoredTurn
+from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import CallId, Digest, DispatchId, TurnId
 from sidecar.core.replaying.frames import RecordedAttempt, attempt_from_json
 

@@ -8,16 +8,16 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.definitions.names import SUBAGENT_FLAG_PREFIX
+from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
 from sidecar.core.errors import RoleRequired, TransitionRefused
 from sidecar.core.identifiers import Digest
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.remedies import REMEDY, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger, moved
-from sidecar.core.rollout.stepping import (
+from sidecar.core.rollout.step import (
     By,
     Change,
     event_about,

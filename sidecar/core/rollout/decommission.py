@@ -25,7 +25,7 @@ from sidecar.core.rollout.events import AuditCohort, DecommissionMark, Happening
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.remedies import REMEDY, STEP, Remedy
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.core.rollout.stepping import By, Change, event_about, facts_of, next_revision, refuse_unless
+from sidecar.core.rollout.step import By, Change, event_about, facts_of, next_revision, refuse_unless
 
 ON_THEIR_WORD: Final = frozenset({CleanupStep.MODULES, CleanupStep.EVALS_AND_TOOLS})
 """Steps of which the sidecar cannot see everything: an operator stands by it."""

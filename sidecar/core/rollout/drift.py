@@ -5,7 +5,7 @@ The rollout is what is on record; it wins. A contradiction is shown, and nothing
 
 from collections.abc import Iterator
 
-from sidecar.core.binding.flags import FlagValue
+from sidecar.core.flag_states import FlagValue
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode, SlotRollout
 from sidecar.core.rollout.serving import ReadsFlags

@@ -10,8 +10,8 @@ from enum import StrEnum, unique
 
 import msgspec
 
-from sidecar.core.binding.flags import FlagValue
 from sidecar.core.errors import TransitionRefused
+from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.definitions.names import PLATFORM_OWNER, REQUIRED_BLOCKS
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
 from sidecar.core.identifiers import BlockId, ToolId
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout

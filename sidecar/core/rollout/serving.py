@@ -4,8 +4,8 @@ from typing import Protocol
 
 import msgspec
 
-from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import CandidateVerdict
+from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import in_ramp
 from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout

@@ -10,7 +10,7 @@ from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
 from sidecar.core.rollout.facts import RolloutMode
 from sidecar.core.rollout.flags_by_hand import FlagKind, FlagSwitched
-from sidecar.core.rollout.rolling_back import Successor
+from sidecar.core.rollout.rollback import Successor
 from sidecar.policy.lifecycle import Step
 
 WHO = frozenset({"actor_key", "actor_role"})

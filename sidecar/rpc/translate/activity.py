@@ -2,7 +2,7 @@
 
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.operations.rollout.audit_queries import ActiveFor, Activity, Period
+from sidecar.operations.rollout.audit.queries import ActiveFor, Activity, Period
 from sidecar.rpc.translate import steps
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.rollouts import LONGEST_PRINCIPAL

@@ -2,7 +2,7 @@
 
 from sidecar.core.rollout.decommission_facts import Decided, Decommission, StepTaken
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent
-from sidecar.operations.rollout.decommissions import DecommissionReading
+from sidecar.operations.rollout.decommission.decommission_list import DecommissionReading
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.times import fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from sidecar.core.binding.flags import FlagValue
 from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.executing.stored import TurnState
+from sidecar.core.executing.stored_record import TurnState
+from sidecar.core.flag_states import FlagValue
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.operations.read_history import EpisodeView
+from sidecar.operations.history.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from sidecar.core.history.compaction import NewSummary
-from sidecar.core.history.layering import references_of
+from sidecar.core.history.layers import references_of
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, OwnTurn, Summary, ToolMessage, TurnHistory
 from sidecar.core.identifiers import EpisodeId, TurnId
-from sidecar.operations.read_history import EpisodeRead, EpisodeView, ReadEpisodeRequest
-from sidecar.operations.write_summary import WriteSummaryRequest
+from sidecar.operations.history.read_history import EpisodeRead, EpisodeView, ReadEpisodeRequest
+from sidecar.operations.history.write_summary import WriteSummaryRequest
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.times import timestamp

@@ -11,10 +11,10 @@ from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
-from sidecar.core.executing.stored import EpisodeRow, StoredDispatch, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, StoredDispatch, TurnQuery, TurnRow
 from sidecar.core.identifiers import RUN_SIDE, ChildId, EpisodeId, Slot, TurnId
-from sidecar.operations.fitting_turns import SeenTurn
-from sidecar.operations.read_record import MOST_ROWS, EventBatch, TurnPage
+from sidecar.operations.record.read_record import MOST_ROWS, EventBatch, TurnPage
+from sidecar.operations.record.turn_views import SeenTurn
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.frames import fill_outcome

@@ -8,11 +8,16 @@ from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import VERSION, WHOLE
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.serving import Asker
-from sidecar.operations.rollout.explaining import Explained, Explanation
-from sidecar.operations.rollout.ports import AuditQuery, AuditRow
-from sidecar.operations.rollout.previewing import Preview
-from sidecar.operations.rollout.reading import BackendReading, DefinitionReading, RolloutsReading, SlotReading
-from sidecar.operations.rollout.replicas import Replica
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow
+from sidecar.operations.rollout.store.replicas import Replica
+from sidecar.operations.rollout.views.explain import Explained, Explanation
+from sidecar.operations.rollout.views.preview import Preview
+from sidecar.operations.rollout.views.rollout_reading import (
+    BackendReading,
+    DefinitionReading,
+    RolloutsReading,
+    SlotReading,
+)
 from sidecar.rpc.translate import decommissions, enums, steps
 from sidecar.rpc.translate.fields import Fields
 from sidecar.rpc.translate.times import fill_duration, fill_timestamp

@@ -8,8 +8,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import DEFINITION_SIDE, DefinitionId, Digest, Slot
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.configuring import MOST_STEPS
-from sidecar.core.rollout.rolling_back import Successor
+from sidecar.core.rollout.rollback import Successor
+from sidecar.core.rollout.rollout_config import MOST_STEPS
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout import requests
 from sidecar.policy.lifecycle import Step

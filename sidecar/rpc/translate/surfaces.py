@@ -4,9 +4,9 @@ from typing import Final
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
-from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.json_schemas import canonical_text
-from sidecar.operations.bind_turn import Bound
+from sidecar.operations.turn.bind_turn import Bound
 from sidecar.rpc.translate.enums import CANDIDATE, COMPACTION_DUE
 from sidecar.rpc.translate.times import timestamp
 from subagents.dispatch.v1 import dispatch_pb2, surface_pb2

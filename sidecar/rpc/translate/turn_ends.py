@@ -1,7 +1,7 @@
 """How children and turns end, as messages."""
 
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
-from sidecar.operations.turn_ends import ChildSummary, TurnClosed
+from sidecar.operations.turn.state.turn_ends import ChildSummary, TurnClosed
 from sidecar.rpc.translate.enums import AXIS, CAP, OUTCOME, REASON
 from sidecar.rpc.translate.frames import intents_message
 from sidecar.rpc.translate.surfaces import candidate_message, cohort_message, start_state

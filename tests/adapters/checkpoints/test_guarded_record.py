@@ -7,7 +7,7 @@ import pytest
 from sidecar.adapters.record_sqlite import SqliteRecord
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.system import SystemClock
-from sidecar.composition.checkpoints import guarded_record
+from sidecar.composition.record.checkpoints import guarded_record
 from sidecar.core.executing.checkpoints import line_from
 from sidecar.core.identifiers import InstanceId
 from sidecar.observability import names, rollout_names

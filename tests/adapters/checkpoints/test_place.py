@@ -10,10 +10,10 @@ import pytest
 from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge
 from sidecar.core.executing.checkpoints import Claims, LineKind, Statement
 from sidecar.core.executing.findings import Finding, FindingKind
-from sidecar.core.executing.stored import ClosedState
-from sidecar.core.executing.verifying_checkpoints import LinesVerifier
+from sidecar.core.executing.stored_record import ClosedState
+from sidecar.core.executing.verify_checkpoints import LinesVerifier
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.checkpoint_ports import PlaceUnavailable
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
 from tests.support.second_place import a_key, a_signer
 
 AT = datetime(2026, 11, 22, 1, 2, 3, 456_789, tzinfo=UTC)

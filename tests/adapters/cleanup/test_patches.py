@@ -9,7 +9,7 @@ import pytest
 from sidecar.adapters.definitions_directory.cleanup.looking import look
 from sidecar.adapters.definitions_directory.cleanup.patching import patch_of
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.cli.validate import ValidateWish, validate
+from sidecar.cli.validate.command import ValidateWish, validate
 from sidecar.core.rollout.cleanup import CheckoutRefused, CleanupPatch, CleanupWish
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
 from tests.support.checkouts import MODULES as MODULES_FOLDER

@@ -14,7 +14,7 @@ from examples.ccs.grpc_front import serving_grpc
 from examples.ccs.schemas import PAYLOAD_SCHEMAS, VERSIONS
 from examples.ccs.server import ReferenceCcs
 from sidecar.adapters.connector_grpc import GrpcConnector, GrpcConnectorSettings
-from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes import (
     EnvelopeForm,
     Judgement,

@@ -7,7 +7,7 @@ from typing import Any
 
 from examples.ccs.schemas import PAYLOAD_SCHEMAS, VERSIONS
 from sidecar.adapters.connector_rest import RestConnector, RestSettings
-from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes import Judgement, build_typing_registry, expectation_of, judge
 from sidecar.core.identifiers import Principal, ToolId
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherReply

@@ -3,8 +3,8 @@ from hypothesis import strategies as st
 
 from sidecar.adapters.definitions_directory.loading import load_parsed
 from sidecar.adapters.definitions_directory.yaml_documents import BYTES_AT_MOST, DEPTH_AT_MOST, parse
-from sidecar.core.definitions.reading_agents import AGENT_FIELDS
-from sidecar.core.definitions.resolving import Loaded
+from sidecar.core.definitions.files.agent_entries import AGENT_FIELDS
+from sidecar.core.definitions.resolve import Loaded
 from tests.corpus.bad_configs.good import AGENT_CONFIG, CONFIG, GOOD
 
 SPLICES = st.sampled_from(

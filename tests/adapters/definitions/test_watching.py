@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.definitions_directory.source import LOOK_EVERY_SECONDS, DefinitionsChange, DefinitionsSource
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import DefinitionId
 from tests.corpus.bad_configs.good import BLOCKS, CONFIG, block, edited, write
 

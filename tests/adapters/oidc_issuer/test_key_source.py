@@ -10,7 +10,7 @@ from sidecar.adapters.oidc_issuer import IssuerTokens, KeySource, fetching
 from sidecar.adapters.oidc_issuer.key_source import MOST_BYTES
 from sidecar.adapters.oidc_issuer.tokens import IssuerRules
 from sidecar.core.errors import RoleTokenInvalid
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from tests.support.oidc import AUDIENCE, URL, Issuer, Served, serving
 from tests.support.operators_outside import SteppedClock
 

@@ -16,7 +16,7 @@ from sidecar.adapters.oidc_issuer import IssuerTokens, KeySource, KeysUnusable, 
 from sidecar.adapters.oidc_issuer.tokens import IssuerRules
 from sidecar.core.errors import RoleTokenInvalid
 from sidecar.core.operators.role_tokens import Caller
-from sidecar.core.operators.roles import CAUSES, Role
+from sidecar.core.roles import CAUSES, Role
 from tests.support.oidc import AUDIENCE, URL, Issuer, by_hand
 from tests.support.operators_outside import SteppedClock
 

@@ -1,4 +1,4 @@
-"""What a database brings to be held to the rules of `sidecar/operations/record_ports.py`."""
+"""What a database brings to be held to the rules of `sidecar/operations/record/ports.py`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 
 
 class RecordBench(ABC):

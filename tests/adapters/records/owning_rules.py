@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import TurnId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 from tests.adapters.records.bench import RecordBench, refuses
 from tests.support.record_builders import (
     a_child,

@@ -4,9 +4,9 @@ import pytest
 
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.chain import NOTHING
-from sidecar.core.executing.stored import ClosedState, RetentionMarker, TurnQuery, TurnState
+from sidecar.core.executing.stored_record import ClosedState, RetentionMarker, TurnQuery, TurnState
 from sidecar.core.identifiers import ChildId, EpisodeId, Slot, TurnId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 from tests.adapters.records.bench import RecordBench
 from tests.support.record_builders import (
     a_child,

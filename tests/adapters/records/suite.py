@@ -1,4 +1,4 @@
-"""Every rule of `sidecar/operations/record_ports.py`, for any database.
+"""Every rule of `sidecar/operations/record/ports.py`, for any database.
 
     class TestMyRecord(DatabaseSuite):
         @pytest.fixture

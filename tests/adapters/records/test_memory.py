@@ -2,7 +2,7 @@ import pytest
 
 from sidecar.adapters.record_memory import MemoryDatabase, RecordInMemory
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 from tests.adapters.records.bench import RecordBench
 from tests.adapters.records.suite import DatabaseSuite
 

@@ -17,7 +17,7 @@ from sidecar.adapters.record_postgresql import SCHEMA, PostgresRecord, RecordOpt
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.records import DispatchTaken
 from sidecar.core.identifiers import ChildId, InstanceId, TurnId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 from tests.adapters.records.bench import RecordBench
 from tests.adapters.records.suite import DatabaseSuite
 from tests.support.postgres import PostgresServer

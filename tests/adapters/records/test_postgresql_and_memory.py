@@ -16,9 +16,9 @@ from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import DispatchTaken, Record
-from sidecar.core.executing.stored import ClosedChild, StoredTurn, TurnQuery
+from sidecar.core.executing.stored_record import ClosedChild, StoredTurn, TurnQuery
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 from tests.support.record_builders import (
     a_child,
     a_dispatch,

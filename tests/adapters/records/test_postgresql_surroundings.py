@@ -15,7 +15,7 @@ import pytest
 from sidecar.adapters.postgresql import ConnectionLost, Connections, Limits, behind_transaction_pooler, shown, upgrade
 from sidecar.adapters.record_postgresql import SCHEMA, RecordOptions, open_postgres_record
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.executing.stored import RetentionMarker
+from sidecar.core.executing.stored_record import RetentionMarker
 from sidecar.core.identifiers import InstanceId
 from tests.support.postgres import PORT, USER, PostgresServer
 from tests.support.record_builders import a_dispatch, a_whole_turn, moment

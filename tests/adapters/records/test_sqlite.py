@@ -6,7 +6,7 @@ import pytest
 from sidecar.adapters.record_sqlite import SqliteRecord, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 from tests.adapters.records.bench import RecordBench
 from tests.adapters.records.suite import DatabaseSuite
 

@@ -14,9 +14,9 @@ from sidecar.adapters.record_sqlite import SqliteRecord, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.records import Record
-from sidecar.core.executing.stored import TurnQuery
+from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.operations.record_ports import Database
+from sidecar.operations.record.ports import Database
 from tests.support.record_builders import (
     a_dispatch,
     a_life,

@@ -10,7 +10,7 @@ from sidecar.adapters.record_sqlite import SqliteRecord, record_schema
 from sidecar.adapters.sqlite import Schema, SqliteEngine, back_up, pending_migrations
 from sidecar.adapters.sqlite.opening import check_version
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored import TurnQuery
+from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
 from tests.support.record_builders import a_whole_turn
 from tests.support.requirement import requirement

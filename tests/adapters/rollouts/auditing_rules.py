@@ -4,7 +4,7 @@ import asyncio
 
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.ports import AuditQuery, RolloutStore
+from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import a_transition, a_write, an_event, moment
 

@@ -1,11 +1,11 @@
-"""What a database brings to be held to the rules of `sidecar/operations/rollout/ports.py`."""
+"""What a database brings to be held to the rules of `sidecar/operations/rollout/store/ports.py`."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Protocol, Self
 
-from sidecar.operations.rollout.ports import RolloutStore
-from sidecar.operations.rollout.retention import RolloutArchive
+from sidecar.operations.rollout.audit.retention import RolloutArchive
+from sidecar.operations.rollout.store.ports import RolloutStore
 from tests.adapters.rollouts.building import moment
 from tests.support.second_place import SettableClock
 

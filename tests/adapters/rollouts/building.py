@@ -7,7 +7,7 @@ from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFat
 from sidecar.core.rollout.events import AuditCohort, DecommissionMark, Happening, RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, SlotRollout, Tombstone
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.operations.rollout.ports import KeptDefinition, RolloutWrite, StoredAnswer
+from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutWrite, StoredAnswer
 
 STRANGE = "why \\u0000 \x00 not — 'quoted' \ue000 €"
 """Text that a database may trip over."""

@@ -6,19 +6,15 @@ from datetime import timedelta
 from typing import Any, cast
 
 from sidecar.adapters.record_memory import MemoryStore
-from sidecar.core.definitions.card import Catalogue
-from sidecar.core.definitions.card_json import card_to_json
+from sidecar.core.definitions.cards.card import Catalogue
+from sidecar.core.definitions.cards.card_json import card_to_json
 from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import Commit, DefinitionId, Slot, Vertical
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.decommissioning import Decommissioning
-from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
-from sidecar.operations.rollout.pinned import PinnedTurns
-from sidecar.operations.rollout.policies import Policies
-from sidecar.operations.rollout.ports import AuditQuery, KeptDefinition, RolloutStore, RolloutWrite
-from sidecar.operations.rollout.proving import Proofs
+from sidecar.operations.rollout.audit_context import Surrounding
+from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
 from sidecar.operations.rollout.requests import (
     BeginDecommission,
     DecideDecommission,
@@ -26,9 +22,13 @@ from sidecar.operations.rollout.requests import (
     StepAnswer,
     TakeDecommissionStep,
 )
-from sidecar.operations.rollout.steps import StepParts, TakeStep
-from sidecar.operations.rollout.surrounding import Surrounding
-from sidecar.operations.rollout.switching import FlagSwitching
+from sidecar.operations.rollout.steps.content_proofs import Proofs
+from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.policy_checks import Policies
+from sidecar.operations.rollout.steps.step_flags import FlagSwitching
+from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.store.ports import AuditQuery, KeptDefinition, RolloutStore, RolloutWrite
+from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import moment
 from tests.support.builders import a_card, a_catalogue

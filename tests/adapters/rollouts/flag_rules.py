@@ -6,8 +6,8 @@ import pytest
 
 from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import Digest, Slot
-from sidecar.operations.rollout.flag_writes import FlagWrite
-from sidecar.operations.rollout.ports import AuditQuery, StoredFlag
+from sidecar.operations.rollout.store.flag_writes import FlagWrite
+from sidecar.operations.rollout.store.ports import AuditQuery, StoredFlag
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import a_definition, an_answer, an_event, moment
 

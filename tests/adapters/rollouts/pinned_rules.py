@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Final
 
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.ports import RolloutStore
-from sidecar.operations.rollout.replicas import Pinned
+from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.operations.rollout.store.replicas import Pinned
 from tests.adapters.rollouts.bench import RolloutBench
 
 SHOP, REWARDS = Digest("sha256:shop"), Digest("sha256:rewards")

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from sidecar.core.errors import RecordConflict
-from sidecar.operations.rollout.ports import AuditQuery, RolloutStore
-from sidecar.operations.rollout.retention import OldAudit, marker_of
+from sidecar.operations.rollout.audit.retention import OldAudit, marker_of
+from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 from tests.adapters.rollouts.bench import RolloutBench, WholeStore
 from tests.adapters.rollouts.building import a_transition, a_write, an_answer, an_event, moment
 

@@ -1,4 +1,4 @@
-"""Every rule of `sidecar/operations/rollout/ports.py`, for any database.
+"""Every rule of `sidecar/operations/rollout/store/ports.py`, for any database.
 
 class TestMyRollouts(RolloutSuite):
     @pytest.fixture

@@ -18,12 +18,12 @@ import pytest
 from sidecar.adapters.postgresql import Limits
 from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.adapters.tombstones import TombstonesInMemory
-from sidecar.core.binding.judging import judge
+from sidecar.core.binding.candidates import judge
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import InstanceId, Slot
 from sidecar.core.rollout.serving import Asker
-from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
-from sidecar.operations.rollout.ports import AuditQuery, RolloutWrite
+from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
+from sidecar.operations.rollout.store.ports import AuditQuery, RolloutWrite
 from sidecar.policy.lifecycle import Verdict
 from tests.adapters.rollouts.test_postgresql import _emptied, database, dsn
 from tests.support.operators_outside import FlagsForTests, ScriptedGates, SteppedClock

@@ -13,7 +13,7 @@ from sidecar.adapters.postgresql import Limits
 from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import InstanceId, Slot
-from sidecar.operations.rollout.ports import AuditQuery
+from sidecar.operations.rollout.store.ports import AuditQuery
 from tests.adapters.records.test_postgresql import connection_to
 from tests.adapters.rollouts.building import (
     a_definition,

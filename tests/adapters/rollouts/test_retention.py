@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.operations.retention import RetentionRules
-from sidecar.operations.rollout.auditing import PAGE, past_of
-from sidecar.operations.rollout.ports import AuditQuery, AuditRow
-from sidecar.operations.rollout.retention import LARGEST_REMOVAL, AuditRetention
+from sidecar.operations.record.retention import RetentionRules
+from sidecar.operations.rollout.audit.audit_log import PAGE, past_of
+from sidecar.operations.rollout.audit.retention import LARGEST_REMOVAL, AuditRetention
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import a_write, an_event, moment
 from tests.adapters.rollouts.retention_rules import DAY, HandSigner, details, filled

@@ -17,8 +17,8 @@ from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import InstanceId, Slot
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.ports import AuditQuery, RolloutWrite
-from sidecar.operations.rollout.retention import marker_of
+from sidecar.operations.rollout.audit.retention import marker_of
+from sidecar.operations.rollout.store.ports import AuditQuery, RolloutWrite
 from tests.adapters.rollouts.bench import WholeStore
 from tests.adapters.rollouts.building import (
     a_definition,

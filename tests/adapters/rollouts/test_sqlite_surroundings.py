@@ -9,7 +9,7 @@ from sidecar.adapters.record_sqlite import record_schema
 from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.adapters.sqlite import SqliteEngine, Tuning
 from sidecar.core.identifiers import Digest, InstanceId, Slot
-from sidecar.operations.rollout.ports import AuditQuery
+from sidecar.operations.rollout.store.ports import AuditQuery
 from tests.adapters.records.sqlite_faults.faulty_disk import Disk, Fault, Plan
 from tests.adapters.rollouts.building import (
     a_definition,

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.core.errors import RequestIdReused, RevisionConflict
 from sidecar.core.identifiers import Slot
-from sidecar.operations.rollout.ports import AuditQuery, RolloutStore, RolloutWrite
+from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore, RolloutWrite
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import a_rollout, a_transition, a_write, an_answer, an_event, words
 

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.adapters.memory_in_process import plugin as memory_in_process
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
-from sidecar.core.definitions.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
+from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Principal, Slot, ToolId, Vertical
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.hookspecs import hookimpl

@@ -4,7 +4,7 @@ from datetime import timedelta
 from random import Random
 from typing import Final
 
-from sidecar.core.definitions.card import AgentDefinition, Card, Limits, ModelEntry, Role, ToolEntry
+from sidecar.core.definitions.cards.card import AgentDefinition, Card, Limits, ModelEntry, Role, ToolEntry
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Slot, ToolId
 
 MODEL: Final = ModelEntry(ModelId("m"), "m", 1000)

@@ -13,11 +13,8 @@ from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
-from sidecar.operations.assembly import Operations
-from sidecar.operations.bind_turn import Bound
-from sidecar.operations.deliver_frames import deliver_frames
-from sidecar.operations.dispatch_calls import Begun
 from sidecar.operations.ports import ListenerGone
+from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.requests import (
     BindTurnRequest,
     CancelRequest,
@@ -30,8 +27,11 @@ from sidecar.operations.requests import (
     TurnSource,
     Verdict,
 )
-from sidecar.operations.turn_ends import TurnClosed
-from sidecar.operations.turns import Turn
+from sidecar.operations.turn.bind_turn import Bound
+from sidecar.operations.turn.deliver_frames import deliver_frames
+from sidecar.operations.turn.dispatch_calls import Begun
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.operations.turn.state.turn_ends import TurnClosed
 from tests.support.simulation.schedule import Act, Action, DispatchSpec, Ending, TurnSpec
 
 TRIES = 3

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sidecar.adapters.virtual_time import VirtualLoop
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
 
 CANARY: Final = "canary-of-somebody-else"

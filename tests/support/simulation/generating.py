@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
 from tests.support.simulation.cards import DATA_TOOLS, LOCAL_TOOL, POOL
 from tests.support.simulation.connector import REPLIES

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from sidecar.adapters.virtual_time import VirtualLoop
-from sidecar.core.binding.flags import FlagValue
-from sidecar.core.definitions.card import Card, Catalogue
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.view import RolloutView
 from tests.support.promoted import promoted

@@ -7,7 +7,7 @@ instant, either may come first, so a prediction is a list of ends that are possi
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
-from sidecar.core.definitions.card import Limits
+from sidecar.core.definitions.cards.card import Limits
 from tests.support.simulation.runner import IGNORES_FOR, RunSeen
 from tests.support.simulation.scripts import AttemptScript, Do, End
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.adapters.virtual_time import VirtualLoop
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import SubagentsError
 from sidecar.policy.protocols import (
     ComponentMade,

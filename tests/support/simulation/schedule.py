@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
 from tests.support.simulation.scripts import CallScript
 from tests.support.simulation.store import StoreFaults

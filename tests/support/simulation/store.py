@@ -16,11 +16,11 @@ from sidecar.adapters.record_memory import MemoryDatabase, RecordInMemory
 from sidecar.adapters.virtual_time import Trace, VirtualLoop
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
 from sidecar.core.executing.records import ChildOpened, Record
-from sidecar.core.executing.stored import StoredTurn
+from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, Slot, TurnId
-from sidecar.operations.group_commit import GroupCommitStore
 from sidecar.operations.ports import Recorder, Spawner
-from sidecar.operations.record_ports import CommitUnknown
+from sidecar.operations.record.group_commit import GroupCommitStore
+from sidecar.operations.record.ports import CommitUnknown
 
 ALONE: Final = InstanceId("alone")
 

@@ -12,12 +12,12 @@ from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.virtual_time import Trace, VirtualLoop, simulate
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
-from sidecar.core.dispatching.collecting import ResultLimits
-from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
+from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.errors import SubagentsError
 from sidecar.core.executing.records import ChildOpened
+from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
-from sidecar.operations.assembly import Operations, Ports, assemble
+from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.operations.rules import AdmissionRules, DispatchRules
 from tests.support.simulation.cards import orchestrator
 from tests.support.simulation.clients import Client, Watched

@@ -17,7 +17,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.identifiers import ChildId, InstanceId
-from sidecar.operations.group_commit import GroupCommitStore
+from sidecar.operations.record.group_commit import GroupCommitStore
 from tests.support.harness import KeepingRecorder
 from tests.support.record_builders import a_child, a_dispatch, a_log, moment
 

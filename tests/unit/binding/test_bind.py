@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.core.binding.bind import BindingRules, judged_slots, orchestrator_of
 from sidecar.core.binding.surface import CandidateVerdict, Surface
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.serving import Asker
 from sidecar.core.rollout.view import RolloutView

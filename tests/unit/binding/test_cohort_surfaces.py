@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
-from sidecar.core.definitions.card import Catalogue
+from sidecar.core.definitions.cards.card import Catalogue
+from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.facts import FlagPair, SlotRollout
 from sidecar.core.rollout.serving import Asker
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.cohort_surfaces import KEPT, CohortSurfaces
+from sidecar.operations.turn.cohort_surfaces import KEPT, CohortSurfaces
 from tests.support.builders import a_card, a_catalogue
 from tests.support.promoted import promoted
 from tests.support.requirement import requirement

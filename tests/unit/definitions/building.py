@@ -3,11 +3,11 @@
 import copy
 from typing import Any, Final
 
-from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.definitions.documents import Document
-from sidecar.core.definitions.names import REQUIRED_BLOCKS
-from sidecar.core.definitions.reading import BLOCKS_FOLDER, CONFIG_FILE
-from sidecar.core.definitions.resolving import Loaded, load_documents
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.files.documents import Document
+from sidecar.core.definitions.files.names import REQUIRED_BLOCKS
+from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
+from sidecar.core.definitions.resolve import Loaded, load_documents
 from sidecar.core.identifiers import DefinitionId
 
 CONFIG: Final[dict[str, Any]] = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.definitions.card import (
+from sidecar.core.definitions.cards.card import (
     AgentDefinition,
     BlockCategory,
     Card,
@@ -20,8 +20,8 @@ from sidecar.core.definitions.card import (
     ToolEntry,
     Tuning,
 )
+from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.definitions.changes import changes_between, changes_inside
-from sidecar.core.definitions.digesting import digest_of_card
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, ModelId, Slot, ToolId, Vertical
 
 NAMES: Final = st.sampled_from(["a", "b", "c"])

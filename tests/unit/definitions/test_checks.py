@@ -1,9 +1,9 @@
 import pytest
 
-from sidecar.core.definitions.ask_arguments import DEFAULT_ARGUMENTS
-from sidecar.core.definitions.problems import Problem, Severity, nearest, quoted
-from sidecar.core.definitions.resolving import PROBLEMS_AT_MOST
-from sidecar.core.definitions.weighing import estimated_tokens
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
+from sidecar.core.definitions.files.problems import Problem, Severity, nearest, quoted
+from sidecar.core.definitions.prompt_size import estimated_tokens
+from sidecar.core.definitions.resolve import PROBLEMS_AT_MOST
 from tests.support.requirement import requirement
 from tests.unit.definitions.building import Configuration
 

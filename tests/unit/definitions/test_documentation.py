@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.core.definitions.reading_agents import AGENT_FIELDS, LIMIT_FIELDS, RUNNER_FIELDS, TUNING_FIELDS
-from sidecar.core.definitions.reading_registries import BLOCK_FIELDS, DATA_ONLY_FIELDS, MODEL_FIELDS, TOOL_FIELDS
+from sidecar.core.definitions.files.agent_entries import AGENT_FIELDS, LIMIT_FIELDS, RUNNER_FIELDS, TUNING_FIELDS
+from sidecar.core.definitions.files.registry_entries import BLOCK_FIELDS, DATA_ONLY_FIELDS, MODEL_FIELDS, TOOL_FIELDS
 from tests.corpus.bad_configs.cases import expected
 
 REPOSITORY = Path(__file__).parents[3]

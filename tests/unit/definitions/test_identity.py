@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sidecar.core.definitions.digesting import canonical, label_of
+from sidecar.core.definitions.cards.digest import canonical, label_of
 from sidecar.core.identifiers import Slot
 from tests.support.requirement import requirement
 from tests.unit.definitions.building import Configuration

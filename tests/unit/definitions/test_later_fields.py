@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.core.definitions.digesting import LATER, canonical
+from sidecar.core.definitions.cards.digest import LATER, canonical
 from tests.support.builders import a_card
 from tests.support.requirement import requirement
 

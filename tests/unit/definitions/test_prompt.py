@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.core.definitions.prompt import AssembledPrompt, DynamicContext, assemble
+from sidecar.core.definitions.cards.prompt import AssembledPrompt, DynamicContext, assemble
 from tests.support.requirement import requirement
 from tests.unit.definitions.building import Configuration
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.call_arguments import LINE_AT_MOST, read_arguments, unfitness
-from sidecar.core.definitions.ask_arguments import DEFAULT_ARGUMENTS, offered, undeclared
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offered, undeclared
 from sidecar.core.json_schemas import canonical_text
 
 SECRET = "anna@example.org"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.dispatching.collecting import ResultBroken, ResultCollector, ResultLimits, holds_component_data
 from sidecar.core.dispatching.outcomes import Component
+from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector, ResultLimits, holds_component_data
 from subagents_errors import CallFailure
 from tests.support.builders import a_card
 from tests.support.requirement import requirement

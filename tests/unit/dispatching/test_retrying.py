@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.dispatching.retrying import (
+from sidecar.core.executing.contract import Execution
+from sidecar.core.executing.retries import (
     MOST_BREAKERS,
     Breaker,
     BreakerRules,
@@ -14,7 +15,6 @@ from sidecar.core.dispatching.retrying import (
     attempts_allowed,
     backoff_ceiling,
 )
-from sidecar.core.executing.contract import Execution
 from sidecar.core.identifiers import Slot
 from tests.support.requirement import requirement
 

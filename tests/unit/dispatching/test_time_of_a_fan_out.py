@@ -18,11 +18,11 @@ from sidecar.core.dispatching.frames import DispatchResult, Frame, StatusUpdate
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId, DispatchId, EpisodeId, Principal, TurnId
 from sidecar.core.status_events.policy import EventRule, Vocabulary
-from sidecar.operations.assembly import Operations, Ports, assemble
-from sidecar.operations.deliver_frames import deliver_frames
-from sidecar.operations.dispatch_calls import Begun
+from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.operations.requests import BindTurnRequest, DispatchRequest, JoinPolicy, TurnSource
 from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.deliver_frames import deliver_frames
+from sidecar.operations.turn.dispatch_calls import Begun
 from sidecar.policy.protocols import (
     EnricherCall,
     EnricherReply,

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from sidecar.core.definitions.card import ToolEntry
+from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes import Expectation, PayloadSchema, build_typing_registry
 from sidecar.core.identifiers import Principal, ToolId
 

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from sidecar.core.definitions.card import Limits
+from sidecar.core.definitions.cards.card import Limits
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.executing.contract import Contract, TurnText, contract_for, contract_from_json
 from sidecar.core.identifiers import CallId, ToolId, TurnId

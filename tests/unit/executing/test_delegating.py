@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.core.binding.surface import Surface, SurfaceTool
-from sidecar.core.definitions.card import Card, Limits
+from sidecar.core.definitions.cards.card import Card, Limits
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.executing.contract import Contract, TurnText, bounded, contract_for, contract_from_json
-from sidecar.core.executing.delegating import (
+from sidecar.core.executing.delegation import (
     MOST_DELEGATIONS,
     Delegating,
     DelegationRefusal,

@@ -12,8 +12,8 @@ from sidecar.adapters.record_memory.contents import ChildKept
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.events import FAILED, ChildEvent
 from sidecar.core.executing.findings import FindingKind
-from sidecar.core.executing.stored import ClosedChild, StoredChild
-from sidecar.core.executing.verifying import child_findings
+from sidecar.core.executing.stored_record import ClosedChild, StoredChild
+from sidecar.core.executing.verify_child import child_findings
 from sidecar.core.identifiers import ChildId, TurnId
 from tests.support.record_builders import a_child, a_dispatch, a_life, a_whole_turn
 from tests.support.requirement import requirement

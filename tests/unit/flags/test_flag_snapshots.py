@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.adapters.flags_memory import FlagFault, MemoryFlags
-from sidecar.core.binding.flags import FlagReport, FlagRoutes, FlagValue
+from sidecar.core.flag_states import FlagReport, FlagRoutes, FlagValue
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshots, FlagTiming
 from sidecar.policy.protocols import FlagBackend

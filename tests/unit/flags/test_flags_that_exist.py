@@ -9,7 +9,7 @@ from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.adapters.flags_file.backend import FileFlags
 from sidecar.adapters.flags_memory import MemoryFlags
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
-from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, flag_snapshot_of
+from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, flag_snapshot_of
 from tests.support.second_place import SettableClock
 
 Reports = Callable[[Path], Awaitable[FlagReport]]

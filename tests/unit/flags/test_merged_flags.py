@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.core.binding.flags import (
+from sidecar.core.flag_states import (
     BackendContact,
     FlagReport,
     FlagRoutes,

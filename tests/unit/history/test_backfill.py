@@ -7,7 +7,7 @@ import pytest
 
 from sidecar.core.history.backfill import turn_of
 from sidecar.core.history.isolation import own_turns_of
-from sidecar.core.history.layering import check_bodies, references_of
+from sidecar.core.history.layers import check_bodies, references_of
 from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble, read_record
 from sidecar.core.history.records import TurnHistory
 from sidecar.core.identifiers import Slot

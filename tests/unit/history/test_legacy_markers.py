@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.dispatching.collecting import holds_component_data
+from sidecar.core.dispatching.result_checks import holds_component_data
 from subagents_legacy import Damage, Marker, split_markers
 from tests.support.requirement import requirement
 

@@ -27,7 +27,7 @@ from sidecar.core.history.compaction import (
     size_of,
 )
 from sidecar.core.history.isolation import own_turns_of, without_foreign
-from sidecar.core.history.layering import newest_within, references_of
+from sidecar.core.history.layers import newest_within, references_of
 from sidecar.core.history.records import (
     EpisodeContents,
     EpisodeKey,

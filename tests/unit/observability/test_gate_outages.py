@@ -12,7 +12,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Counter, Metrics
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
-from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
 from sidecar.policy.lifecycle import GateUnavailable
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import facts

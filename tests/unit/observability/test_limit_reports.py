@@ -3,7 +3,7 @@
 import io
 import json
 
-from sidecar.composition.reporting import LimitReports
+from sidecar.composition.telemetry.background_reports import LimitReports
 from sidecar.observability import names
 from sidecar.observability.log_limits import MOST_LINES
 from sidecar.observability.logging import logging_to

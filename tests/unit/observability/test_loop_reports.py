@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.composition.reporting import LoopReports
+from sidecar.composition.telemetry.background_reports import LoopReports
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 

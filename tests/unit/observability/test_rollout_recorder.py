@@ -8,7 +8,7 @@ from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder
-from sidecar.operations.rollout.cohorts import CohortCount
+from sidecar.operations.rollout.views.cohort_count import CohortCount
 from tests.support.harness import KeepingRecorder
 from tests.support.requirement import requirement
 from tests.support.stopping import HandClock

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sidecar.operations.at_once import within
+from sidecar.operations.bounded_wait import within
 
 
 class Work:

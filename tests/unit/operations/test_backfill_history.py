@@ -11,8 +11,8 @@ from sidecar.core.errors import MemoryUnavailable
 from sidecar.core.history.legacy_records import Trouble
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
 from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
-from sidecar.operations.backfill_history import BackfillHistory, BackfillReport
-from sidecar.operations.memory_border import MemoryBorder
+from sidecar.operations.history.backfill import BackfillHistory, BackfillReport
+from sidecar.operations.history.memory_boundary import MemoryBorder
 from tests.support.requirement import requirement
 
 BEGAN = datetime(2025, 5, 1, 10, tzinfo=UTC)

@@ -8,8 +8,8 @@ import pytest
 from sidecar.adapters.record_memory import MemoryDatabase
 from sidecar.core.executing.checkpoints import line_from
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.checkpointing import CHECKPOINT_FAILED, ROOT_DIFFERS
-from sidecar.operations.retention import RETENTION_FAILED, RetentionRules
+from sidecar.operations.record.checkpoints import CHECKPOINT_FAILED, ROOT_DIFFERS
+from sidecar.operations.record.retention import RETENTION_FAILED, RetentionRules
 from tests.support.record_builders import BEGIN, a_routing, a_turn_end, a_whole_turn
 from tests.support.requirement import requirement
 from tests.support.second_place import SignedLog, a_signer

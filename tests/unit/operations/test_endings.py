@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sidecar.operations.endings import Ending
+from sidecar.operations.first_result import Ending
 
 
 async def test_the_first_to_decide_it_decides_it() -> None:

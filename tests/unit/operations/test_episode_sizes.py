@@ -5,8 +5,8 @@ from typing import Any
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.history.compaction import CompactionDue, CompactionRules
-from sidecar.operations.episode_facts import CompactionFacts, SizeBounds
-from sidecar.operations.memory_border import MemoryBorder
+from sidecar.operations.history.episode_facts import CompactionFacts, SizeBounds
+from sidecar.operations.history.memory_boundary import MemoryBorder
 from sidecar_conformance.memory_bench import EPISODE, SHOP, a_turn
 
 

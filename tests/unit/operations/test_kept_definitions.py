@@ -7,13 +7,13 @@ from typing import Any, Final, cast
 
 import pytest
 
-from sidecar.core.definitions.card import Card
-from sidecar.core.definitions.card_json import card_to_json
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.cards.card_json import card_to_json
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
-from sidecar.operations.rollout.kept_definitions import MOST_FETCHED, KeptDefinitions
-from sidecar.operations.rollout.ports import KeptDefinition
-from sidecar.operations.rollout.seeing import SeeDefinitions
+from sidecar.operations.rollout.store.ports import KeptDefinition
+from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
+from sidecar.operations.rollout.views.kept_definitions import MOST_FETCHED, KeptDefinitions
 from tests.support.builders import a_card, a_catalogue
 from tests.support.harness import KeepingRecorder
 from tests.support.scripted_configuration import ScriptedDefinitions

@@ -3,7 +3,7 @@
 import pytest
 
 from sidecar.core.errors import AdmissionRefused
-from sidecar.operations.places import SOONEST, Places
+from sidecar.operations.turn.state.places import SOONEST, Places
 from tests.support.second_place import SettableClock
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.adapters.record_memory import MemoryDatabase
-from sidecar.core.executing.stored import ClosedChild, StoredChild
+from sidecar.core.executing.stored_record import ClosedChild, StoredChild
 from sidecar.core.identifiers import InstanceId
 from tests.support.record_builders import BEGIN, a_whole_turn
 from tests.support.requirement import requirement

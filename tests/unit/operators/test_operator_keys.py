@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from sidecar.adapters.checkpoints import read_or_make_signer
-from sidecar.composition.operator_keys import read_operator_keys
+from sidecar.composition.operators.keys import read_operator_keys
 from sidecar.core.operators.key_limits import ANYBODY, KeyLimits
-from sidecar.core.operators.roles import Role
+from sidecar.core.roles import Role
 from sidecar.settings import SettingsProblem
 from sidecar.settings.operators import OperatorKeySettings, OperatorSettings
 

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.adapters.flags_file import FILE_FLAGS
 from sidecar.adapters.flags_memory import MEMORY_FLAGS
-from sidecar.policy.making import check_sections, make_connector, make_flag_backend, make_runner, section_of
+from sidecar.policy.factory import check_sections, make_connector, make_flag_backend, make_runner, section_of
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.specs import FlagBackendSpec, PluginKind, RunnerConfig
 from tests.unit.policy.offered import PLATFORM, QuietConnector, QuietRunner, connector, flags, host_of, runner

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.core.binding.flags import FlagRoutes
+from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.selection import PolicyMap, PolicyNames, PolicySettings, resolve_policy

@@ -5,7 +5,7 @@ import pytest
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Outcome
 from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Slot
-from sidecar.core.replaying.comparing import compared
+from sidecar.core.replaying.comparison import compared
 from sidecar.core.replaying.frames import (
     LARGEST,
     ComponentFrame,
@@ -22,7 +22,7 @@ from sidecar.core.replaying.frames import (
     attempt_from_json,
     attempt_to_json,
 )
-from sidecar.operations.record_frames import AttemptFrames
+from sidecar.operations.turn.state.recorded_frames import AttemptFrames
 from sidecar.policy.protocols import (
     ComponentMade,
     NarrationPart,

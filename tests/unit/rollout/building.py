@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from sidecar.core.binding.flags import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
+from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.core.rollout.stepping import By
+from sidecar.core.rollout.step import By
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SHOP = Slot("shop")

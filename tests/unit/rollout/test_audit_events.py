@@ -10,11 +10,11 @@ import pytest
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import AuditCohort, Happening, RolloutEvent, TransitionEvent
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.observability.audit_border import AuditBorder
-from sidecar.observability.audit_sinks import CollectorRefused, OtlpAuditSink, written
-from sidecar.operations.rollout.audit_export import AuditExport
-from sidecar.operations.rollout.audit_queries import ActiveFor, ReadActivity
-from sidecar.operations.rollout.ports import RolloutWrite
+from sidecar.observability.audit.boundary import AuditBorder
+from sidecar.observability.audit.sinks import CollectorRefused, OtlpAuditSink, written
+from sidecar.operations.rollout.audit.export import AuditExport
+from sidecar.operations.rollout.audit.queries import ActiveFor, ReadActivity
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.audit import AuditEntry
 from tests.support.requirement import requirement
 from tests.support.stopping import REWARDS, SHOP, ReplicaForTests, Rollouts, a_kill

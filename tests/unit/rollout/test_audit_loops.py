@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.identifiers import DefinitionId, Digest, InstanceId, Slot
 from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.operations.rollout.audit_export import AuditExport
-from sidecar.operations.rollout.ports import RolloutWrite
+from sidecar.operations.rollout.audit.export import AuditExport
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.audit import AuditEntry, AuditSink
 from tests.support.harness import KeepingRecorder
 from tests.unit.flags.virtual_time import LoopClock, in_virtual_time

@@ -5,7 +5,7 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
-from sidecar.core.binding.judging import judge
+from sidecar.core.binding.candidates import judge
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.serving import Asker

@@ -16,8 +16,8 @@ from sidecar.core.rollout.decommission import Taking
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
 from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.core.rollout.stepping import By, Change
-from sidecar.observability.audit_sinks import written
+from sidecar.core.rollout.step import By, Change
+from sidecar.observability.audit.sinks import written
 from sidecar.policy.audit import AuditEntry
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, by, facts, rollout

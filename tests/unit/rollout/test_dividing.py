@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.rollout.bucketing import WHOLE
-from sidecar.core.rollout.dividing import divides_of, sides_of
 from sidecar.core.rollout.facts import RolloutMode, SlotRollout
+from sidecar.core.rollout.ramp_sides import divides_of, sides_of
 from sidecar.core.rollout.serving import CONTROL, Asker, served_by
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.definition_changes import seen
 from sidecar.core.rollout.facts import FlagPair
-from sidecar.core.rollout.seeing import seen
 from sidecar.core.rollout.states import LifecycleState
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place

@@ -8,9 +8,9 @@ from sidecar.core.errors import RequestIdReused, RevisionConflict, StoreUnavaila
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.ports import StopKind, StoredFlag
 from sidecar.operations.rollout.requests import SwitchFlag
-from sidecar.operations.rollout.stopping import stop_of
+from sidecar.operations.rollout.stops.stop_first import stop_of
+from sidecar.operations.rollout.store.ports import StopKind, StoredFlag
 from tests.support.builders import a_card
 from tests.support.embedded_flags import EmbeddedReplica, EmbeddedReplicas, off, on
 from tests.support.requirement import requirement

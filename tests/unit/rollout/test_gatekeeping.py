@@ -10,10 +10,10 @@ import pytest
 
 from sidecar.core.errors import GateFailed, GateHeld
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Vertical
+from sidecar.core.rollout.definition_changes import Waiting
 from sidecar.core.rollout.events import TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, Override
-from sidecar.core.rollout.seeing import Waiting
-from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
 from sidecar.policy.lifecycle import GateAnswer, GateClient, GateQuestion, GateUnavailable, Verdict
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, SHOP, facts

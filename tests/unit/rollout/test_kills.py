@@ -9,8 +9,8 @@ from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.core.errors import StoreUnavailable, TransitionRefused, UnknownSubagent
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState, Trigger
-from sidecar.operations.rollout.ports import LocalStop
 from sidecar.operations.rollout.requests import RampDown
+from sidecar.operations.rollout.store.ports import LocalStop
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts, SwitchedFlags, a_kill
 
 FLAG = "ai_assistant_subagent_shop"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sidecar.core.definitions.card import BlockCategory, Card, Catalogue, PromptBlock, ToolEntry
+from sidecar.core.definitions.cards.card import BlockCategory, Card, Catalogue, PromptBlock, ToolEntry
 from sidecar.core.identifiers import BlockId, ToolId
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decided, Decommission, StepTaken
 from sidecar.core.rollout.facts import DefinitionFacts

@@ -7,7 +7,7 @@ import msgspec
 from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.ports import Tombstones
+from sidecar.operations.rollout.store.ports import Tombstones
 from tests.support.builders import a_card
 from tests.support.stopping import REWARDS, SHOP, ReplicaForTests, Rollouts, a_kill, facts_of_card
 

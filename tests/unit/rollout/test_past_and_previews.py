@@ -12,12 +12,12 @@ from sidecar.core.identifiers import Digest
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
-from sidecar.core.rollout.past import as_of
-from sidecar.core.rollout.rolling_back import roll_back
+from sidecar.core.rollout.past_rollout import as_of
+from sidecar.core.rollout.rollback import roll_back
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.core.rollout.stepping import Change
-from sidecar.operations.rollout.ports import RolloutWrite
-from sidecar.operations.rollout.previewing import PreviewRamp
+from sidecar.core.rollout.step import Change
+from sidecar.operations.rollout.store.ports import RolloutWrite
+from sidecar.operations.rollout.views.preview import PreviewRamp
 from tests.unit.rollout.building import NOW, SHOP, by, facts, rollout
 
 

@@ -10,15 +10,13 @@ import msgspec
 import pytest
 
 from sidecar.adapters.rollout_memory import MemoryRollouts
-from sidecar.core.binding.flags import FlagSnapshot
 from sidecar.core.errors import GateHeld, PolicyDenied
+from sidecar.core.flag_states import FlagSnapshot
 from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.events import RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.gatekeeping import Gatekeeper, GateRules
-from sidecar.operations.rollout.policies import Policies
-from sidecar.operations.rollout.ports import AuditQuery, RolloutWrite
+from sidecar.operations.rollout.audit_context import Surrounding
 from sidecar.operations.rollout.requests import (
     AcknowledgeBreach,
     Activate,
@@ -30,9 +28,11 @@ from sidecar.operations.rollout.requests import (
     StepAnswer,
     Transition,
 )
-from sidecar.operations.rollout.steps import StepParts, TakeStep
-from sidecar.operations.rollout.surrounding import Surrounding
-from sidecar.operations.rollout.switching import FlagSwitching
+from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.policy_checks import Policies
+from sidecar.operations.rollout.steps.step_flags import FlagSwitching
+from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.store.ports import AuditQuery, RolloutWrite
 from sidecar.policy.lifecycle import LifecyclePolicy, PolicyAnswer, Step, StepFacts
 from tests.support.stopping import NothingToProve
 from tests.unit.rollout.building import NOW, SHOP, facts, flags, rollout

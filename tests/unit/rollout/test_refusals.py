@@ -8,8 +8,8 @@ from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.operations.rollout.ports import RolloutWrite
-from sidecar.operations.rollout.refusals import EACH, MOST, RecordRefusals, RefusedStep, Seldom
+from sidecar.operations.rollout.audit.refusals import EACH, MOST, RecordRefusals, RefusedStep, Seldom
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sidecar.core.definitions.card import Card
-from sidecar.core.definitions.card_json import card_from_json, card_to_json
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.cards.card_json import card_from_json, card_to_json
 from sidecar.core.identifiers import BlockId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.definition_changes import Waiting, may_be_rolled_out, seen, waiting_for_operators
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.facts import FlagPair, Override, SlotRollout
-from sidecar.core.rollout.seeing import Waiting, may_be_rolled_out, seen, waiting_for_operators
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import a_card, a_catalogue

@@ -11,12 +11,12 @@ from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.facts import Breach, FlagPair, Override, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.assembly import StepsShown
+from sidecar.operations.process.rollout_assembly import StepsShown
+from sidecar.operations.rollout.audit_context import Surrounding
 from sidecar.operations.rollout.requests import AcknowledgeBreach, Asked, StepAnswer
-from sidecar.operations.rollout.showing import NOT_SHOWN
-from sidecar.operations.rollout.steps import StepParts, TakeStep
-from sidecar.operations.rollout.surrounding import Surrounding
-from sidecar.operations.rollout.switching import FlagSwitching
+from sidecar.operations.rollout.steps.step_flags import FlagSwitching
+from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.views.replica_barrier import NOT_SHOWN
 from tests.support.requirement import requirement
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
 from tests.unit.rollout.building import NOW, by, facts, rollout

@@ -8,14 +8,14 @@ import pytest
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused
 from sidecar.core.identifiers import DefinitionId, Digest
+from sidecar.core.rollout.definition_changes import seen
 from sidecar.core.rollout.facts import FlagPair
-from sidecar.core.rollout.seeing import seen
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.core.rollout.stepping import By
-from sidecar.operations.rollout.kills import KillDefinition
-from sidecar.operations.rollout.ports import RolloutWrite, StoredAnswer
-from sidecar.operations.rollout.record_stops import RecordStops
+from sidecar.core.rollout.step import By
 from sidecar.operations.rollout.requests import RampDown
+from sidecar.operations.rollout.stops.kills import KillDefinition
+from sidecar.operations.rollout.stops.record_stops import RecordStops
+from sidecar.operations.rollout.store.ports import RolloutWrite, StoredAnswer
 from tests.support.builders import a_card
 from tests.support.stopping import SHOP, HandClock, ReplicaForTests, Rollouts, a_kill
 

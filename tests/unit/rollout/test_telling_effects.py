@@ -6,7 +6,7 @@ from datetime import datetime
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.rollout.events import TransitionEvent
-from sidecar.operations.rollout.effective import EffectiveTransitions
+from sidecar.operations.rollout.audit.effective_transitions import EffectiveTransitions
 from tests.support.requirement import requirement
 from tests.support.stopping import REWARDS, SHOP, Rollouts, a_kill
 

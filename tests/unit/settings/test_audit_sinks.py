@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.composition.audit_sinks import opened_sinks
-from sidecar.composition.built_ins import BUILT_INS
-from sidecar.composition.from_settings import policy_settings
+from sidecar.composition.plugins.built_ins import BUILT_INS
+from sidecar.composition.plugins.from_settings import policy_settings
+from sidecar.composition.rollout.audit_sinks import opened_sinks
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.loading import load_plugins

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.composition.checkpoints import checkpoint_files, retention_rules
+from sidecar.composition.record.checkpoints import checkpoint_files, retention_rules
 from sidecar.settings import SettingsProblem, read_settings
 from tests.support.requirement import requirement
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.composition.rollout import kills_file
+from sidecar.composition.rollout.open_rollout import kills_file
 from sidecar.settings import SettingsProblem, read_settings
 
 LEAST = '[definitions]\npath = "config"\n[dispatch]\nfan_out_cap = 3\n'

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.core.definitions.card import Card, ToolEntry
+from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.core.identifiers import Digest, Principal, ToolId
 from sidecar.policy.protocols import NarrationPart, RunnerEvent, RunRequest
 from sidecar_conformance.run_requests import CARD, CONTEXT, request_for

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.adapters.definitions_directory.cleanup.reading import Checkout, open_checkout
-from sidecar.core.definitions.reading import CONFIG_FILE
+from sidecar.core.definitions.files.registries import CONFIG_FILE
 from sidecar.core.rollout.cleanup import CleanupWish, Left, Seen
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
 

@@ -15,9 +15,9 @@ from sidecar.adapters.definitions_directory.cleanup.diffing import FileChange, d
 from sidecar.adapters.definitions_directory.cleanup.reading import Checkout, open_checkout
 from sidecar.adapters.definitions_directory.files import read_tree
 from sidecar.adapters.definitions_directory.yaml_documents import parse
-from sidecar.core.definitions.overrides import COMMENT
-from sidecar.core.definitions.reading import CONFIG_FILE
-from sidecar.core.definitions.resolving import load_documents
+from sidecar.core.definitions.files.registries import CONFIG_FILE
+from sidecar.core.definitions.resolve import load_documents
+from sidecar.core.definitions.review.overrides import COMMENT
 from sidecar.core.rollout.cleanup import MARK, CheckoutRefused, CleanupPatch, CleanupWish
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
 

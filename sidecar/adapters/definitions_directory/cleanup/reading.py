@@ -16,10 +16,10 @@ from sidecar.adapters.definitions_directory.cleanup.yaml_text import PLAIN
 from sidecar.adapters.definitions_directory.comparing import compare
 from sidecar.adapters.definitions_directory.git_plumbing import Git
 from sidecar.core.decoding import Undecodable, from_utf8
-from sidecar.core.definitions.card import AgentDefinition
-from sidecar.core.definitions.names import PLATFORM_OWNER, REQUIRED_BLOCKS
-from sidecar.core.definitions.reading import CONFIG_FILE, Registries
-from sidecar.core.definitions.references import BaseWish, ComparisonRefused
+from sidecar.core.definitions.cards.card import AgentDefinition
+from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
+from sidecar.core.definitions.files.registries import CONFIG_FILE, Registries
+from sidecar.core.definitions.review.references import BaseWish, ComparisonRefused
 from sidecar.core.rollout.cleanup import MANIFEST, MARK, CheckoutRefused, CleanupWish
 
 SECONDS: Final = 20.0

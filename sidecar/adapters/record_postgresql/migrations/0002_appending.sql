@@ -1,5 +1,5 @@
 -- `record_append` is one statement a commit. Each kind of record has a function that takes all its rows at once, as JSON
--- with the names of the columns, in order. The rules are in sidecar/operations/record_ports.py; SR409 is a conflict,
+-- with the names of the columns, in order. The rules are in sidecar/operations/record/ports.py; SR409 is a conflict,
 -- with the id of the record as its detail. A unique key that is taken (the step of another child) is one, too.
 
 create function record_conflict(p_id text, p_why text) returns void language plpgsql as $$

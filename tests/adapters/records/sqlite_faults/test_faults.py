@@ -15,9 +15,9 @@ from sidecar.adapters.sqlite import SqliteEngine, Tuning
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.records import CallSettled, Record
-from sidecar.core.executing.stored import StoredTurn
+from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.operations.record_ports import CommitUnknown
+from sidecar.operations.record.ports import CommitUnknown
 from tests.adapters.records.sqlite_faults.faulty_disk import Disk, Fault, Plan
 from tests.support.record_builders import a_whole_turn
 

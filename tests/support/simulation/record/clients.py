@@ -13,10 +13,8 @@ from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import Frame
 from sidecar.core.errors import SubagentsError
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, EpisodeId, Principal, TurnId
-from sidecar.operations.assembly import Operations
-from sidecar.operations.bind_turn import Bound
-from sidecar.operations.deliver_frames import deliver_frames
 from sidecar.operations.ports import ListenerGone
+from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.requests import (
     BindTurnRequest,
     CloseChildRequest,
@@ -28,6 +26,8 @@ from sidecar.operations.requests import (
     TurnSource,
     Verdict,
 )
+from sidecar.operations.turn.bind_turn import Bound
+from sidecar.operations.turn.deliver_frames import deliver_frames
 from tests.support.simulation.clients import Listener
 from tests.support.simulation.record.fleet import Fleet
 from tests.support.simulation.record.processes import ConnectionLost

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.dispatching.retrying import BreakerRules, RetryRules
 from sidecar.core.errors import GrantSpent, StoreUnavailable
+from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.assembly import Operations, Ports, assemble
 from sidecar.operations.draining import Drain, DrainRules
-from sidecar.operations.lease import Lease
+from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
+from sidecar.operations.record.lease import Lease
 from sidecar.operations.rules import DispatchRules
 from tests.support.simulation.cards import orchestrator
 from tests.support.simulation.connector import ScriptedConnector

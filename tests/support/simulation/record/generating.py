@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import Final
 
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
 from tests.support.simulation.cards import POOL
 from tests.support.simulation.record.schedule import (

@@ -6,7 +6,7 @@ from contextvars import Context
 from dataclasses import dataclass
 
 from sidecar.adapters.virtual_time import VirtualLoop
-from sidecar.core.definitions.card import Card
+from sidecar.core.definitions.cards.card import Card
 from sidecar.policy.protocols import RunnerEvent, RunRequest
 from tests.support.simulation.runner import ScriptedRunner
 

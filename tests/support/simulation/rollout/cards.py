@@ -3,12 +3,20 @@
 from functools import cache
 from typing import Any, Final
 
-from sidecar.core.definitions.card import AgentDefinition, BlockCategory, Card, Catalogue, PromptBlock, Role, ToolEntry
-from sidecar.core.definitions.card_json import card_to_json
-from sidecar.core.definitions.digesting import digest_of_card
-from sidecar.core.definitions.names import PLATFORM_OWNER
+from sidecar.core.definitions.cards.card import (
+    AgentDefinition,
+    BlockCategory,
+    Card,
+    Catalogue,
+    PromptBlock,
+    Role,
+    ToolEntry,
+)
+from sidecar.core.definitions.cards.card_json import card_to_json
+from sidecar.core.definitions.cards.digest import digest_of_card
+from sidecar.core.definitions.files.names import PLATFORM_OWNER
 from sidecar.core.identifiers import BlockId, Commit, Digest, Slot, ToolId
-from sidecar.operations.rollout.ports import KeptDefinition
+from sidecar.operations.rollout.store.ports import KeptDefinition
 from tests.support.builders import MODEL, a_card
 from tests.support.simulation.ports import BEGIN
 from tests.support.simulation.rollout import model

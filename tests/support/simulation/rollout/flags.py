@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.flag_snapshot import FlagTiming
-from sidecar.operations.rollout.ports import StoredFlag
+from sidecar.operations.rollout.store.ports import StoredFlag
 from sidecar.policy.protocols import FlagReport
 from tests.support.simulation.ports import BEGIN
 from tests.support.simulation.rollout.journal import Fetched, Journal, Switched

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from sidecar.adapters.virtual_time import Trace, VirtualLoop
-from sidecar.operations.rollout.ports import LocalStop, RolloutWrite
 from sidecar.operations.rollout.requests import StepAnswer
+from sidecar.operations.rollout.store.ports import LocalStop, RolloutWrite
 from tests.support.simulation.rollout.cards import Variants
 from tests.support.simulation.rollout.wishes import Wish
 

@@ -15,9 +15,9 @@ from sidecar.adapters.tombstones.lines import Read, read_lines
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import EpisodeId, Slot, TurnId
+from sidecar.core.rollout.definition_changes import Waiting
 from sidecar.core.rollout.events import TransitionEvent
-from sidecar.core.rollout.seeing import Waiting
-from sidecar.operations.rollout.ports import LocalStop, StopKind
+from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 from sidecar.policy.audit import AuditEntry
 from sidecar.policy.lifecycle import GateAnswer, GateQuestion, GateUnavailable, PolicyAnswer, Step, StepFacts, Verdict
 from tests.support.simulation.ports import BEGIN, JumpingClock

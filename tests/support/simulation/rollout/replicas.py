@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.binding.flags import FlagRoutes
-from sidecar.core.definitions.card import Card, Catalogue
-from sidecar.core.definitions.resolving import Loaded
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Digest, EpisodeId, InstanceId, Principal, TurnId
-from sidecar.operations.bind_turn import BindingState, BindTurn
 from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.requests import BindTurnRequest, TurnSource
-from sidecar.operations.rollout.assembly import RolloutOperations, RolloutPorts, assemble_rollout
-from sidecar.operations.rollout.audit_export import AuditExport
-from sidecar.operations.rollout.elsewhere import FlagsKeptElsewhere
-from sidecar.operations.rollout.gatekeeping import GateRules
-from sidecar.operations.rollout.kept_definitions import KeptDefinitions
-from sidecar.operations.rollout.ports import FlagWriter
+from sidecar.operations.rollout.audit.export import AuditExport
+from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere
+from sidecar.operations.rollout.steps.gate_checks import GateRules
+from sidecar.operations.rollout.store.ports import FlagWriter
+from sidecar.operations.rollout.views.kept_definitions import KeptDefinitions
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turns import Turn, Turns
+from sidecar.operations.turn.bind_turn import BindingState, BindTurn
+from sidecar.operations.turn.state.open_turns import Turn, Turns
 from tests.support.simulation.ports import CountedIds, JumpingClock
 from tests.support.simulation.record.processes import Process, ProcessLoop, State
 from tests.support.simulation.rollout import cards
@@ -155,7 +155,7 @@ class Replica:
         return self.process.state is not State.DEAD
 
     async def begin(self) -> None:
-        """Do what a process does before it binds, as `sidecar.composition.rollout` does; then keep the loops."""
+        """Do what a process does before it binds, as `open_rollout` does; then keep the loops."""
         operations, start = self.operations, self.process.start
         self.flags.also_tell(operations.stops.edges.observe)
         await self.flags.refresh_all()

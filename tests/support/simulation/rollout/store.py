@@ -17,7 +17,7 @@ from sidecar.adapters.virtual_time import VirtualLoop
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.operations.rollout.ports import (
+from sidecar.operations.rollout.store.ports import (
     AuditQuery,
     AuditRow,
     KeptDefinition,
@@ -25,7 +25,7 @@ from sidecar.operations.rollout.ports import (
     StoredAnswer,
     StoredFlag,
 )
-from sidecar.operations.rollout.replicas import NOTHING_PINNED, Pinned, Replica
+from sidecar.operations.rollout.store.replicas import NOTHING_PINNED, Pinned, Replica
 from tests.support.simulation.ports import BEGIN, JumpingClock
 from tests.support.simulation.record.processes import Process, State
 from tests.support.simulation.rollout.journal import Committed, Effective, Journal, Shown, Switched, Troubled

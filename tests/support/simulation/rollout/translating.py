@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
-from sidecar.core.rollout.configuring import MODES
 from sidecar.core.rollout.decommission_facts import (
     Choice,
     CleanupStep,
@@ -19,10 +18,11 @@ from sidecar.core.rollout.decommission_facts import (
 )
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, Override, RolloutMode, SlotRollout, Tombstone
-from sidecar.core.rollout.rolling_back import Successor
+from sidecar.core.rollout.rollback import Successor
+from sidecar.core.rollout.rollout_config import MODES
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout import requests
-from sidecar.operations.rollout.ports import RolloutWrite
+from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.lifecycle import Step
 from tests.support.simulation.ports import BEGIN
 from tests.support.simulation.rollout import model_values, wishes

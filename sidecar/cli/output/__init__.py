@@ -1,0 +1,1 @@
+"""Lines and timelines for terminals."""

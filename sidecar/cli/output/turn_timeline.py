@@ -1,0 +1,243 @@
+"""A turn as a condensed timeline: a bar for each child on one axis of time, a line for each event. Source: SX-40."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from sidecar.cli.output.drawing import Line, Marks, Part, clean, length, moment
+from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.executing.events import CLOSED, FAILED, STATE_AFTER, WAITING_FOR_MERGE
+from subagents.dispatch.v1 import outcome_pb2
+from subagents.history.v1 import history_pb2 as pb
+from subagents.history.v1 import record_pb2
+
+LABEL: Final = 26
+"""Characters for the name of a child, before its bar."""
+BAR_LEAST: Final = 20
+TAIL: Final = 34
+"""Characters for what a child came to, after its bar."""
+STYLE_OF: Final = {"completed": "green", "failed": "red", "running": "cyan", "waiting_for_merge": "yellow"}
+DEEPEST: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How a timeline is drawn.
+
+    Attributes:
+        now: where the axis of an open turn ends.
+        expand: every detail, pretty-printed.
+        events: a line for each event; else bars only.
+    """
+
+    marks: Marks
+    width: int
+    now: datetime
+    expand: bool = False
+    events: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The time that bars are drawn over."""
+
+    begin: datetime
+    end: datetime
+    cells: int
+
+    def cell(self, at: datetime) -> int:
+        """Return in which cell a time is."""
+        whole = (self.end - self.begin).total_seconds()
+        share = (at - self.begin).total_seconds() / whole if whole > 0 else 0.0
+        return min(max(int(share * self.cells), 0), self.cells)
+
+
+def turn_lines(turn: pb.GetTurnResponse, drawing: Drawing) -> Iterator[Line]:
+    """Yield the lines of a turn."""
+    axis = _axis(turn, drawing)
+    yield from _head(turn, axis)
+    yield [Part(" " * LABEL), *_scale(axis)]
+    outcomes = {each.child_id: each for dispatch in turn.dispatches for each in dispatch.outcomes if each.child_id}
+    for depth, child in as_tree(turn.children):
+        yield _child(child, depth, outcomes.get(child.child_id), axis, drawing)
+        if drawing.expand:
+            yield from _pretty("contract", child.context_json, 4)
+        if drawing.events:
+            for event in child.events:
+                yield event_line(event, axis.begin, "    ")
+                if drawing.expand:
+                    yield from _pretty("", event.details_json, 8)
+    yield from _not_run(turn)
+    if drawing.expand:
+        yield from _end(turn)
+    if turn.texts_left_out or turn.events_left_out:
+        yield [
+            Part(
+                f"{turn.texts_left_out} long texts and {turn.events_left_out} events did not fit into one answer; "
+                "see single children with --child, or all events with --follow",
+                "yellow",
+            )
+        ]
+
+
+def as_tree(children: Sequence[record_pb2.RecordedChild]) -> Iterator[tuple[int, record_pb2.RecordedChild]]:
+    """Yield each child once with its depth: what it delegated to comes after it; order of emission otherwise."""
+    known = {child.child_id for child in children}
+    below: dict[str, list[record_pb2.RecordedChild]] = {}
+    for child in sorted(children, key=lambda each: each.step_idx):
+        parent = child.parent_child_id if child.parent_child_id in known else ""
+        below.setdefault(parent, []).append(child)
+    waiting = [(0, child) for child in reversed(below.pop("", []))]
+    while waiting:
+        depth, child = waiting.pop()
+        yield depth, child
+        waiting += [(min(depth + 1, DEEPEST), each) for each in reversed(below.pop(child.child_id, []))]
+    for left_over in below.values():  # parents of each other: a record that is not as it should be, shown all the same
+        yield from ((0, child) for child in left_over)
+
+
+def event_line(event: record_pb2.ChildEvent, begin: datetime, label: str) -> Line:
+    """Return one event: when, what, who, in one line."""
+    offset = (utc(event.time) - begin).total_seconds()
+    name = short(event.name)
+    return [
+        Part(label),
+        Part(f"{offset:+9.3f}  ", "dim"),
+        Part(f"{clean(name):<21} ", STYLE_OF.get(str(STATE_AFTER.get(event.name, "")), "")),
+        Part(f"{clean(event.actor):<10} ", "dim"),
+        Part(clean(event.summary)),
+    ]
+
+
+def short(name: str) -> str:
+    """Return the name of an event without what all of them share."""
+    return name.removeprefix("agent.").removeprefix("subagent_")
+
+
+def utc(stamp: Timestamp) -> datetime:
+    """Return a timestamp as a time."""
+    return stamp.ToDatetime(tzinfo=UTC)
+
+
+def state_of(child: record_pb2.RecordedChild) -> str:
+    """Return how a child stands: its final status once it is closed."""
+    if child.events and child.events[-1].name == CLOSED:
+        return str(_object(child.events[-1].details_json).get("final_status", "closed"))
+    states = [STATE_AFTER[event.name].value for event in child.events if event.name in STATE_AFTER]
+    return states[-1] if states else "created"
+
+
+def _axis(turn: pb.GetTurnResponse, drawing: Drawing) -> Axis:
+    begin = min([utc(turn.turn.began_at), *(utc(child.opened_at) for child in turn.children)])
+    ends = [utc(event.time) for child in turn.children for event in child.events]
+    ended = turn.turn.HasField("ended_at")
+    end = max([utc(turn.turn.ended_at) if ended else drawing.now, begin, *ends])
+    return Axis(begin, end, max(drawing.width - LABEL - TAIL, BAR_LEAST))
+
+
+def _head(turn: pb.GetTurnResponse, axis: Axis) -> Iterator[Line]:
+    row = turn.turn
+    state = record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_").lower()
+    took = length(axis.end - axis.begin)
+    yield [
+        Part("turn ", "dim"),
+        Part(clean(row.turn_id), "bold"),
+        Part(f"  {state}", "red" if state == "lost" else "green" if state == "ended" else "cyan"),
+        Part(f"  {took}  {moment(axis.begin)} UTC", "dim"),
+    ]
+    yield [Part(f"episode {clean(row.episode_id)}  principal {clean(row.principal)}", "dim")]
+    for dispatch in turn.dispatches:
+        settled = f"{len(dispatch.outcomes)} of {dispatch.calls} calls settled"
+        moved = f", taken over {dispatch.epoch} times" if dispatch.epoch else ""
+        alive = "" if dispatch.owner_alive else " (not running any more)"
+        text = f"dispatch {clean(dispatch.dispatch_id)}: {settled}, by {clean(dispatch.owner)}{alive}{moved}"
+        yield [Part(text, "dim")]
+
+
+def _scale(axis: Axis) -> Line:
+    right = length(axis.end - axis.begin)
+    return [Part("0" + right.rjust(axis.cells - 1), "dim")]
+
+
+def _child(
+    child: record_pb2.RecordedChild,
+    depth: int,
+    outcome: outcome_pb2.CallOutcome | None,
+    axis: Axis,
+    drawing: Drawing,
+) -> Line:
+    state = state_of(child)
+    branch = "  " * (depth - 1) + drawing.marks.branch if depth else ""
+    label = f"{branch}{child.step_idx} {clean(child.sub_agent_id)}"
+    if len(label) >= LABEL:
+        label = label[: LABEL - 2] + "~"
+    came_to = [state]
+    if outcome is not None:
+        came_to.append(outcome_pb2.Outcome.Name(outcome.outcome).removeprefix("OUTCOME_").lower())
+        if outcome.HasField("duration"):
+            came_to.append(length(outcome.duration.ToTimedelta()))
+    return [
+        Part(label.ljust(LABEL), "bold"),
+        *_bar(child, axis, drawing.marks),
+        Part("  " + ", ".join(dict.fromkeys(came_to)), STYLE_OF.get(state, "")),
+    ]
+
+
+def _bar(child: record_pb2.RecordedChild, axis: Axis, marks: Marks) -> Line:
+    """Return a bar; a child that ran at all has one cell at least."""
+    worked = [utc(event.time) for event in child.events if event.name in {WAITING_FOR_MERGE, FAILED}]
+    closed = [utc(event.time) for event in child.events if event.name == CLOSED]
+    begin = min(axis.cell(utc(child.opened_at)), axis.cells - 1)
+    end = max(axis.cell((worked or closed or [axis.end])[0]), begin + 1)
+    over = max(axis.cell((closed or [axis.end])[0]), end)
+    return [
+        Part(marks.idle * begin, "dim"),
+        Part(marks.running * (end - begin), STYLE_OF.get(state_of(child), "cyan")),
+        Part(marks.waiting * (over - end), "dim"),
+        Part(marks.idle * (axis.cells - over), "dim"),
+    ]
+
+
+def _not_run(turn: pb.GetTurnResponse) -> Iterator[Line]:
+    for dispatch in turn.dispatches:
+        for outcome in dispatch.outcomes:
+            if not outcome.child_id:
+                how = outcome_pb2.Outcome.Name(outcome.outcome).removeprefix("OUTCOME_").lower()
+                why = clean(outcome.status.message)
+                yield [Part(f"{outcome.emission_index} {clean(outcome.tool_name)}: {how}, not run. {why}", "yellow")]
+
+
+def _end(turn: pb.GetTurnResponse) -> Iterator[Line]:
+    if turn.close_reason:
+        yield [Part(f"end: {clean(turn.close_reason)}", "bold")]
+    if turn.narration:
+        yield [Part("    narration: " + clean(turn.narration))]
+    yield from _pretty("routing decision", turn.routing_decision_json, 4)
+
+
+def _pretty(title: str, text: str, indent: int) -> Iterator[Line]:
+    if title:
+        yield [Part(" " * indent + title + ("" if text else ": left out"), "dim")]
+        indent += 2
+    decoded = _object(text)
+    if decoded:
+        for line in json.dumps(decoded, indent=2, ensure_ascii=False).splitlines():
+            yield [Part(" " * indent + clean(line), "dim")]
+
+
+def _object(text: str) -> dict[str, object]:
+    """Return JSON text as an object; empty for what is none: this shows what is there, and judges nothing."""
+    try:
+        decoded = from_json(text)
+    except Undecodable:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def took(row: record_pb2.TurnRow) -> timedelta | None:
+    """Return how long a turn took; None while it is open."""
+    return utc(row.ended_at) - utc(row.began_at) if row.HasField("ended_at") else None

@@ -1,0 +1,1 @@
+"""`sidecar plugins`: lists, examines and scaffolds plugins."""

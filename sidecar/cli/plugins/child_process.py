@@ -1,0 +1,96 @@
+"""Asks `plugin_examination` in a process of its own, and says what became of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any, Final
+
+from sidecar.core.decoding import Undecodable, from_json
+
+MODULE: Final = "sidecar.cli.plugins.examination"
+LONGEST_OUTPUT: Final = 400
+"""Bytes of what a plugin printed that are shown."""
+MOST_LINES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What became of one child.
+
+    Attributes:
+        lines: of its report, in order.
+        ended: exit code; below 0: by that signal; None: it was stopped because its time was over.
+        printed: the beginning of what the plugin wrote to standard output.
+    """
+
+    lines: tuple[Mapping[str, Any], ...]
+    ended: int | None
+    printed: str
+
+    @property
+    def done(self) -> bool:
+        """Say whether it got to its end."""
+        return any("done" in line for line in self.lines)
+
+    @property
+    def step(self) -> str:
+        """The last step that was begun."""
+        steps = [str(line["step"]) for line in self.lines if "step" in line]
+        return steps[-1] if steps else "looked at"
+
+
+def examined(label: str, settings: Mapping[str, Any], seconds: float) -> Examined:
+    """Have one entry point tried.
+
+    Args:
+        label: `distribution:entry-point`.
+        settings: of plugins, by kind and name; handed over without being printed anywhere.
+        seconds: after which the child and all that it started are killed.
+    """
+    question = json.dumps({"label": label, "settings": settings, "path": sys.path}).encode() + b"\n"
+    with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as output:
+        command = [sys.executable, "-m", MODULE, str(report.fileno())]
+        child = subprocess.Popen(  # noqa: S603  our own module, by our own interpreter
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(report.fileno(),),
+            start_new_session=True,
+        )
+        ended: int | None = None
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                child.communicate(question, timeout=seconds)
+                ended = child.returncode
+        finally:
+            _kill(child)
+        return Examined(tuple(_lines(report)), ended, _beginning(output))
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End the child, if it is there, and what it has started and not set free."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _lines(report: IO[bytes]) -> Iterator[Mapping[str, Any]]:
+    """Return the lines that are whole; a plugin that writes into its report gets no further than its own row."""
+    report.seek(0)
+    for _, raw in zip(range(MOST_LINES), report, strict=False):
+        with suppress(Undecodable):
+            line = from_json(raw)
+            if isinstance(line, dict):
+                yield line
+
+
+def _beginning(output: IO[bytes]) -> str:
+    output.seek(0)
+    return " ".join(output.read(LONGEST_OUTPUT).decode("utf-8", "replace").split())

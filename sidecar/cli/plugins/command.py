@@ -1,0 +1,100 @@
+"""`sidecar plugins`: what can be plugged in, whether it works, and how to begin one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from sidecar.cli.plugins import doctor as plugin_doctor
+from sidecar.cli.plugins.listing import as_json, as_table, exit_code_of, plugin_rows
+from sidecar.cli.plugins.scaffold import CannotBegin, begin
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.problems import EX_CONFIG, PluginProblem
+from sidecar.policy.selection import PolicySettings
+from sidecar.policy.specs import PluginKind
+from sidecar.settings import Settings
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+EX_USAGE: Final = 64
+SettingsOf = Callable[[Path], Settings]
+
+
+class PluginTools(NamedTuple):
+    """What the commands do their work with.
+
+    Attributes:
+        built_ins: the plugins that come with the sidecar.
+        policy: of the settings; of None: what holds where no file says otherwise.
+        sections: settings of plugins, by kind and name.
+    """
+
+    built_ins: Callable[[], Sequence[object]]
+    policy: Callable[[Settings | None], PolicySettings]
+    sections: Callable[[Settings], Mapping[PluginKind, Mapping[str, Any]]]
+
+
+def add_plugins(app: typer.Typer, settings_of: SettingsOf, tools: PluginTools) -> None:
+    """Add the commands."""
+    plugins = typer.Typer(no_args_is_help=True, help="What can be plugged in.")
+    app.add_typer(plugins, name="plugins")
+
+    @plugins.callback()
+    def _plugins() -> None:
+        """What can be plugged in."""
+
+    @plugins.command(name="list")
+    def list_plugins(config: Config = None, as_json_text: AsJson = False) -> None:
+        """List built-in and installed plugins, and what is wrong with a broken one. Exit code 1 if one is broken."""
+        settings = None if config is None else settings_of(config)
+        try:
+            rows = plugin_rows(tools.built_ins(), _selection(settings), tools.policy(settings))
+        except PluginProblem as problem:
+            typer.echo(str(problem), err=True)
+            raise typer.Exit(EX_CONFIG) from None
+        typer.echo(as_json(rows) if as_json_text else as_table(rows), nl=False)
+        raise typer.Exit(exit_code_of(rows))
+
+    @plugins.command()
+    def doctor(
+        config: Config = None,
+        as_json_text: AsJson = False,
+        seconds: Annotated[
+            float, typer.Option("--timeout", min=0.1, max=600, help="Seconds that each plugin may take.")
+        ] = plugin_doctor.SECONDS,
+    ) -> None:
+        """Try each installed plugin, enabled or not, in a process of its own, with its settings.
+
+        Exit codes: 0 all is well, 1 something is wrong with a plugin, 78 wrong settings.
+        """
+        settings = None if config is None else settings_of(config)
+        sections = tools.sections(settings) if settings else {}
+        found = plugin_doctor.findings(_selection(settings), sections, seconds)
+        typer.echo(plugin_doctor.as_json(found) if as_json_text else plugin_doctor.as_table(found), nl=False)
+        raise typer.Exit(plugin_doctor.exit_code_of(found))
+
+    _add_new(plugins)
+
+
+def _add_new(plugins: typer.Typer) -> None:
+    @plugins.command()
+    def new(
+        kind: Annotated[PluginKind, typer.Argument(help="What it is to be.")],
+        name: Annotated[str, typer.Argument(help="Of the project and the plugin, e.g. rewards-flags.")],
+        folder: Annotated[Path, typer.Option("--dir", help="Where its folder is made.")] = Path(),
+    ) -> None:
+        """Write a small complete plugin: a module, its metadata, a README, and the conformance suite on it.
+
+        Exit codes: 0 written, 64 the name cannot be one, or something is there already.
+        """
+        try:
+            project = begin(kind, name, folder)
+        except CannotBegin as problem:
+            typer.echo(str(problem), err=True)
+            raise typer.Exit(EX_USAGE) from None
+        typer.echo(f"written: {project}, a plugin of the kind {kind}, which passes its suite; next: read its README.md")
+
+
+def _selection(settings: Settings | None) -> PluginSelection:
+    return PluginSelection(tuple(settings.plugins.enabled) if settings else ())

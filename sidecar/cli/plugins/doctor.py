@@ -1,0 +1,148 @@
+"""What `sidecar plugins doctor` finds: each installed plugin, enabled or not, tried in a process of its own."""
+
+import json
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum, unique
+from typing import Any, Final
+
+from sidecar.cli.plugins.child_process import Examined, examined
+from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
+from sidecar.policy.problems import PluginProblem
+from sidecar.policy.specs import PluginKind
+
+COLUMNS: Final = ("PLUGIN", "VERSION", "ENABLED", "STATE", "OFFERS")
+SECONDS: Final = 10.0
+
+
+@unique
+class Health(StrEnum):
+    """What came of trying a plugin."""
+
+    HEALTHY = "healthy"
+    """Imported, registered, and everything it offers was made and closed."""
+    UNCONFIGURED = "unconfigured"
+    """Healthy as far as can be seen: something it offers needs settings, and there are none."""
+    PRINTS = "prints"
+    """It works, and writes to standard output."""
+    MISSING = "missing"
+    BROKEN = "broken"
+    INCOMPATIBLE = "incompatible"
+    CRASHED = "crashed"
+    HANGS = "hangs"
+
+
+GOOD: Final = frozenset({Health.HEALTHY, Health.UNCONFIGURED})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row.
+
+    Attributes:
+        plugin: `distribution:entry-point`; of one that is missing, as `plugins.enabled` names it.
+        offers: `kind name`, as far as it got.
+        problem, where, remedy: empty if all is well.
+    """
+
+    plugin: str
+    version: str
+    enabled: bool
+    state: Health
+    offers: tuple[str, ...] = ()
+    problem: str = ""
+    where: str = ""
+    remedy: str = ""
+
+
+def findings(
+    selection: PluginSelection, settings: Mapping[PluginKind, Mapping[str, Any]], seconds: float = SECONDS
+) -> tuple[Finding, ...]:
+    """Try every installed plugin; none runs in this process.
+
+    Args:
+        selection: `plugins.enabled`.
+        settings: of plugins, by kind and name.
+        seconds: that each may take.
+    """
+    offers = list_offers()
+    enabled, missing = _selected(offers, selection)
+    said = {str(kind): dict(by_name) for kind, by_name in settings.items()}
+    tried = [_finding(offer, offer in enabled, examined(offer.label, said, seconds), seconds) for offer in offers]
+    return (*missing, *tried)
+
+
+def as_table(found: Sequence[Finding]) -> str:
+    """Return the rows as aligned text; a problem stands under its row."""
+    cells = [COLUMNS, *(_cells(each) for each in found)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    printed = [lines[0]]
+    for each, line in zip(found, lines[1:], strict=True):
+        told = (each.problem, f"  where: {each.where}", f"  what to do: {each.remedy}") if each.problem else ()
+        printed += [line, *(f"    {part}" for part in told)]
+    return "\n".join(printed) + "\n"
+
+
+def as_json(found: Sequence[Finding]) -> str:
+    """Return the rows as one JSON array of objects with the fields of `Finding`."""
+    return json.dumps([asdict(each) for each in found], indent=2) + "\n"
+
+
+def exit_code_of(found: Sequence[Finding]) -> int:
+    """Return 1 if anything is wrong with a plugin, enabled or not, else 0."""
+    return int(any(each.state not in GOOD for each in found))
+
+
+def _selected(offers: Sequence[Offer], selection: PluginSelection) -> tuple[frozenset[Offer], list[Finding]]:
+    """Return the enabled offers, and a row for each name that does not say which."""
+    enabled: set[Offer] = set()
+    missing = []
+    for name in selection.enabled:
+        try:
+            enabled |= set(select_offers(offers, PluginSelection((name,))))
+        except PluginProblem as problem:
+            told = (problem.what, problem.where, problem.remedy)
+            missing.append(Finding(name, "", True, Health.MISSING, (), *told))
+    return frozenset(enabled), missing
+
+
+def _finding(offer: Offer, enabled: bool, child: Examined, seconds: float) -> Finding:
+    state, told = _state(offer, child, seconds)
+    found = [line["found"] for line in child.lines if "found" in line]
+    offers = tuple(f"{each['kind']} {each['name']}" for each in found)
+    return Finding(offer.label, offer.version, enabled, state, offers, *told)
+
+
+def _state(offer: Offer, child: Examined, seconds: float) -> tuple[Health, tuple[str, ...]]:
+    problem = next((line for line in child.lines if "problem" in line), None)
+    if problem is not None:
+        told = problem["problem"]
+        state = Health.INCOMPATIBLE if problem["incompatible"] else Health.BROKEN
+        return state, (told["what"], told["where"], told["remedy"])
+    if child.ended is None:
+        what = f"it was not {child.step} within {seconds:g} s"
+        return Health.HANGS, (what, offer.where, "let it wait for nothing there: connect later, in the background")
+    if not child.done or child.ended != 0:
+        what = f"it {_end(child.ended)} while it was being {child.step}"
+        return Health.CRASHED, (what, offer.where, "repair or update it; it would take the sidecar down with it")
+    if child.printed:
+        what = f"it writes to standard output: {child.printed}"
+        return Health.PRINTS, (what, offer.where, "let it use `logging`: standard output belongs to the command")
+    unmade = [str(line["unmade"]) for line in child.lines if "unmade" in line]
+    return Health.UNCONFIGURED if unmade else Health.HEALTHY, ()
+
+
+def _end(code: int) -> str:
+    if code >= 0:
+        return f"ended its process with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def _cells(found: Finding) -> tuple[str, ...]:
+    enabled = "yes" if found.enabled else "no"
+    return (found.plugin, found.version or "-", enabled, found.state, ", ".join(found.offers) or "-")

@@ -1,0 +1,107 @@
+"""Tries one installed plugin: a program of its own, because a plugin may end, hang or crash whoever imports it.
+
+    python -m sidecar.cli.plugins.examination REPORT
+
+REPORT is the number of an open file; the question comes on standard input. Both are lines of JSON. The report says each
+step before it is taken, so that whoever started this knows where it ended: `step`, then perhaps `found` (a descriptor)
+or `problem`, and `done` last.
+"""
+
+import asyncio
+import inspect
+import json
+import os
+import resource
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from sidecar.core.decoding import from_json
+from sidecar.policy.entry_points import Offer, list_offers
+from sidecar.policy.factory import make_plugin, needs_settings
+from sidecar.policy.loading import load_offer
+from sidecar.policy.problems import PluginProblem, cause_of
+from sidecar.policy.registration import Incompatible
+from sidecar.policy.specs import PluginSpec
+
+MOST_WRITTEN: Final = 16 * 1024 * 1024
+"""Bytes of one file, so that a plugin that prints without end fills no disk."""
+MOST_REPORTED: Final = 64 * 1024
+
+Report = Callable[[Mapping[str, Any]], None]
+
+
+def main() -> None:
+    """Answer one question."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # what crashes here is expected to
+    report = _reporting_to(int(sys.argv[1]))
+    question = from_json(sys.stdin.readline())
+    sys.path[:] = question["path"]
+    with suppress(PluginProblem):
+        asyncio.run(_examined(question, report))
+    report({"done": True, "step": "let go"})
+
+
+async def _examined(question: Mapping[str, Any], report: Report) -> None:
+    """Import, register and make it, inside a running loop, as the sidecar does."""
+    offer = _offer(question["label"])
+    try:
+        report({"step": "imported"})
+        for spec in load_offer(offer):
+            settings = question["settings"].get(spec.kind, {}).get(spec.name)
+            report({"found": _described(spec), "configured": settings is not None})
+            report({"step": f"made ({spec.kind} `{spec.name}`)"})
+            await _make(spec, settings, report)
+    except PluginProblem as problem:
+        report({"problem": _told(problem), "incompatible": isinstance(problem, Incompatible)})
+        raise
+
+
+async def _make(spec: PluginSpec, settings: Mapping[str, Any] | None, report: Report) -> None:
+    """Make its object, and close that again; without settings only if it needs none."""
+    if settings is None and needs_settings(spec):
+        report({"unmade": spec.name})
+        return
+    made = make_plugin(spec, settings or {})
+    close = getattr(made, "close", None)
+    if inspect.iscoroutinefunction(close):
+        report({"step": f"closed ({spec.kind} `{spec.name}`)"})
+        await _closed(spec, close)
+
+
+async def _closed(spec: PluginSpec, close: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await close()
+    except Exception as error:  # the border: whatever a plugin raises is its own
+        where = f"{spec.kind} `{spec.name}`"
+        remedy = "let `close` raise nothing, in any state"
+        raise PluginProblem(f"closing it failed with {cause_of(error)}", where=where, remedy=remedy) from error
+
+
+def _offer(label: str) -> Offer:
+    """Return the one that is asked about; it was there a moment ago."""
+    return next(offer for offer in list_offers() if offer.label == label)
+
+
+def _described(spec: PluginSpec) -> Mapping[str, str]:
+    return {"kind": str(spec.kind), "name": spec.name, "contract": spec.contract, "summary": spec.summary}
+
+
+def _told(problem: PluginProblem) -> Mapping[str, str]:
+    return {"what": problem.what, "where": problem.where, "remedy": problem.remedy}
+
+
+def _reporting_to(file: int) -> Report:
+    """Return what writes a line at once: after a crash there is no second chance. No child of a plugin inherits it."""
+    os.set_inheritable(file, False)
+
+    def report(line: Mapping[str, Any]) -> None:
+        os.write(file, json.dumps(line)[:MOST_REPORTED].encode() + b"\n")
+
+    return report
+
+
+if __name__ == "__main__":
+    main()

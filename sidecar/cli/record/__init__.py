@@ -1,0 +1,1 @@
+"""The commands that show, verify, replay, back up and migrate the record."""

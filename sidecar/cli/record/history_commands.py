@@ -1,0 +1,144 @@
+"""`sidecar history`: read a legacy export into the conversations, and write one conversation out."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import IntEnum, unique
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, TextIO
+
+import msgspec
+import typer
+
+from sidecar.cli.record.backfill_report import as_json, as_lines
+from sidecar.core.errors import MemoryUnavailable
+from sidecar.core.history.records import EpisodeKey
+from sidecar.core.identifiers import DEFINITION_SIDE, EpisodeId, Principal, Slot
+from sidecar.operations.history.backfill import BackfillHistory
+from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.policy.problems import EX_CONFIG, PluginProblem
+from sidecar.settings import Settings, SettingsProblem
+
+LONGEST_LINE: Final = 16 * 1024 * 1024
+WHOLE: Final = 1_000_000
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file of the sidecar.")]
+SettingsOf = Callable[[Path | None], Settings]
+Conversations = Callable[[Settings], AbstractAsyncContextManager[MemoryBorder]]
+
+
+@unique
+class ExitCode(IntEnum):
+    """What the commands end with."""
+
+    OK = 0
+    FINDINGS = 1
+    """Done, and there is something to look at; or nothing is kept of the conversation."""
+    UNAVAILABLE = 69
+    """The memory is away. What was done stays; run it again."""
+    CONFIGURATION = EX_CONFIG
+
+
+def add_history_commands(app: typer.Typer, settings_of: SettingsOf, conversations: Conversations) -> None:
+    """Add `history backfill` and `history export`.
+
+    Args:
+        app: the command line.
+        settings_of: reads the settings, or ends the command.
+        conversations: opens the episode memory that the settings choose.
+    """
+    history = typer.Typer(no_args_is_help=True, help="Conversations that are kept.")
+    app.add_typer(history, name="history")
+
+    @history.command()
+    def backfill(
+        file: Annotated[Path, typer.Argument(help="The export, JSON lines.", exists=True, dir_okay=False)],
+        label: Annotated[list[str] | None, typer.Option(help="intent_label=sub_agent_id; may be repeated.")] = None,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing, only say what would be.")] = False,
+        json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+        config: Config = None,
+    ) -> None:
+        """Read what the classifier path kept; run it again as often as you like.
+
+        Exit codes: 0 done, 1 done with findings, 69 the memory is away: run it again, 78 wrong settings.
+        """
+        labels = _labels(label or [])
+        run = Backfill(labels, dry_run, json_text)
+        raise typer.Exit(_guarded(lambda: asyncio.run(run(conversations(settings_of(config)), file, sys.stdout))))
+
+    @history.command()
+    def export(
+        episode: Annotated[str, typer.Argument(help="Its id.")],
+        principal: Annotated[str, typer.Option(help="Whose it is.")],
+        config: Config = None,
+    ) -> None:
+        """Write all of one conversation out, every layer, as JSON lines: its summary, then its turns."""
+        key = EpisodeKey(EpisodeId(episode), Principal(principal))
+        raise typer.Exit(_guarded(lambda: asyncio.run(_export(conversations(settings_of(config)), key, sys.stdout))))
+
+
+class Backfill:
+    """One run of `history backfill`."""
+
+    def __init__(self, labels: dict[str, Slot], dry_run: bool, json_text: bool) -> None:
+        """Keep how it was asked for."""
+        self._labels = labels
+        self._dry_run = dry_run
+        self._show = as_json if json_text else as_lines
+
+    async def __call__(self, opening: AbstractAsyncContextManager[MemoryBorder], file: Path, out: TextIO) -> ExitCode:
+        """Read the file; the report is printed in any case."""
+        async with opening as memory:
+            run = BackfillHistory(memory, self._labels, dry_run=self._dry_run)
+            try:
+                with file.open("rb") as handle:
+                    await run(_lines(handle))
+            except MemoryUnavailable as away:
+                out.write(self._show(run.report))
+                typer.echo(f"stopped: {away.message}; run it again, it goes on from there", err=True)
+                return ExitCode.UNAVAILABLE
+        out.write(self._show(run.report))
+        return ExitCode.FINDINGS if run.report.troubles else ExitCode.OK
+
+
+async def _export(opening: AbstractAsyncContextManager[MemoryBorder], key: EpisodeKey, out: TextIO) -> ExitCode:
+    async with opening as memory:
+        try:
+            contents = await memory.read(key, WHOLE)
+        except MemoryUnavailable as away:
+            typer.echo(away.message, err=True)
+            return ExitCode.UNAVAILABLE
+    if contents.summary is not None:
+        out.write(msgspec.json.encode({"summary": contents.summary}).decode() + "\n")
+    out.writelines(msgspec.json.encode({"turn": turn}).decode() + "\n" for turn in contents.turns)
+    return ExitCode.OK if contents.kept or contents.summary else ExitCode.FINDINGS
+
+
+def _lines(handle: BinaryIO) -> Iterator[bytes]:
+    """Go through the lines; of one that is too long only its beginning, which is no JSON."""
+    while line := handle.readline(LONGEST_LINE):
+        rest = line
+        while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+            rest = handle.readline(LONGEST_LINE)
+        yield line
+
+
+def _labels(said: Sequence[str]) -> dict[str, Slot]:
+    labels: dict[str, Slot] = {}
+    for each in said:
+        label, equals, slot = each.rpartition("=")
+        if not equals or not label or not DEFINITION_SIDE.match(slot):
+            typer.echo(f"--label {each!r}: write intent_label=sub_agent_id", err=True)
+            raise typer.Exit(ExitCode.CONFIGURATION)
+        labels[label] = Slot(slot)
+    return labels
+
+
+def _guarded(run: Callable[[], ExitCode]) -> ExitCode:
+    try:
+        return run()
+    except SettingsProblem as problem:
+        typer.echo("the settings cannot be used:\n" + "\n".join(f"  {line}" for line in problem.problems), err=True)
+    except PluginProblem as problem:
+        typer.echo(str(problem), err=True)
+    return ExitCode.CONFIGURATION

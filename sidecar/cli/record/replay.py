@@ -1,0 +1,111 @@
+"""`sidecar replay`: send what was recorded of a turn through the code as it is, and say what differs."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from sidecar.cli.record.replay_command import CANNOT, ReplayWish
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.replaying.document import CannotReplay, ReplayDocument, document_from_json
+from sidecar.operations.replay.replay_turn import ReplayReport
+
+SAME: Final = 0
+DIFFERS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replaying:
+    """What the command does its work with; both raise `CannotReplay`.
+
+    Attributes:
+        fetch: gets an exported turn by its id.
+        replay: replays it.
+    """
+
+    fetch: Callable[[str], bytes]
+    replay: Callable[[ReplayDocument], ReplayReport]
+
+
+def replay(wish: ReplayWish, replaying: Replaying, out: TextIO) -> int:
+    """Do it, and print what came of it.
+
+    Returns:
+        The exit code: 0 the same (or exported), 1 it differs, 2 it cannot be replayed.
+
+    Source: PC1-FR-10d, SX-48.
+    """
+    try:
+        raw = replaying.fetch(wish.turn_id) if wish.source is None else _read(wish.source)
+        document = document_from_json(raw)
+        if document.turn_id != wish.turn_id:
+            raise CannotReplay(f"{wish.source} holds turn {document.turn_id}, not {wish.turn_id}")
+        if wish.export is not None:
+            return _export(wish.export, raw, document, out)
+        report = replaying.replay(document)
+    except CannotReplay as problem:
+        text = (
+            json.dumps({"replayed": False, "why": str(problem)}) if wish.as_json else f"cannot be replayed: {problem}"
+        )
+        out.write(f"{text}\n")
+        return CANNOT
+    out.write(_as_json(wish.turn_id, report) if wish.as_json else _as_text(wish.turn_id, report))
+    return DIFFERS if report.differences else SAME
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as problem:
+        raise CannotReplay(f"{file} cannot be read: {problem.strerror}") from None
+
+
+def _export(file: Path, raw: bytes, document: ReplayDocument, out: TextIO) -> int:
+    try:
+        file.write_bytes(raw)
+    except OSError as problem:
+        raise CannotReplay(f"{file} cannot be written: {problem.strerror}") from None
+    out.write(
+        f"turn {document.turn_id}: {_counted(len(document.dispatches), 'dispatch', 'dispatches')}, "
+        f"{_counted(len(document.attempts), 'attempt', 'attempts')}, {len(raw)} bytes in {file}\n"
+    )
+    return SAME
+
+
+def _as_text(turn_id: str, report: ReplayReport) -> str:
+    calls = sum(len(joined) for joined in report.replayed.joined.values())
+    verdict = "DIFFERS" if report.differences else "the same"
+    lines = [f"turn {turn_id}: {_counted(calls, 'call', 'calls')} replayed: {verdict}"]
+    lines += [f"  differs  {each}" for each in report.differences]
+    lines += [f"  note     {each}" for each in report.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(turn_id: str, report: ReplayReport) -> str:
+    joined = {key: [_outcome(each) for each in outcomes] for key, outcomes in report.replayed.joined.items()}
+    found = {
+        "replayed": True,
+        "turn_id": turn_id,
+        "same": not report.differences,
+        "differences": report.differences,
+        "notes": report.notes,
+        "joined": joined,
+    }
+    return json.dumps(found, indent=2) + "\n"
+
+
+def _outcome(outcome: CallOutcome) -> dict[str, Any]:
+    return {
+        "call_id": outcome.call_id,
+        "sub_agent_id": outcome.sub_agent_id,
+        "outcome": outcome.outcome.value,
+        "reason": outcome.reason and str(outcome.reason),
+        "attempts": outcome.attempts,
+        "narration": outcome.answer.narration,
+        "components": [each.name for each in outcome.answer.components],
+    }
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

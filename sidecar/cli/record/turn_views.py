@@ -1,0 +1,246 @@
+"""`sidecar turns`, `sidecar turn`, `sidecar episodes`: ask the running sidecar, show what it says."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TextIO
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+
+from sidecar.cli.output.drawing import Line, Part, Screen, clean, columns, length, moment
+from sidecar.cli.output.turn_timeline import Drawing, event_line, took, turn_lines, utc
+from sidecar.cli.record.client import CannotSee, RecordClient, SeeingExit, Where
+from sidecar.core.decoding import Undecodable, from_json
+from subagents.history.v1 import history_pb2 as pb
+from subagents.history.v1 import record_pb2
+
+STATE_STYLE = {"ended": "green", "open": "cyan", "lost": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seeing:
+    """Where from and where to.
+
+    Attributes:
+        environment: says `NO_COLOR`; None: that of the process.
+        now: the time; a test's own.
+    """
+
+    where: Where
+    out: TextIO
+    errors: TextIO
+    environment: Mapping[str, str] | None = None
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsWish:
+    """Which turns; `state` is `open`, `ended`, `lost` or empty for all."""
+
+    episode: str = ""
+    slot: str = ""
+    state: str = ""
+    limit: int = 20
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TurnWish:
+    """Which turn, and how."""
+
+    turn_id: str
+    children: Sequence[str] = ()
+    expand: bool = False
+    follow: bool = False
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeWish:
+    """Which conversation, and how much of it."""
+
+    episode: str
+    principal: str
+    full: bool = False
+    as_json: bool = False
+
+
+def show_turns(seeing: Seeing, wish: TurnsWish) -> int:
+    """List turns; return the exit code."""
+    state = f"TURN_STATE_{wish.state.upper() or 'UNSPECIFIED'}"
+    request = pb.ListTurnsRequest(episode_id=wish.episode, sub_agent_id=wish.slot, state=state)
+
+    def work(client: RecordClient, screen: Screen) -> None:
+        rows = client.turns(request, wish.limit)
+        if wish.as_json:
+            screen.write(_json([as_object(row) for row in rows]))
+        elif rows:
+            header = ("when (UTC)", "turn", "episode", "state", "slots", "children", "failed", "took")
+            screen.show(columns(header, [_turn_cells(row) for row in rows]))
+        else:
+            screen.show([[Part("no such turn is on record")]])
+
+    return _seen(seeing, work)
+
+
+def show_turn(seeing: Seeing, wish: TurnWish) -> int:
+    """Show one turn; return the exit code."""
+
+    def work(client: RecordClient, screen: Screen) -> None:
+        if wish.follow:
+            _follow(client, screen, seeing, wish)
+            return
+        turn = client.turn(wish.turn_id, wish.children)
+        if wish.as_json:
+            screen.write(_json(as_object(turn)))
+        else:
+            screen.show(turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), wish.expand)))
+
+    return _seen(seeing, work)
+
+
+def show_episodes(seeing: Seeing, limit: int, *, as_json: bool) -> int:
+    """List episodes; return the exit code."""
+
+    def work(client: RecordClient, screen: Screen) -> None:
+        rows = client.episodes(limit)
+        if as_json:
+            screen.write(_json([as_object(row) for row in rows]))
+        elif rows:
+            header = ("last (UTC)", "episode", "principal", "turns", "slots")
+            screen.show(columns(header, [_episode_cells(row) for row in rows]))
+        else:
+            screen.show([[Part("no episode is on record yet")]])
+
+    return _seen(seeing, work)
+
+
+def show_episode(seeing: Seeing, wish: EpisodeWish) -> int:
+    """Show one conversation; return the exit code."""
+    view = pb.EPISODE_VIEW_FULL if wish.full else pb.EPISODE_VIEW_NARRATION
+    request = pb.ReadEpisodeRequest(episode_id=wish.episode, principal=wish.principal, view=view)
+
+    def work(client: RecordClient, screen: Screen) -> None:
+        episode = client.episode(request)
+        if wish.as_json:
+            screen.write(_json(as_object(episode)))
+            return
+        screen.show(_episode_lines(episode))
+        if not episode.turns and not episode.HasField("summary"):
+            raise CannotSee(
+                f"nothing is kept of episode {wish.episode} of principal {wish.principal}; `sidecar episodes` lists "
+                "which there are, and whose they are",
+                SeeingExit.NOT_FOUND,
+            )
+
+    return _seen(seeing, work)
+
+
+def as_object(message: Message) -> dict[str, Any]:
+    """Return a message for programs: names as in the proto, and what it holds as JSON text as JSON."""
+    found = MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    opened: dict[str, Any] = _opened(found)
+    return opened
+
+
+def _opened(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_opened(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made: dict[str, Any] = {}
+    for name, each in value.items():
+        if name.endswith("_json") and isinstance(each, str):
+            made[name.removesuffix("_json")] = _decoded(each)
+        else:
+            made[name] = _opened(each)
+    return made
+
+
+def _decoded(text: str) -> Any:
+    """Return what JSON text says; None for text that was left out, and other text as it is."""
+    try:
+        return from_json(text) if text else None
+    except Undecodable:
+        return text
+
+
+def _seen(seeing: Seeing, work: Callable[[RecordClient, Screen], None]) -> int:
+    try:
+        with RecordClient(seeing.where) as client:
+            work(client, Screen(seeing.out, seeing.environment))
+    except CannotSee as problem:
+        seeing.errors.write(f"{problem}\n")
+        return problem.code
+    except KeyboardInterrupt:
+        pass  # whoever follows a turn has seen enough
+    return SeeingExit.OK
+
+
+def _follow(client: RecordClient, screen: Screen, seeing: Seeing, wish: TurnWish) -> None:
+    """Print events as they come; at the end the bars of all children."""
+    names: dict[str, str] = {}
+    begin: datetime | None = None
+    for message in client.watch(wish.turn_id):
+        for child in message.children:
+            begin = begin or utc(child.opened_at)
+            names[child.child_id] = f"{child.step_idx} {clean(child.sub_agent_id)}"
+        for event in message.events:
+            if wish.as_json:
+                screen.write(json.dumps(as_object(event), ensure_ascii=False))
+            elif not wish.children or event.child_id in wish.children:
+                label = names.get(event.child_id, "")[:16].ljust(17)
+                screen.show([event_line(event, begin or utc(event.time), label)])
+    if not wish.as_json:
+        turn = client.turn(wish.turn_id, wish.children)
+        screen.show([[], *turn_lines(turn, Drawing(screen.marks, screen.width, seeing.now(), events=False))])
+
+
+def _turn_cells(row: Any) -> list[Part]:
+    state = record_pb2.TurnState.Name(row.state).removeprefix("TURN_STATE_").lower()
+    duration = took(row)
+    return [
+        Part(moment(utc(row.began_at))),
+        Part(clean(row.turn_id), "bold"),
+        Part(clean(row.episode_id)),
+        Part(state, STATE_STYLE.get(state, "")),
+        Part(clean(",".join(row.sub_agent_ids)) or "-"),
+        Part(str(row.children)),
+        Part(str(row.failed), "red" if row.failed else ""),
+        Part("-" if duration is None else length(max(duration, timedelta(0)))),
+    ]
+
+
+def _episode_cells(row: Any) -> list[Part]:
+    return [
+        Part(moment(utc(row.last_at))),
+        Part(clean(row.episode_id), "bold"),
+        Part(clean(row.principal)),
+        Part(str(row.turns)),
+        Part(clean(",".join(row.sub_agent_ids)) or "-"),
+    ]
+
+
+def _episode_lines(episode: pb.ReadEpisodeResponse) -> list[Line]:
+    lines: list[Line] = []
+    if episode.HasField("summary"):
+        lines.append([Part("summary ", "bold"), Part(clean(episode.summary.text))])
+    if episode.turns_left_out:
+        lines.append([Part(f"({episode.turns_left_out} older turns are left out)", "dim")])
+    for turn in episode.turns:
+        lines.append([Part(clean(turn.turn_id), "bold"), Part(f"  {moment(utc(turn.ended_at))} UTC", "dim")])
+        lines += [[Part("  user       ", "cyan"), Part(clean(turn.user_message))]] if turn.user_message else []
+        for answer in turn.answers:
+            asked = f"  {clean(answer.sub_agent_id)} was asked: {clean(answer.asked)}"
+            lines += [[Part(asked, "dim")], [Part(f"    and said: {clean(answer.narration)}", "dim")]]
+        for tool in turn.tool_messages:
+            lines.append([Part(f"  {clean(tool.sub_agent_id)} made {clean(tool.name)}: {clean(tool.tool_input_json)}")])
+            lines.append([Part(f"    {clean(tool.component_data_json)}", "dim")])
+        lines.append([Part("  assistant  ", "green"), Part(clean(turn.narration))])
+    return lines
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

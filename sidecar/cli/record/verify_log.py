@@ -1,0 +1,123 @@
+"""`sidecar verify-log`: say whether the record is whole, and if not, what is wrong with it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass
+from enum import IntEnum, unique
+from pathlib import Path
+from typing import Final, TextIO
+
+import msgspec
+
+from sidecar.cli.record.source import RecordSource
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.checkpoints import SignatureJudge
+from sidecar.core.executing.findings import Finding
+from sidecar.operations.record.verify_log import LogVerification, Looked, RecordToVerify, RecordUnreadable, SecondPlace
+
+PROGRESS_EVERY: Final = 20_000
+"""Rows between two lines of progress."""
+MOST_IN_JSON: Final = 10_000
+"""Findings that are listed in JSON; all are counted."""
+
+
+@unique
+class Verdict(IntEnum):
+    """Exit codes."""
+
+    WHOLE = 0
+    FINDINGS = 1
+    CANNOT_READ = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Verifying:
+    """What the command does its work with. Both raise `RecordUnreadable`.
+
+    Attributes:
+        open_record: opens a record for reading.
+        read_keys: reads public keys.
+    """
+
+    open_record: Callable[[RecordSource], AbstractAsyncContextManager[RecordToVerify]]
+    read_keys: Callable[[Sequence[Path]], SignatureJudge]
+
+
+def verify_log(source: RecordSource, verifying: Verifying, out: TextIO, err: TextIO, *, as_json: bool) -> int:
+    """Verify a record; print findings as they are found, or one JSON object; return the exit code."""
+    try:
+        return asyncio.run(_verify(source, verifying, _Report(out, err, as_json=as_json)))
+    except (RecordUnreadable, StoreUnavailable) as problem:
+        err.write(f"the log cannot be verified: {problem}\n")
+    except OSError as problem:
+        err.write(f"the log cannot be verified: {problem.filename} cannot be read: {problem.strerror}\n")
+    return Verdict.CANNOT_READ
+
+
+async def _verify(source: RecordSource, verifying: Verifying, report: "_Report") -> int:
+    place: SecondPlace | None = None
+    if bool(source.checkpoints) != bool(source.public_keys):
+        raise RecordUnreadable("give checkpoints and public keys together, or neither")
+    async with verifying.open_record(source) as record:
+        files = [file.open("rb") for file in source.checkpoints]
+        try:
+            if files:
+                place = SecondPlace(files, verifying.read_keys(source.public_keys))
+            verification = LogVerification(record, place, report.progress)
+            async for finding in verification.findings():
+                report.found(finding)
+        finally:
+            for file in files:
+                file.close()
+    return report.end(verification)
+
+
+class _Report:
+    """Prints what is found."""
+
+    def __init__(self, out: TextIO, err: TextIO, *, as_json: bool) -> None:
+        self._out = out
+        self._err = err
+        self._as_json = as_json
+        self._findings: list[Finding] = []
+        self._count = 0
+        self._next_line = PROGRESS_EVERY
+
+    def found(self, finding: Finding) -> None:
+        """Take note of a finding."""
+        self._count += 1
+        if not self._as_json:
+            self._out.write(f"{finding.kind}: {finding.text}\n")
+        elif len(self._findings) < MOST_IN_JSON:
+            self._findings.append(finding)
+
+    def progress(self, looked: Looked) -> None:
+        """Say how far it is, now and then."""
+        rows = looked.closed + looked.children + looked.turns
+        if rows >= self._next_line:
+            self._next_line = rows + PROGRESS_EVERY
+            self._err.write(
+                f"... {looked.closed} links of running roots, {looked.children} children, {looked.turns} turns\n"
+            )
+
+    def end(self, verification: LogVerification) -> int:
+        """Print the verdict and return the exit code."""
+        looked, notices = verification.looked, list(verification.notices())
+        if self._as_json:
+            whole = {
+                "whole": not self._count,
+                "findings": self._findings,
+                "findings_count": self._count,
+                "notices": notices,
+                "looked_at": asdict(looked),
+            }
+            self._out.write(msgspec.json.format(msgspec.json.encode(whole)).decode() + "\n")
+        else:
+            self._out.writelines(f"note: {notice}\n" for notice in notices)
+            self._out.write(
+                f"{'whole' if not self._count else f'{self._count} findings'}: {looked.children} children with "
+                f"{looked.events} events in {looked.turns} turns, {looked.closed} links in {looked.instances} running "
+                f"roots, {looked.checkpoints} checkpoints, {looked.markers} retention markers\n"
+            )
+        return Verdict.FINDINGS if self._count else Verdict.WHOLE

@@ -1,0 +1,1 @@
+"""`sidecar subagent`: operates sub-agents over the operator listener."""

@@ -1,0 +1,59 @@
+"""`sidecar subagent when`: when a sub-agent was active for one user, or for a share of all."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.cli.output.drawing import Line, Part, clean, moment
+from sidecar.cli.output.turn_timeline import utc
+from sidecar.cli.subagent.client import OperatorClient, OperatorExit
+from sidecar.cli.subagent.output.json_output import spoken
+from sidecar.cli.subagent.output.parsing import percent
+from sidecar.cli.subagent.views import Operating, operated
+from subagents.lifecycle.v1 import activity_pb2 as pb
+
+WHOLE: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WhenWish:
+    """Whose time: of one user, or of a share in basis points; one of the two."""
+
+    name: str
+    user: str = ""
+    share: int = 0
+    slot: str = ""
+
+
+def show_when(operating: Operating, wish: WhenWish) -> int:
+    """Show when it was; return the exit code."""
+    request = pb.ListActivePeriodsRequest(definition_id=wish.name, slot=wish.slot)
+    if wish.user:
+        request.principal = wish.user
+    else:
+        request.share_basis_points = wish.share
+
+    def work(client: OperatorClient) -> OperatorExit:
+        answer = client.ask("ListActivePeriods", request, wish.name)
+        if operating.as_json:
+            operating.write_json(spoken(answer))
+        else:
+            operating.screen.show(period_lines(wish, answer))
+        return OperatorExit.DONE
+
+    return operated(operating, work)
+
+
+def period_lines(wish: WhenWish, answer: pb.ListActivePeriodsResponse) -> Iterator[Line]:
+    """Yield when it was."""
+    whom = "the user" if wish.user else "everybody" if wish.share == WHOLE else f"the first {percent(wish.share)}"
+    yield [Part(f"{clean(wish.name)} in slot {clean(answer.slot)}, active for {whom}:", "bold")]
+    for each in answer.periods:
+        began = moment(utc(each.began_at)) if each.HasField("began_at") else "before that"
+        ended = moment(utc(each.ended_at)) if each.HasField("ended_at") else "now"
+        by = f", request {clean(each.request_id)}" if each.request_id else ""
+        yield [Part(f"  from {began} to {ended}"), Part(f"  at {percent(each.ramp_basis_points)}{by}", "dim")]
+    if not answer.periods:
+        yield [Part("  never")]
+    if answer.HasField("known_from"):
+        yield [Part(f"  the audit is kept from {moment(utc(answer.known_from))} on", "dim")]

@@ -1,0 +1,226 @@
+"""`sidecar subagent`: the commands that read. What they need beside this is imported when one of them runs."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Final
+
+import typer
+
+from sidecar.cli.record.turn_commands import SettingsOf, given_by
+from sidecar.cli.subagent.decommission_command import add_decommission
+from sidecar.cli.subagent.flag_command import add_flag
+from sidecar.cli.subagent.options import (
+    EX_USAGE,
+    EXIT_CODES,
+    AsJson,
+    Config,
+    Digest,
+    Name,
+    Open,
+    Slot,
+    Targets,
+    TokenFile,
+    understood,
+)
+from sidecar.cli.subagent.output.parsing import basis_points, moment_of
+from sidecar.cli.subagent.step_commands import add_steps
+from sidecar.cli.validate.checkouts import Checkouts
+from sidecar.core.decoding import Undecodable, from_ascii
+
+TURN_EXIT_CODES: Final = (
+    "Exit codes: 0 it has ended, now or before; 1 unknown, or refused; 2 it could not be asked (no sidecar, no token, "
+    "wrong role, not confirmed, not understood); 78 wrong settings."
+)
+NOWHERE: Final = "unix:/nowhere"
+"""Target of a command that asks no sidecar."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromEnvironment:
+    """What need not be said with every command. Asked when a command runs; empty: it is not there.
+
+    Attributes:
+        token: the role token, `SIDECAR_ROLE_TOKEN`.
+        target: the operator listener, `SIDECAR_TARGET`.
+    """
+
+    token: Callable[[], str]
+    target: Callable[[], str]
+
+
+def add_subagent(
+    app: typer.Typer, settings_of: SettingsOf, environment: FromEnvironment, checkouts: Callable[[], Checkouts]
+) -> None:
+    """Add the commands.
+
+    Args:
+        app: the command line.
+        settings_of: reads the settings, or ends the command.
+        environment: token and target, unless options say them.
+        checkouts: reads checkouts of the configuration repository.
+    """
+    group = typer.Typer(
+        no_args_is_help=True, help="How sub-agents reach users: see it, and take steps.", epilog=EXIT_CODES
+    )
+    app.add_typer(group, name="subagent")
+
+    def place(
+        config: Config = None, target: Targets = None, token_file: TokenFile = None, as_json: AsJson = False
+    ) -> Open:
+        def opened(*, offline: bool = False) -> Any:
+            targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
+            return _operating(settings_of, environment, (config, targets, token_file), as_json=as_json)
+
+        return opened
+
+    placed = given_by(place, "at")
+    for name, command in (
+        ("list", _list),
+        ("show", _show),
+        ("explain", _explain),
+        ("preview", _preview),
+        ("history", _history),
+        ("when", _when),
+    ):
+        group.command(name=name, epilog=EXIT_CODES)(placed(command))
+    steps = add_steps(group, placed)
+    add_flag(group, placed)
+    add_decommission(group, placed, steps, checkouts)
+    app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
+
+
+def _list(at: Open) -> None:
+    """Show every definition: state, ramp, flags and how fresh they are, gates, breaches, pinned turns, drift.
+
+    With --json it is the export that `sidecar validate-refs --rollout-export` reads.
+    """
+    raise typer.Exit(_reading().show_list(at()))
+
+
+def _show(at: Open, name: Slot) -> None:
+    """Show one slot with all that is known of its definitions."""
+    raise typer.Exit(_reading().show_slot(at(), name))
+
+
+def _explain(
+    at: Open,
+    name: Slot,
+    user: Annotated[str, typer.Option("--user", help="Whom it is about, as at the binding of turns.")],
+    arm: Annotated[str, typer.Option("--arm", help="Arm of the experiment that the user is in.")] = "",
+    when: Annotated[str, typer.Option("--at", help="A time in the past, e.g. 2026-11-22T14:05:00Z; UTC if bare.")] = "",
+) -> None:
+    """Say why a user gets, or does not get, a sub-agent; now, or then."""
+    time = understood(moment_of, when) if when else None
+    raise typer.Exit(_reading().explain(at(), _reading().ExplainWish(name, user, arm, time)))
+
+
+def _preview(
+    at: Open,
+    name: Annotated[str, typer.Argument(help="Id of the definition; or a slot, then its active one is meant.")],
+    percent: Annotated[str, typer.Argument(help="The proposed ramp, e.g. 5 or 0.25.")],
+    digest: Digest = "",
+) -> None:
+    """Say how many of the users seen lately a ramp would add and take away. Changes nothing."""
+    points = understood(basis_points, percent)
+    raise typer.Exit(_reading().preview(at(), name, points, digest))
+
+
+def _history(
+    at: Open,
+    name: Annotated[str, typer.Argument(help="Only of this definition.")] = "",
+    slot: Annotated[str, typer.Option("--slot", help="Only of this slot.")] = "",
+    after: Annotated[int, typer.Option("--after", min=0, help="Only rows with a higher number.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until interrupted.")] = False,
+) -> None:
+    """Print the audit, oldest first: what was asked for, by whom, why, and what came of it.
+
+    With --json: one object a line.
+    """
+    raise typer.Exit(_reading().show_history(at(), _reading().HistoryWish(name, slot, after, follow)))
+
+
+def _when(
+    at: Open,
+    name: Name,
+    user: Annotated[str, typer.Option("--user", help="Whom it is about, as at the binding of turns.")] = "",
+    share: Annotated[str, typer.Option("--share", help="Or a share of all in percent, e.g. 30; 100: everybody.")] = "",
+    slot: Annotated[str, typer.Option("--slot", help="The slot, if it is in several.")] = "",
+) -> None:
+    """Say when a sub-agent was active for one user, or for the whole of a share, as far as the audit is kept."""
+    if bool(user) == bool(share):
+        typer.echo("say for whom: either --user, or --share with a percentage", err=True)
+        raise typer.Exit(EX_USAGE)
+    points = understood(basis_points, share) if share else 0
+    if share and not points:
+        typer.echo("nobody is in a share of 0 %", err=True)
+        raise typer.Exit(EX_USAGE)
+    from sidecar.cli.subagent import activity  # noqa: PLC0415  only these commands need gRPC
+
+    wish = activity.WhenWish(name, user, points, slot)
+    raise typer.Exit(activity.show_when(at(), wish))
+
+
+def _end_turn(
+    at: Open,
+    turn_id: Annotated[str, typer.Argument(help="Which turn; `sidecar turns --state open` lists them.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the log.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """End a turn that its parent does not end: stop what runs in it, close its children, write its routing decision.
+
+    Asks the operator listener, so it needs a role token, like `sidecar subagent`.
+    """
+    from sidecar.cli.subagent import end_turn, steps  # noqa: PLC0415  only these commands need gRPC
+
+    raise typer.Exit(end_turn.end_turn(at(), steps.StepWish(turn_id, reason, yes=yes)))
+
+
+def _reading() -> ModuleType:
+    from sidecar.cli.subagent import views  # noqa: PLC0415  only these commands need gRPC
+
+    return views
+
+
+def _operating(
+    settings_of: SettingsOf,
+    environment: FromEnvironment,
+    place: tuple[Path | None, tuple[str, ...], Path | None],
+    *,
+    as_json: bool,
+) -> Any:
+    from sidecar.cli.subagent.client import Where  # noqa: PLC0415  the same holds
+
+    config, targets, token_file = place
+    token = environment.token() if token_file is None else _token_in(token_file)
+    if not targets and config is None and (named := environment.target().strip()):
+        targets = (named,)
+    if not targets:
+        try:
+            targets = (f"unix:{settings_of(config).operators.socket}",)
+        except typer.Exit:
+            typer.echo(
+                "name the sidecar's settings file with --config, or its operator socket with --target or in "
+                "SIDECAR_TARGET",
+                err=True,
+            )
+            raise
+    ask = _confirmed if sys.stdin.isatty() else None
+    return _reading().Operating(Where(targets, token.strip()), sys.stdout, sys.stderr, as_json, ask)
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # Ctrl-C and Ctrl-D mean no
+        return False
+
+
+def _token_in(file: Path) -> str:
+    try:
+        return from_ascii(file.read_bytes())
+    except (OSError, Undecodable) as problem:
+        typer.echo(f"the role token cannot be read from {file}: {type(problem).__name__}", err=True)
+        raise typer.Exit(EX_USAGE) from None

@@ -1,0 +1,1 @@
+"""How the answers of `sidecar subagent` look on a screen and as JSON."""

@@ -1,0 +1,291 @@
+"""How rollouts look on a screen: the list, one slot, why a user gets what, a preview, and the audit."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+from sidecar.cli.output.drawing import Line, Part, clean, columns, length, moment
+from sidecar.cli.output.turn_timeline import utc
+from sidecar.cli.subagent.output.decommission_tables import record_lines, short_words
+from sidecar.cli.subagent.output.parsing import percent
+from subagents.dispatch.v1 import surface_pb2
+from subagents.lifecycle.v1 import reading_pb2 as pb
+
+GATES: Final = "gates last said"
+NOTHING: Final = frozenset({"-", "0"})
+"""What stands in a column that has nothing to say of a definition."""
+HEADER: Final = (
+    "slot",
+    "definition",
+    "state",
+    "active",
+    "ramp",
+    "flags",
+    GATES,
+    "breach",
+    "pinned",
+    "drift",
+)
+STATE_STYLE: Final = {
+    "promote": "green",
+    "rollback": "red",
+    "test": "cyan",
+    "killed": "red",
+    "decommissioning": "yellow",
+    "decommissioned": "dim",
+}
+WIDEST_WORDS: Final = 44
+"""Characters of what gates said, in the list; `show` has all of it."""
+
+
+def state_word(state: int) -> str:
+    """Return a state as operators write it."""
+    return pb.LifecycleState.Name(state).removeprefix("LIFECYCLE_STATE_").lower()
+
+
+def ramp_word(each: Any) -> str:
+    """Return the ramp of a definition, to follow its state; empty in `rollback`, which has none."""
+    return "" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else f", ramp {percent(each.ramp_basis_points)}"
+
+
+def standing(each: pb.DefinitionStatus) -> str:
+    """Return where a definition stands in one word: its state, or what became of one that is in `rollback`."""
+    if each.HasField("decommission"):
+        return "decommissioned" if each.decommission.HasField("finished_at") else "decommissioning"
+    return "killed" if each.HasField("killed") else state_word(each.state)
+
+
+def list_lines(answer: pb.ListResponse, room: int | None = None) -> list[Line]:
+    """Return the table of all definitions, how fresh the flags are, and what does not fit together.
+
+    Args:
+        answer: all rollouts.
+        room: characters of a line; None: as many as it takes. Where the table is wider, columns that say nothing of
+            any definition are left out, and then what gates said, which `show` has.
+    """
+    if not answer.slots:
+        return [[Part("no rollout is on record: the configuration that is loaded has no sub-agent")]]
+    fresh = {each.name: each for each in answer.backends}
+    rows = [
+        _row(slot, each, ids[each.definition_id] > 1, fresh)
+        for slot in answer.slots
+        for ids in [Counter(one.definition_id for one in slot.definitions)]
+        for each in slot.definitions
+    ]
+    lines = _fitting(rows, room)
+    lines += [[], *(_backend(each) for each in answer.backends)]
+    for slot in answer.slots:
+        for each in slot.definitions:
+            lines += [_drift(each.definition_id, said) for said in each.drifts]
+            if each.HasField("decommission") and not each.decommission.HasField("finished_at"):
+                lines.append(short_words(each))
+    return lines
+
+
+def _fitting(rows: list[list[Part]], room: int | None) -> list[Line]:
+    kept = list(range(len(HEADER)))
+    lines = columns(HEADER, rows)
+    if room is not None and _width(lines) > room:
+        kept = [place for place in kept if any(row[place].text not in NOTHING for row in rows)]
+        lines = _columns_of(rows, kept)
+    if room is not None and _width(lines) > room:
+        lines = _columns_of(rows, [place for place in kept if HEADER[place] != GATES])
+    return lines
+
+
+def _columns_of(rows: list[list[Part]], kept: list[int]) -> list[Line]:
+    return columns([HEADER[place] for place in kept], [[row[place] for place in kept] for row in rows])
+
+
+def _width(lines: list[Line]) -> int:
+    return max(len("".join(part.text for part in line).rstrip()) for line in lines)
+
+
+def slot_lines(status: pb.SlotStatus) -> Iterator[Line]:
+    """Yield everything about one slot."""
+    yield [Part("slot "), Part(clean(status.slot), "bold"), Part(f"  revision {status.revision}")]
+    yield [Part(f"  mode {mode_word(status.mode)}; ramp curve: {curve_word(status.curve_basis_points)}")]
+    for each in status.definitions:
+        yield []
+        yield from _definition(each, {one.digest: one.definition_id for one in status.definitions})
+
+
+def mode_word(mode: int) -> str:
+    """Return a mode for people."""
+    return str(pb.RolloutMode.Name(pb.RolloutMode.ValueType(mode))).removeprefix("ROLLOUT_MODE_").lower()
+
+
+def curve_word(steps: Iterable[int]) -> str:
+    """Return a ramp curve for people."""
+    return ", ".join(percent(each) for each in steps) or "any step"
+
+
+def explanation_lines(answer: pb.ExplainResponse) -> Iterator[Line]:
+    """Yield why a user gets what."""
+    served = next((each.definition_id for each in answer.verdicts if each.digest == answer.served_digest), "")
+    what = f"is served by {clean(served)}" if answer.served_digest else "is served by nobody"
+    yield [Part(f"slot {clean(answer.slot)} at {moment(utc(answer.at))} UTC: the user {what}", "bold")]
+    if answer.HasField("bucket"):
+        salted = f"salt {clean(answer.salt)}, {clean(answer.bucketing)}"
+        yield [Part(f"  bucket {answer.bucket} of 10000 ({salted}): inside every ramp above {percent(answer.bucket)}")]
+    else:
+        yield [Part("  no bucket: a user without a key is outside every ramp below 100 %")]
+    for each in answer.verdicts:
+        verdict = surface_pb2.CandidateVerdict.Name(each.verdict).removeprefix("CANDIDATE_VERDICT_").lower()
+        style = "green" if verdict == "chosen" else ""
+        yield [
+            Part(f"  {clean(each.definition_id)} {short(each.digest)} "),
+            Part(verdict, style),
+            Part(f": {clean(each.words)}"),
+        ]
+    for said in answer.assumptions:
+        yield [Part(f"  assumed: {clean(said)}", "dim")]
+
+
+def preview_lines(answer: pb.PreviewRampResponse) -> Iterator[Line]:
+    """Yield what a ramp would change."""
+    step = f"from {percent(answer.from_basis_points)} to {percent(answer.to_basis_points)}"
+    yield [Part(f"{clean(answer.definition_id)} {short(answer.digest)} {step}", "bold")]
+    yield [Part(f"  of {answer.known} users seen lately at this sidecar, {answer.inside} are inside now")]
+    yield [Part(f"  {answer.joining} would come in, {answer.leaving} would go out")]
+    yield [Part(f"  gates that would be asked: {', '.join(map(clean, answer.gates)) or 'none'}")]
+
+
+def audit_line(row: Any) -> Line:
+    """Return one row of the audit."""
+    head = f"{moment(utc(row.at))}  {row.number:>6}  {clean(row.slot)}  "
+    if row.HasField("transition"):
+        moved = row.transition
+        what = f"{state_word(moved.source_state)} -> {state_word(moved.target_state)}"
+        trigger = pb.Trigger.Name(moved.trigger).removeprefix("TRIGGER_").lower()
+        effect = "no turn since"
+        if moved.HasField("effective_at"):
+            effect = f"first turn after {length(max(utc(moved.effective_at) - utc(row.at), timedelta()))}"
+        more = f"({trigger}; {effect})"
+        name = moved.subagent_id
+    elif row.HasField("decommission"):
+        name, what = row.decommission.subagent_id, f"decommission {clean(row.decommission.step)}"
+        more = clean(row.decommission.detail)
+    else:
+        event = row.rollout
+        name, what = event.subagent_id, clean(event.what)
+        ramps = (event.before_basis_points, event.after_basis_points)
+        more = f"{percent(ramps[0])} -> {percent(ramps[1])}" if ramps[0] != ramps[1] else ""
+        more = f"{more}  {clean(event.detail)}".strip()
+    return [
+        Part(head, "dim"),
+        Part(f"{clean(name)} {short(row.digest)}  ", "bold"),
+        Part(f"{what}  {more}".rstrip()),
+        Part(f"  by {_who(row)}: {clean(row.reason)}", "dim"),
+    ]
+
+
+def _who(row: Any) -> str:
+    role = f" ({clean(row.actor_role)})" if row.actor_role else ""
+    return (clean(row.actor) or f"the key {clean(row.actor_key)}") + role
+
+
+def short(digest: str) -> str:
+    """Return enough of a digest to tell it from others."""
+    return clean(digest.rpartition(":")[2][:8])
+
+
+def _row(slot: pb.SlotStatus, each: pb.DefinitionStatus, several: bool, backends: dict[str, Any]) -> list[Part]:
+    state, said = standing(each), clean(each.gates_said)
+    name = f"{clean(each.definition_id)}@{short(each.digest)}" if several else clean(each.definition_id)
+    return [
+        Part(clean(slot.slot)),
+        Part(name, "bold"),
+        Part(state, STATE_STYLE.get(state, "")),
+        Part("yes" if each.active else "-", "green" if each.active else ""),
+        Part("-" if each.state == pb.LIFECYCLE_STATE_ROLLBACK else percent(each.ramp_basis_points)),
+        Part(flags_word(each, backends.get(each.flag_backend))),
+        Part((said if len(said) <= WIDEST_WORDS else f"{said[: WIDEST_WORDS - 3]}...") or "-"),
+        Part(_breach(each) or "-", "red"),
+        Part(str(each.pinned_turns)),
+        Part(str(len(each.drifts)) if each.drifts else "-", "yellow"),
+    ]
+
+
+def flags_word(each: pb.DefinitionStatus, backend: Any = None) -> str:
+    """Return in few words how the flags of a definition stand, and how old that knowledge is."""
+    fixed = {pb.FLAG_PAIR_NONE: "none", pb.FLAG_PAIR_NAMED: "not created", pb.FLAG_PAIR_RETIRED: "retired"}
+    if each.flag_pair in fixed:
+        return fixed[each.flag_pair]
+    values = [pb.FlagValue.Name(flag.value).removeprefix("FLAG_VALUE_").lower() for flag in each.flags]
+    words = values[0] if len(set(values)) == 1 else ", ".join(map("{} {}".format, ("kill", "cohort"), values))
+    return f"{words} ({_age(backend)})" if backend is not None else words
+
+
+def _age(backend: pb.BackendStatus) -> str:
+    age = length(backend.age.ToTimedelta()) if backend.HasField("age") else "never reached"
+    return age if backend.fresh else f"stale, {age}"
+
+
+def _backend(backend: pb.BackendStatus) -> Line:
+    if backend.fresh:
+        return [Part(f"flags of {clean(backend.name)}: {_age(backend)} old", "dim")]
+    said = f"flags of {clean(backend.name)}: unreachable ({_age(backend)}); what they gate is not served"
+    return [Part(said, "red")]
+
+
+def _breach(each: pb.DefinitionStatus) -> str:
+    if not each.HasField("breach"):
+        return ""
+    return clean(each.breach.breach_id) + ("" if not each.breach.acknowledged_by else " (acknowledged)")
+
+
+def _drift(name: str, said: str) -> Line:
+    return [Part(f"drift of {clean(name)}: {clean(said)}", "yellow")]
+
+
+def _definition(each: pb.DefinitionStatus, names: dict[str, str]) -> Iterator[Line]:
+    state = state_word(each.state)
+    active = ", active" if each.active else ""
+    yield [
+        Part(f"{clean(each.definition_id)} ", "bold"),
+        Part(f"{short(each.digest)}  "),
+        Part(state, STATE_STYLE.get(state, "")),
+        Part(f"{active}{ramp_word(each)}, {each.pinned_turns} turns pinned"),
+    ]
+    yield [Part(f"  digest {clean(each.digest)}, commit {clean(each.commit) or '-'}, vertical {clean(each.vertical)}")]
+    flags = ", ".join(
+        f"{clean(flag.name)} {pb.FlagValue.Name(flag.value).removeprefix('FLAG_VALUE_').lower()}" for flag in each.flags
+    )
+    yield [Part(f"  flags {flags_word(each)}" + (f": {flags} ({clean(each.flag_backend)})" if flags else ""))]
+    if each.HasField("activated_at"):
+        yield [Part(f"  first active {moment(utc(each.activated_at))} UTC")]
+    if each.target_recorded:
+        back = names.get(each.target_digest, each.target_digest)
+        yield [
+            Part(f"  a roll-back brings back {clean(back)}" if each.target_digest else "  a roll-back leaves nobody")
+        ]
+    if each.gates_said:
+        yield [Part(f"  gates said {moment(utc(each.gates_said_at))} UTC: {clean(each.gates_said)}")]
+    if each.HasField("killed"):
+        kill = each.killed
+        yield [
+            Part(f"  killed {moment(utc(kill.killed_at))} UTC by {clean(kill.killed_by)}: {clean(kill.reason)}", "red")
+        ]
+    if each.HasField("breach"):
+        yield [Part(f"  breach {_breach(each)} {moment(utc(each.breach.at))} UTC: {clean(each.breach.reason)}", "red")]
+    for one in each.overrides:
+        ramps = f"{percent(one.from_basis_points)} to {percent(one.to_basis_points)}"
+        until = moment(utc(one.expires_at))
+        yield [
+            Part(f"  override of {clean(one.gate)}, {ramps}, until {until} UTC by {clean(one.by)}: {clean(one.reason)}")
+        ]
+    notes = [("in the configuration", each.in_configuration), ("deprecated", each.deprecated)]
+    yield [Part("  " + (", ".join(word for word, holds in notes if holds) or "not in the configuration any more"))]
+    if each.HasField("decommission"):
+        yield [Part("  decommission", "bold")]
+        for line in record_lines(each.decommission, overdue=each.decommission_overdue):
+            yield [Part("  "), *line]
+    for said in each.drifts:
+        yield [Part("  "), *_drift(each.definition_id, said)]
+
+
+def took(began: float, ended: float) -> str:
+    """Return how long something took."""
+    return length(timedelta(seconds=max(ended - began, 0.0)))

@@ -1,0 +1,1 @@
+"""The commands that check a configuration before it is merged."""

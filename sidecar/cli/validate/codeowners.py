@@ -1,0 +1,62 @@
+"""`sidecar codeowners DIR`: the reviewers' rules that the blocks' owners make, printed or compared."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TextIO
+
+from sidecar.core.decoding import Undecodable, from_utf8
+from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.definitions.review.ownership import OWNER_SIGN, reviewers_rules
+
+CURRENT: Final = 0
+DIFFERENT: Final = 1
+HEADING: Final = "# Made by `sidecar codeowners` from the `owner` of each prompt block; do not edit."
+
+
+@dataclass(frozen=True, slots=True)
+class CodeownersWish:
+    """What is asked for.
+
+    Attributes:
+        team: how an owner is called, with `{owner}` in it.
+        under: the configuration's folder inside the repository.
+        compared_with: a file that must say the same; None: print.
+    """
+
+    team: str = "@{owner}"
+    under: str = ""
+    compared_with: Path | None = None
+
+
+def codeowners(root: Path, wish: CodeownersWish, load: Callable[[Path], Loaded], out: TextIO) -> int:
+    """Print the CODEOWNERS file of the configuration below `root`, or say whether a file is still right.
+
+    Returns:
+        The exit code: 1 if the configuration has errors, `team` lacks its sign, or the compared file says otherwise.
+    """
+    loaded = load(root)
+    if loaded.catalogue is None:
+        out.write(f"the configuration has errors; see `sidecar validate {root}`\n")
+        return DIFFERENT
+    if OWNER_SIGN not in wish.team:
+        out.write(f"--team must hold {OWNER_SIGN}, or every owner would be the same\n")
+        return DIFFERENT
+    text = "\n".join((HEADING, *reviewers_rules(loaded.blocks, wish.team, wish.under))) + "\n"
+    if wish.compared_with is None:
+        out.write(text)
+        return CURRENT
+    return _compare(wish.compared_with, text, out)
+
+
+def _compare(file: Path, text: str, out: TextIO) -> int:
+    try:
+        found = from_utf8(file.read_bytes())
+    except (OSError, Undecodable):
+        out.write(f"{file} cannot be read\n")
+        return DIFFERENT
+    if found == text:
+        out.write(f"{file} is right\n")
+        return CURRENT
+    out.write(f"{file} is not what the blocks' owners make; write it anew with `sidecar codeowners`\n")
+    return DIFFERENT

@@ -1,0 +1,137 @@
+"""`sidecar validate DIR`: check a configuration as the sidecar would, without one running. Source: PC1-D-49, TN-45."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from sidecar.cli.validate.costs import agent_costs, cost_lines, cost_object
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.cards.costs import AgentCost
+from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.identifiers import DefinitionId
+from sidecar.settings import Settings
+from sidecar.settings.name_checks import bad_targets, names_of, unmatched
+
+VALID: Final = 0
+INVALID: Final = 1
+NAMED_AT_MOST: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateWish:
+    """How it is asked for.
+
+    Attributes:
+        as_json: print one JSON object instead of lines.
+        costs: print what a turn costs, too; JSON always has it.
+        strict: warnings and advice fail, too.
+        settings: of the sidecar that is to read it: what they name of the definitions has to be there.
+    """
+
+    as_json: bool = False
+    costs: bool = False
+    strict: bool = False
+    settings: Settings | None = None
+
+
+def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out: TextIO) -> int:
+    """Print every problem of the configuration below `root`, advice on it, and what it defines.
+
+    Args:
+        root: the folder that holds `agent_config.yaml`.
+        wish: what to print, and what counts.
+        load: reads a configuration; the sidecar's own loader.
+        out: where to print.
+
+    Returns:
+        The exit code: 1 if it would not load, if the settings do not fit it, or `strict` and there is anything to say
+        about it; else 0.
+    """
+    loaded = load(root)
+    unfit = _of_settings(wish.settings, loaded)
+    if wish.as_json:
+        json.dump(_as_object(loaded) | {"settings": unfit}, out, indent=2)
+        out.write("\n")
+    else:
+        out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
+        out.writelines(f"settings: {line}\n" for line in unfit)
+        if wish.costs and loaded.catalogue is not None:
+            out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
+        if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
+            out.write(_note_on(unflagged) + "\n")
+        fits = f"; {_counted(len(unfit), 'problem')} of the settings with it" if unfit else ""
+        out.write(f"{_summary(loaded)}{fits}\n")
+    if loaded.catalogue is None or unfit:
+        return INVALID
+    return INVALID if wish.strict and (loaded.problems or loaded.advice) else VALID
+
+
+def _of_settings(settings: Settings | None, loaded: Loaded) -> list[str]:
+    if settings is None or loaded.catalogue is None:
+        return []
+    return [*unmatched(settings, names_of(loaded.catalogue)), *bad_targets(settings, loaded.catalogue)]
+
+
+def _unflagged(catalogue: Catalogue) -> list[str]:
+    """Return the listed sub-agents that no flag gates. That is right for those that serve already. Source: PF1-D-75."""
+    listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    found = (card.definition for card in catalogue.cards.values() if card.definition.slot in listed)
+    return [each.id for each in found if each.enabled_via_flag is None and not each.deprecated]
+
+
+def _note_on(unflagged: list[str]) -> str:
+    """Return a line that fails nothing: the configuration alone does not say whether an entry is new to a sidecar."""
+    names = ", ".join(unflagged[:NAMED_AT_MOST]) + (", …" if len(unflagged) > NAMED_AT_MOST else "")
+    return (
+        f"note: no enabled_via_flag: {names}; an entry without one that is new to a sidecar starts at dev and serves "
+        "no user (docs/lifecycle.md)"
+    )
+
+
+def _summary(loaded: Loaded) -> str:
+    warnings = _counted(len(loaded.problems) - len(loaded.errors), "warning")
+    if loaded.catalogue is None:
+        return f"invalid: {_counted(len(loaded.errors), 'error')}, {warnings}"
+    cards = loaded.catalogue.cards.values()
+    orchestrators = _counted(sum(card.definition.is_orchestrator for card in cards), "orchestrator")
+    agents = _counted(len(cards), "agent")
+    tools = _counted(len(loaded.catalogue.tools), "tool")
+    advice = f", {_counted(len(loaded.advice), 'piece')} of advice" if loaded.advice else ""
+    return f"valid: {agents} ({orchestrators}), {tools}, {warnings}{advice}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _as_object(loaded: Loaded) -> dict[str, Any]:
+    said = (*loaded.problems, *loaded.advice)
+    problems = [asdict(problem) | {"message": problem.render()} for problem in said]
+    return {"valid": loaded.catalogue is not None, "problems": problems, "agents": _agents(loaded, loaded.catalogue)}
+
+
+def _agents(loaded: Loaded, catalogue: Catalogue | None) -> list[dict[str, Any]]:
+    if catalogue is None:
+        return []
+    costs = agent_costs(catalogue, loaded.prompt_tokens)
+    return [_agent(card, catalogue, costs) for card in catalogue.cards.values()]
+
+
+def _agent(card: Card, catalogue: Catalogue, costs: dict[DefinitionId, AgentCost]) -> dict[str, Any]:
+    return {
+        "id": card.definition.id,
+        "slot": card.definition.slot,
+        "vertical": card.definition.vertical,
+        "digest": card.digest,
+        "commit": card.commit,
+        "deprecated": card.definition.deprecated,
+        "enabled_via_flag": card.definition.enabled_via_flag,
+        "model": card.model.id,
+        "tools": [tool.id for tool in card.tools],
+        "prompt_blocks": [block.id for block in card.blocks],
+        "sub_agents": list(card.definition.sub_agents),
+        "estimated_prompt_tokens": costs[card.definition.id].prompt_tokens,
+        "estimated_cost": cost_object(card, catalogue, costs),
+    }

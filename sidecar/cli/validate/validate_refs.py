@@ -1,0 +1,188 @@
+"""`sidecar validate-refs`: what a change of a configuration repository must pass. Source: PF1-D-52 to PF1-D-60."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Any, Final, TextIO, TypeAlias
+
+from sidecar.cli.validate.validate_refs_settings import checks_settings
+from sidecar.core.decoding import from_json
+from sidecar.core.definitions.files.problems import printable
+from sidecar.core.definitions.review.in_place import findings_of
+from sidecar.core.definitions.review.ownership import CHECKS_FILE
+from sidecar.core.definitions.review.references import BaseWish, Check, Comparison, ComparisonRefused, Finding, Weight
+from sidecar.core.identifiers import DefinitionId
+from sidecar.core.rollout.facts import FlagPair
+from sidecar.core.rollout.states import LifecycleState
+
+PASSED: Final = 0
+FAILED: Final = 1
+NOT_COMPARED: Final = 2
+LOOK_AT_BASE: Final = frozenset({Check.UNREFERENCED, Check.IN_PLACE})
+
+Compare: TypeAlias = Callable[[Path, BaseWish], Comparison]
+
+
+@unique
+class Format(StrEnum):
+    """How findings are printed."""
+
+    HUMAN = "human"
+    GITHUB = "github"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateRefsWish:
+    """What is asked for.
+
+    Attributes:
+        base: what to compare with.
+        rollout_export: file that says which definitions are in which state; None: the one that the settings file names,
+            if it is there; else none is in `rollback`, and the output says so.
+        skipped: checks that are switched off, besides those that the settings file switches off.
+    """
+
+    base: BaseWish
+    rollout_export: Path | None = None
+    skipped: frozenset[Check] = frozenset()
+    shape: Format = Format.HUMAN
+
+
+def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: TextIO, errors: TextIO) -> int:
+    """Print what the checks find.
+
+    Returns:
+        The exit code: 0 passed, 1 a check failed, 2 the states could not be compared.
+    """
+    try:
+        settings = checks_settings(root / CHECKS_FILE)
+        skipped = wish.skipped | settings.skipped
+        if skipped < LOOK_AT_BASE | skipped and (wish.base.ref is None) == (wish.base.folder is None):
+            raise ComparisonRefused("give the base, either --base REF or --base-dir DIR")
+        named = settings.rollout_export
+        export = wish.rollout_export or (named if named is not None and named.exists() else None)
+        rollouts = ExportedRollouts() if export is None else rollouts_in(export)
+        compared = compare(root, BaseWish() if skipped >= LOOK_AT_BASE else wish.base)
+        if Check.LOADS in skipped and compared.head.registries.config is None:
+            raise ComparisonRefused("the configuration cannot be read; see what check a says")
+    except ComparisonRefused as refusal:
+        errors.write(f"{refusal}\n")
+        return NOT_COMPARED
+    findings = tuple(findings_of(replace(compared, **asdict(rollouts)), skipped))
+    failed = any(finding.weight is Weight.ERROR for finding in findings)
+    unknown = _nobody_known(named) if export is None and Check.RESOLVES not in skipped else ""
+    _print(findings, compared, (skipped, unknown), wish.shape, out)
+    return FAILED if failed else PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRollouts:
+    """What an export of the rollouts says, as `Comparison` has it."""
+
+    rolled_back: frozenset[DefinitionId] = frozenset()
+    flags_retired: frozenset[DefinitionId] = frozenset()
+
+
+def rollouts_in(file: Path) -> ExportedRollouts:
+    """Return what an export of the rollouts says.
+
+    The export is JSON: `{"definitions": [{"definition_id": "shop", "state": "rollback", "flag_pair": "on"}, …]}`, one
+    row for each definition, so that an id may have several. A row without `flag_pair` says nothing of flags. Other
+    members are not looked at.
+
+    Raises:
+        ComparisonRefused: the file cannot be read, or is something else.
+    """
+    try:
+        said = from_json(file.read_bytes())
+        rows = [
+            (DefinitionId(str(row["definition_id"])), LifecycleState(row["state"]), row.get("flag_pair"))
+            for row in said["definitions"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        example = '{"definitions": [{"definition_id": "shop", "state": "promote"}]}'
+        raise ComparisonRefused(f"{file} is not an export of rollouts, such as {example}") from None
+    pairs = [(name, pair) for name, state, pair in rows if state is not LifecycleState.ROLLBACK]
+    alive = frozenset(name for name, _ in pairs)
+    gated = frozenset(name for name, pair in pairs if pair != FlagPair.RETIRED)
+    return ExportedRollouts(frozenset(name for name, _, _ in rows) - alive, alive - gated)
+
+
+def _nobody_known(named: Path | None) -> str:
+    """Say that check b asks for no rollback, or a run that passed would seem to have seen that nobody is."""
+    setting = f"`rollout_export` in {CHECKS_FILE}"
+    if named is not None:
+        return f"nobody counts as rolled back: there is no file {printable(str(named))} ({setting})"
+    return f"nobody counts as rolled back: there is no export of rollouts (--rollout-export, or {setting})"
+
+
+def _print(
+    findings: Sequence[Finding], compared: Comparison, unseen: tuple[frozenset[Check], str], shape: Format, out: TextIO
+) -> None:
+    """Print findings, and what was not looked at: checks that are off, and who is rolled back if nobody said so."""
+    skipped, unknown = unseen
+    off = [check.value for check in Check if check in skipped]
+    told = [*compared.told, *([unknown] if unknown else [])]
+    if shape is Format.JSON:
+        json.dump(_as_object(findings, compared.under, off, told), out, indent=2)
+        out.write("\n")
+        return
+    if shape is Format.GITHUB:
+        out.writelines(_as_command(finding, compared.under) + "\n" for finding in findings)
+        if off:
+            out.write(f"::notice title=subagent-validate-refs::checks switched off: {', '.join(off)}\n")
+        if unknown:
+            out.write(f"::notice title=subagent-validate-refs::{_data(told.pop())}\n")
+    else:
+        out.writelines(line + "\n" for finding in findings for line in _as_lines(finding))
+    out.writelines(line + "\n" for line in told)
+    out.write(_summary(findings, off) + "\n")
+
+
+def _as_lines(finding: Finding) -> Iterable[str]:
+    place = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
+    weight = "" if finding.weight is Weight.ERROR else f"{finding.weight}: "
+    field = f"{printable(finding.field)}: " if finding.field else ""
+    yield f"{printable(place)}: check {finding.check}: {weight}{field}{finding.message}"
+    yield from (f"    {detail}" for detail in finding.details)
+
+
+def _as_command(finding: Finding, under: str) -> str:
+    """Return a workflow command. The message stays alone; what exactly changed is in the title."""
+    title = f"check {finding.check}"
+    if finding.field:
+        title += f", {finding.field}"
+    if finding.details:
+        title += f" ({'; '.join(finding.details)})"
+    properties = {"file": under + finding.file, "line": finding.line, "title": title}
+    said = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
+    return f"::{finding.weight} {said}::{_data(finding.message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _as_object(findings: Sequence[Finding], under: str, off: Sequence[str], told: Sequence[str]) -> dict[str, Any]:
+    return {
+        "passed": all(finding.weight is not Weight.ERROR for finding in findings),
+        "findings": [asdict(finding) | {"file": under + finding.file} for finding in findings],
+        "switched_off": list(off),
+        "told": list(told),
+    }
+
+
+def _summary(findings: Sequence[Finding], off: Sequence[str]) -> str:
+    counts = [sum(finding.weight is weight for finding in findings) for weight in Weight]
+    said = ", ".join(
+        f"{number} {weight}{'' if number == 1 else 's'}" for number, weight in zip(counts, Weight, strict=True)
+    )
+    switched = f"; switched off: {', '.join(off)}" if off else ""
+    return f"{'failed' if counts[0] else 'passed'}: {said}{switched}"

@@ -1,0 +1,78 @@
+"""Holds what the settings name against the definitions: at the start, and at each change of the definitions.
+
+Settings are read once, definitions change under a running sidecar. A name that nothing has refuses the start, for it is
+most likely misspelt. A name that was right once does not: the sub-agent is on record, and a decommission must not keep
+a sidecar from starting again. Nor does a change of the definitions stop a sidecar that runs; the log says which names
+match nothing any more.
+"""
+
+from typing import Final
+
+from sidecar.adapters.definitions_directory.source import DefinitionsChange
+from sidecar.core.definitions.cards.card import Catalogue
+from sidecar.core.rollout.view import RolloutView
+from sidecar.observability import names
+from sidecar.observability.logging import StructuredLog
+from sidecar.policy.loading import PluginHost
+from sidecar.policy.problems import choices_for
+from sidecar.policy.specs import PluginKind
+from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings.name_checks import Names, bad_targets, names_of, unmatched
+
+LOG: Final = StructuredLog("sidecar.settings")
+
+
+class NamesInSettings:
+    """What the settings name of the definitions."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Nothing is said yet."""
+        self._settings = settings
+        self._said: tuple[str, ...] = ()
+
+    def check_at_start(self, catalogue: Catalogue | None, view: RolloutView) -> None:
+        """Refuse names that nothing has and never had; without valid definitions nothing can be said yet.
+
+        Raises:
+            SettingsProblem: lists them all, and targets without a scheme.
+        """
+        if catalogue is None:
+            return
+        present = names_of(catalogue)
+        wrong = [*unmatched(self._settings, present | _on_record(view)), *bad_targets(self._settings, catalogue)]
+        if wrong:
+            raise SettingsProblem(wrong)
+        self._warn_of(catalogue)
+
+    def changed(self, change: DefinitionsChange) -> None:
+        """Say which names match nothing in a new state, once for each new set of them."""
+        if change.loaded.catalogue is not None:
+            self._warn_of(change.loaded.catalogue)
+
+    def _warn_of(self, catalogue: Catalogue) -> None:
+        found = (*unmatched(self._settings, names_of(catalogue)), *bad_targets(self._settings, catalogue))
+        if found and found != self._said:
+            LOG.warning(names.SETTINGS_UNMATCHED, "settings name what no definition has", problems=list(found))
+        self._said = found
+
+
+def check_signed_connectors(settings: Settings, host: PluginHost) -> None:
+    """Refuse a connector whose answers must be signed and that no loaded plugin offers.
+
+    Raises:
+        SettingsProblem: lists them all.
+    """
+    known = host.names(PluginKind.CONNECTOR)
+    wrong = [
+        f"signatures.connectors: no connector is named `{name}`: {choices_for(name, known)}"
+        for name in settings.signatures.connectors
+        if name not in known
+    ]
+    if wrong:
+        raise SettingsProblem(wrong)
+
+
+def _on_record(view: RolloutView) -> Names:
+    slots = frozenset(str(slot) for slot in view.slots)
+    every = (facts for rollout in view.slots.values() for facts in rollout.definitions.values())
+    return Names(slots, frozenset(str(facts.vertical) for facts in every))

@@ -1,0 +1,162 @@
+"""Joins the operations to everything they need from outside."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+from sidecar.adapters.definitions_directory.git_history import GitHistory
+from sidecar.adapters.definitions_directory.source import DefinitionsSource
+from sidecar.adapters.flags_embedded import kept_in
+from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.adapters.system import OffLoop
+from sidecar.composition.listener_plans import listener_plans
+from sidecar.composition.name_checks import NamesInSettings, check_signed_connectors
+from sidecar.composition.operators.operator_access import OperatedParts, operator_plans
+from sidecar.composition.parts import Parts
+from sidecar.composition.plugins.built_ins import BUILT_INS
+from sidecar.composition.plugins.conversations import open_memory
+from sidecar.composition.plugins.from_settings import (
+    dispatch_rules,
+    flag_timing,
+    plugin_sections,
+    policy_settings,
+    report_files,
+    signing_keys,
+)
+from sidecar.composition.record.open_record import OpenRecord
+from sidecar.composition.rollout.open_rollout import RolloutSurroundings, opened_rollout
+from sidecar.composition.telemetry.background_reports import (
+    DefinitionsReports,
+    FlagReports,
+    show_process,
+)
+from sidecar.core.definitions.resolve import nowhere_committed
+from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.factory import check_sections, checked_settings, make_flag_backend
+from sidecar.policy.loading import PluginHost, load_plugins
+from sidecar.policy.selection import PolicyMap, resolve_policy
+from sidecar.rpc.listeners import ListenerPlan
+
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+async def joined_operations(
+    parts: Parts, record: OpenRecord, boot_secret: str, opened: AsyncExitStack
+) -> tuple[Operations, Sequence[ListenerPlan], list[Loop]]:
+    """Join everything that calls are answered with; also return the listeners, and what runs in the background."""
+    settings = parts.settings
+    keys = signing_keys(settings.keys, parts.redactor)
+    policy = _policy(parts)
+    definitions = _definitions(parts)
+    ports, loops = await _ports(parts, policy, record, definitions, opened)
+    joined: list[Operations] = []  # rollouts ask for the turns, which are there only once binding has the rollouts
+    around = RolloutSurroundings(
+        settings=settings,
+        policy=policy,
+        record=record,
+        ports=ports,
+        turns=lambda: joined[0].turns if joined else (),
+        validate=definitions.validated,
+        metrics=parts.metrics,
+        redactor=parts.redactor,
+    )
+    rollout = await opened.enter_async_context(opened_rollout(around))
+    definitions.also_tell(lambda change: rollout.operations.seeing.look_soon())
+    naming = NamesInSettings(settings)
+    naming.check_at_start(definitions.current(), rollout.rollouts())
+    definitions.also_tell(naming.changed)
+    ports = replace(
+        ports,
+        rollouts=rollout.rollouts,
+        definitions=rollout.definitions,
+        fetch_card=rollout.definitions.fetch,
+        cohorts=rollout.cohorts,
+    )
+    loops += rollout.loops
+    operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
+    joined.append(operations)
+    show_process(parts.metrics, parts.readiness, operations, ports.flags)
+    operated = OperatedParts(
+        settings=settings,
+        operations=operations,
+        rollout=rollout,
+        record=record,
+        policy=policy,
+        readiness=parts.readiness,
+        in_flight=parts.in_flight,
+        metrics=parts.metrics,
+        clock=parts.replaced.clock,
+        anomaly=parts.recorder.anomaly,
+    )
+    plans, more = operator_plans(operated)
+    return operations, [*listener_plans(settings, operations, boot_secret), *plans], [*loops, *more]
+
+
+def _policy(parts: Parts) -> PolicyMap:
+    """Load the plugins, and check now what would else fail at the first call."""
+    settings = parts.settings
+    host: PluginHost = load_plugins(
+        (*BUILT_INS, *parts.replaced.plugins), PluginSelection(tuple(settings.plugins.enabled))
+    )
+    sections = plugin_sections(settings)
+    check_sections(host, sections)
+    for (kind, name), registered in host.registered.items():
+        if name in sections[kind]:
+            checked_settings(registered.spec, sections[kind][name])
+    check_signed_connectors(settings, host)
+    return resolve_policy(policy_settings(settings), host)
+
+
+async def _ports(
+    parts: Parts, policy: PolicyMap, record: OpenRecord, definitions: DefinitionsSource, opened: AsyncExitStack
+) -> tuple[Ports, list[Loop]]:
+    """Make everything that the operations need from outside; also return its loops."""
+    settings, replaced = parts.settings, parts.replaced
+    specs = [kept_in(record.rollouts, spec) for spec in policy.flag_backends]
+    backends = {spec.name: make_flag_backend(spec, settings.flags.get(spec.name, {})) for spec in specs}
+    for backend in backends.values():
+        opened.push_async_callback(backend.close)
+    flags = FlagSnapshots(backends, policy.flag_routes, replaced.clock, flag_timing(settings), FlagReports().changed)
+    targets = TargetMap(settings.targets.slots, settings.targets.verticals)
+    runners = ChosenRunners(policy, settings.runners, targets, f"unix:{settings.server.agents_socket}")
+    opened.push_async_callback(runners.close)
+    connectors = ChosenConnectors(policy, settings.connectors)
+    opened.push_async_callback(connectors.close)
+    memory = await open_memory(policy, settings, parts.redactor)
+    opened.push_async_callback(memory.close)
+    off_loop = OffLoop()
+    opened.callback(off_loop.close)
+    await asyncio.gather(definitions.refresh(), flags.refresh_all())
+    loops = [("definitions", definitions.run), ("flags", flags.run), *record.loops]
+    ports = Ports(
+        clock=replaced.clock,
+        ids=replaced.ids,
+        chance=replaced.chance,
+        spawner=parts.tasks,
+        off_loop=off_loop,
+        store=record.store,
+        recorder=parts.recorder,
+        tracing=parts.telemetry.tracing,
+        definitions=definitions,
+        flags=flags,
+        runners=runners,
+        connectors=connectors,
+        memory=memory,
+        rollouts=RolloutView,  # nobody is served before the rollouts are open
+        reports=report_files(settings),
+        lease_held=record.lease.held,
+        lease_term=record.lease.term,
+    )
+    return ports, loops
+
+
+def _definitions(parts: Parts) -> DefinitionsSource:
+    said = parts.settings.definitions
+    reports = DefinitionsReports(parts.metrics, parts.readiness)
+    commits_of = GitHistory(said.path).commits_of if said.git_commits else nowhere_committed
+    return DefinitionsSource(said.path, reports.changed, commits_of=commits_of)

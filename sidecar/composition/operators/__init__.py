@@ -1,0 +1,1 @@
+"""Builds the operators' listener and its access rules."""

@@ -1,0 +1,52 @@
+"""The keys of operators as the settings name them, and what each may be used for."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar.adapters.checkpoints import Ed25519Judge, KeyFileProblem, key_id_of, read_public_key
+from sidecar.core.executing.checkpoints import SignatureJudge
+from sidecar.core.operators.key_limits import ANYBODY, KeyLimits
+from sidecar.core.roles import Role
+from sidecar.settings import SettingsProblem
+from sidecar.settings.operators import OperatorSettings
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorKeys:
+    """Who knows the keys, and what each may be used for, by its id."""
+
+    judge: SignatureJudge
+    limits: Mapping[str, KeyLimits]
+
+    @property
+    def anybody_beside_others(self) -> tuple[str, ...]:
+        """Names of keys that make the limits of the others idle; none if all are alike in that."""
+        free = tuple(each.name for each in self.limits.values() if each.is_unrestricted)
+        return free if len(free) < len(self.limits) else ()
+
+
+def read_operator_keys(said: OperatorSettings) -> OperatorKeys:
+    """Return the keys.
+
+    Raises:
+        SettingsProblem: one cannot be read, or is there twice with different limits.
+    """
+    keys, limits = [], dict[str, KeyLimits]()
+    for setting, file, allowed in _named(said):
+        try:
+            key = read_public_key(file)
+        except KeyFileProblem as problem:
+            raise SettingsProblem([f"{setting}: {problem}"]) from None
+        known = limits.setdefault(key_id_of(key), allowed)
+        if (known.roles, known.subjects) != (allowed.roles, allowed.subjects):
+            raise SettingsProblem([f"{setting}: the key in {file} is {known.name}, too; name each key once"])
+        keys.append(key)
+    return OperatorKeys(Ed25519Judge(keys), limits)
+
+
+def _named(said: OperatorSettings) -> Iterator[tuple[str, Path, KeyLimits]]:
+    for file in said.keys:
+        yield "operators.keys", file, KeyLimits(f"{file}", frozenset(Role), (ANYBODY,))
+    for name, key in said.key.items():
+        yield f"operators.key.{name}", key.file, KeyLimits(name, frozenset(key.roles), key.subjects)

@@ -1,0 +1,92 @@
+"""The operators' listener: who gets in, and what they may ask for."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
+from sidecar.composition.operators.issuer import open_issuer
+from sidecar.composition.operators.listener import operator_plan
+from sidecar.composition.record.checkpoints import checkpoint_files
+from sidecar.composition.record.open_record import OpenRecord
+from sidecar.composition.rollout.open_rollout import OpenRollout
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.operators import say_who_ends
+from sidecar.observability.readiness import Readiness
+from sidecar.operations.ports import Clock
+from sidecar.operations.process.administration import Administer, AdminParts
+from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable, SecondPlace
+from sidecar.policy.selection import PolicyMap
+from sidecar.rpc.in_flight import InFlight
+from sidecar.rpc.listeners import ListenerPlan
+from sidecar.settings import Settings
+
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatedParts:
+    """What operators look after."""
+
+    settings: Settings
+    operations: Operations
+    rollout: OpenRollout
+    record: OpenRecord
+    policy: PolicyMap
+    readiness: Readiness
+    in_flight: InFlight
+    metrics: Metrics
+    clock: Clock
+    anomaly: Callable[[str, str], None]
+
+
+def operator_plans(parts: OperatedParts) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
+    """Return the operators' listener, none if nobody could come in, and what runs in the background for it.
+
+    Raises:
+        SettingsProblem: a key cannot be read.
+    """
+    said = parts.settings.operators.issuer
+    issuer = None if said is None else open_issuer(said, parts.clock, parts.anomaly)
+    rollout, administer = parts.rollout.operations, _administer(parts)
+    opens = issuer.tokens if issuer is not None else None
+    plan = operator_plan(parts.settings, rollout, administer, parts.metrics, parts.clock, opens)
+    return () if plan is None else (plan,), () if issuer is None else (("operator_issuer", issuer.run),)
+
+
+def _administer(parts: OperatedParts) -> Administer:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[RecordToVerify, SecondPlace | None]]:
+        """Read the record as it is open here, and its checkpoints as they are in their file."""
+        if parts.settings.record.database == "memory":
+            yield parts.record.database, None
+            return
+        file, key_file = checkpoint_files(parts.settings.record)
+        try:
+            judge = read_public_keys([public_key_file(key_file)])
+        except KeyFileProblem as problem:
+            raise RecordUnreadable(str(problem)) from None
+        with file.open("rb") as lines:
+            yield parts.record.database, SecondPlace([lines], judge)
+
+    operations, rollout = parts.operations, parts.rollout.operations
+    return Administer(
+        AdminParts(
+            version=version("dispatch-sidecar"),
+            instance=parts.record.store.instance,
+            clock=parts.clock,
+            readiness=parts.readiness,
+            binding=operations.binding,
+            turns=operations.turns,
+            end_turn=operations.end_turn_for_operator,
+            say_who_ends=say_who_ends,
+            calls=lambda: parts.in_flight.count,
+            views=rollout.views,
+            tombstones=rollout.tombstones,
+            plugins=lambda: parts.policy.host.inventory(parts.policy.chosen),
+            open_record=opened,
+        )
+    )

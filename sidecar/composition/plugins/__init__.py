@@ -1,0 +1,1 @@
+"""Builds the plugins that the settings choose."""

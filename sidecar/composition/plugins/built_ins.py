@@ -1,0 +1,28 @@
+"""The plugins that come with the sidecar."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sidecar.adapters.connector_grpc import plugin as connector_grpc
+from sidecar.adapters.connector_rest import plugin as connector_rest
+from sidecar.adapters.flags_embedded import plugin as flags_embedded
+from sidecar.adapters.flags_file import plugin as flags_file
+from sidecar.adapters.flags_memory import plugin as flags_memory
+from sidecar.adapters.memory_in_process import plugin as memory_in_process
+from sidecar.adapters.runner_grpc import plugin as runner_grpc
+from sidecar.composition.plugins import memory_store
+from sidecar.observability.audit import plugin as audit_plugin
+from sidecar.policy import platform
+
+BUILT_INS: Final[Sequence[object]] = (
+    flags_memory,
+    flags_file,
+    flags_embedded,
+    runner_grpc,
+    connector_rest,
+    connector_grpc,
+    memory_in_process,
+    memory_store,
+    platform,
+    audit_plugin,
+)

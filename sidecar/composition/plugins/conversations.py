@@ -1,0 +1,88 @@
+"""Makes the episode memory that the settings choose, and opens it before anybody is served.
+
+Conversations have a file of their own beside the record's, or tables of their own in its database: their writer never
+stands before that of contracts and events, and they can be backed up, kept and removed apart from the record.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from sidecar.adapters.memory_sqlite import SqliteMemory
+from sidecar.adapters.migrations import DatabaseProblem
+from sidecar.adapters.system import SecretFileProblem
+from sidecar.composition.plugins.built_ins import BUILT_INS
+from sidecar.composition.plugins.from_settings import policy_settings
+from sidecar.composition.plugins.memory_store import STORE
+from sidecar.composition.record.open_record import dsn_of
+from sidecar.core.errors import StoreUnavailable
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.policy.entry_points import PluginSelection
+from sidecar.policy.factory import make_episode_memory
+from sidecar.policy.loading import load_plugins
+from sidecar.policy.memory import EpisodeMemory
+from sidecar.policy.selection import PolicyMap, resolve_policy
+from sidecar.settings import Settings, SettingsProblem
+
+FILE: Final = "conversations.sqlite"
+FORGETS: Final = "in_process"
+
+
+def memory_section(settings: Settings, name: str, redactor: Redactor) -> Mapping[str, Any]:
+    """Return the settings of the memory `name`; `store` gets from `[record]` what its own leave out.
+
+    Raises:
+        SettingsProblem: the record's address cannot be read.
+    """
+    said, record = settings.memories.get(name, {}), settings.record
+    if name != STORE or "path" in said or "dsn" in said:
+        return said
+    if record.database == "sqlite":
+        return {**said, "path": str(record.sqlite.path.with_name(FILE))}
+    if record.database == "postgresql":
+        try:
+            return {**said, "dsn": dsn_of(record.postgresql, redactor)}
+        except SecretFileProblem as problem:
+            raise SettingsProblem([f"record.postgresql: {problem}"]) from None
+    return said
+
+
+async def open_memory(policy: PolicyMap, settings: Settings, redactor: Redactor) -> EpisodeMemory:
+    """Make the memory, and open its database now rather than at the first turn.
+
+    Raises:
+        PluginProblem: its settings are wrong.
+        SettingsProblem: its database cannot be opened; says why and what to do.
+    """
+    memory = make_episode_memory(policy.memory, memory_section(settings, policy.memory.name, redactor))
+    try:
+        if isinstance(memory, SqliteMemory):
+            await memory.open()
+        elif policy.memory.name == STORE:
+            await memory.open()  # type: ignore[attr-defined]  # PostgresMemory, whose library is an extra
+    except (DatabaseProblem, StoreUnavailable) as problem:
+        await memory.close()
+        raise SettingsProblem([f"memories.{policy.memory.name}: {problem}"]) from None
+    return memory
+
+
+@asynccontextmanager
+async def conversations_of(settings: Settings) -> AsyncIterator[MemoryBorder]:
+    """Have the conversations of a deployment open, without a sidecar.
+
+    Raises:
+        SettingsProblem: its memory forgets them with the process, or cannot be opened.
+        PluginProblem: it is not there, or its settings are wrong.
+    """
+    host = load_plugins(BUILT_INS, PluginSelection(tuple(settings.plugins.enabled)))
+    policy = resolve_policy(policy_settings(settings), host)
+    if policy.memory.name == FORGETS:
+        raise SettingsProblem(["policy.default.memory: `in_process` forgets; choose a memory that keeps conversations"])
+    memory = await open_memory(policy, settings, Redactor())
+    try:
+        yield MemoryBorder(memory, MeasuringRecorder(Metrics()), settings.history.timeout)
+    finally:
+        await memory.close()

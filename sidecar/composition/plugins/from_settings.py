@@ -1,0 +1,206 @@
+"""Turns settings into the plain values that operations and plugins take."""
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.adapters.reports_directory import ReportsDirectory, ReportsDirectoryUnusable
+from sidecar.adapters.system import SecretFileProblem, read_secret
+from sidecar.core.binding.bind import BindingRules
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.dispatching.result_checks import ResultLimits
+from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.envelopes.signatures import SignatureRules
+from sidecar.core.executing.retries import BreakerRules, RetryRules
+from sidecar.core.history.compaction import CompactionRules
+from sidecar.core.identifiers import Vertical
+from sidecar.core.status_events.policy import EventRule, Vocabulary
+from sidecar.observability import names
+from sidecar.observability.audit.plugin import LOG_SINK, OTLP_SINK
+from sidecar.observability.logging import StructuredLog
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.flag_snapshot import FlagTiming
+from sidecar.operations.rules import AdmissionRules, DispatchRules, HistoryRules
+from sidecar.policy.selection import PolicyNames, PolicySettings
+from sidecar.policy.specs import PluginKind
+from sidecar.settings import DispatchSettings, KeysSettings, Settings, SettingsProblem
+from sidecar.settings.history import HistorySettings
+from sidecar.settings.sections import DefinitionsSettings
+
+MADE_KEY: Final = "made"
+KEY_BYTES: Final = 32
+
+
+def dispatch_rules(settings: Settings, redactor: Redactor) -> DispatchRules:
+    """Return what the operator decided about dispatching.
+
+    Raises:
+        SettingsProblem: a key file of `signatures` cannot be used.
+    """
+    said = settings.dispatch
+    return DispatchRules(
+        binding=BindingRules(said.fan_out_cap, said.max_dispatches_per_turn),
+        vocabulary=_vocabulary(settings),
+        join_timeout=said.join_timeout,
+        delivery_margin=said.delivery_margin,
+        turn_lifetime=said.turn_lifetime,
+        idle_lifetime=said.idle_lifetime,
+        resume_grace=said.resume_grace,
+        look_every=said.look_every,
+        record_timeout=said.record_timeout,
+        facts_timeout=said.facts_timeout,
+        strict_prior_context=said.strict_prior_context,
+        events_kept=said.events_kept,
+        quarantine_after=said.quarantine_after,
+        episodes_cached=said.episodes_cached,
+        admission=AdmissionRules(**_plain(said.admission)),
+        retries=_retries(said),
+        breaker=BreakerRules(said.breaker.failures, said.breaker.open_for.total_seconds()),
+        results=ResultLimits(**_plain(said.results)),
+        envelopes=EnvelopeLimits(**_plain(said.envelopes)),
+        signatures=signature_rules(settings, redactor),
+        history=_history(settings.history),
+        record_frames=settings.record.frames,
+    )
+
+
+def _history(said: HistorySettings) -> HistoryRules:
+    return HistoryRules(
+        compaction=CompactionRules(said.compact_above_tokens, said.compact_above_turns, said.recent_turns),
+        own_turns=said.own_turns,
+        episode_turns=said.episode_turns,
+        answer_bytes=said.answer_bytes,
+        queue=said.queue,
+        timeout=said.timeout,
+        look_back=said.look_back,
+        look_back_turns=said.look_back_turns,
+        size_fresh_for=said.size_fresh_for,
+    )
+
+
+def report_files(settings: Settings) -> ReportsDirectory | None:
+    """Return where reports go; None: nowhere.
+
+    Raises:
+        SettingsProblem: the directory cannot be used.
+    """
+    directory = settings.workspace.directory
+    if directory is None:
+        return None
+    try:
+        return ReportsDirectory(directory)
+    except ReportsDirectoryUnusable as problem:
+        raise SettingsProblem([f"workspace.directory: {problem}"]) from None
+
+
+def flag_timing(settings: Settings) -> FlagTiming:
+    """Return how flags are kept fresh."""
+    return FlagTiming(**_plain(settings.flag_refresh))
+
+
+def policy_settings(settings: Settings) -> PolicySettings:
+    """Return which plugins serve whom."""
+    said = settings.policy
+    verticals = {Vertical(name): PolicyNames(**_plain(names)) for name, names in said.verticals.items()}
+    memory = said.default.memory or ("in_process" if settings.record.database == "memory" else "store")
+    default = PolicyNames(**{**_plain(said.default), "memory": memory})
+    return PolicySettings(default, verticals, _sinks(settings))
+
+
+def policy_by_default() -> PolicySettings:
+    """Return which plugins serve everybody where no file says otherwise."""
+    # What a file has to say is about other things.
+    return policy_settings(
+        Settings(definitions=DefinitionsSettings(path=Path()), dispatch=DispatchSettings(fan_out_cap=1))
+    )
+
+
+def _sinks(settings: Settings) -> tuple[str, ...]:
+    if settings.audit.sinks is not None:
+        return settings.audit.sinks
+    return (LOG_SINK.name,) if settings.telemetry.otlp_endpoint is None else (LOG_SINK.name, OTLP_SINK.name)
+
+
+def plugin_sections(settings: Settings) -> Mapping[PluginKind, Mapping[str, Mapping[str, Any]]]:
+    """Return the settings of plugins, by kind and name."""
+    return {
+        PluginKind.FLAG_BACKEND: settings.flags,
+        PluginKind.RUNNER: settings.runners,
+        PluginKind.CONNECTOR: settings.connectors,
+        PluginKind.EPISODE_MEMORY: settings.memories,
+        PluginKind.GATE_CLIENT: settings.gates,
+        PluginKind.LIFECYCLE_POLICY: settings.lifecycle,
+        PluginKind.AUDIT_SINK: settings.audit_sinks,
+    }
+
+
+def signing_keys(settings: KeysSettings, redactor: Redactor) -> SigningKeys:
+    """Read the keys; without any, make one that nobody else holds, and say so.
+
+    Raises:
+        SettingsProblem: lists every key file that cannot be used.
+    """
+    if not settings.files:
+        StructuredLog("sidecar.keys").warning(
+            names.KEY_MADE,
+            "no signing key is configured: turns do not outlive this process, and no other replica honours them; "
+            "set keys.files to change that",
+        )
+        return SigningKeys({MADE_KEY: secrets.token_bytes(KEY_BYTES)}, MADE_KEY)
+    keys = _keys_in("keys.files", settings.files, redactor)
+    return SigningKeys(keys, settings.signing or next(iter(keys)))
+
+
+def signature_rules(settings: Settings, redactor: Redactor) -> SignatureRules:
+    """Return whose answers must be signed, with the keys read.
+
+    Raises:
+        SettingsProblem: lists every key file that cannot be used.
+    """
+    said, policy = settings.signatures, settings.policy
+    own = ((Vertical(name), names.connector) for name, names in policy.verticals.items())
+    return SignatureRules(
+        keys=_keys_in("signatures.files", said.files, redactor),
+        connectors=tuple(said.connectors),
+        verticals=tuple(said.verticals),
+        tools=tuple(said.tools),
+        connector_of={vertical: connector for vertical, connector in own if connector is not None},
+        default_connector=policy.default.connector,
+    )
+
+
+def _keys_in(setting: str, files: Mapping[str, Path], redactor: Redactor) -> dict[str, bytes]:
+    keys: dict[str, str] = {}
+    problems: list[str] = []
+    for key_id, file in files.items():
+        try:
+            keys[key_id] = read_secret(file)
+        except SecretFileProblem as problem:
+            problems.append(f"{setting}.{key_id}: {problem}")
+    if problems:
+        raise SettingsProblem(problems)
+    redactor.learn(keys.values())
+    return {key_id: text.encode() for key_id, text in keys.items()}
+
+
+def _vocabulary(settings: Settings) -> Vocabulary:
+    said = settings.status
+    rules = {name: EventRule(rule.policy, rule.becomes, rule.window) for name, rule in said.events.items()}
+    return Vocabulary(rules, said.per_second, said.burst)
+
+
+def _retries(settings: DispatchSettings) -> RetryRules:
+    said = settings.retries
+    return RetryRules(
+        first_backoff=said.first_backoff.total_seconds(),
+        longest_backoff=said.longest_backoff.total_seconds(),
+        share=said.share,
+        floor=said.floor,
+        window=said.window.total_seconds(),
+    )
+
+
+def _plain(section: Any) -> dict[str, Any]:
+    """Return a section's fields, which carry the same names and units as the value that is made of them."""
+    return {name: getattr(section, name) for name in type(section).model_fields}

@@ -1,0 +1,1 @@
+"""Opens the record, its files and its checkpoints."""

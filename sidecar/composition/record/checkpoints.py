@@ -1,0 +1,103 @@
+"""Joins checkpointing and retention to a record, and shows how they fare."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_or_make_signer
+from sidecar.observability import names, rollout_names
+from sidecar.observability.metrics import Metrics
+from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.record.checkpoints import Checkpointing
+from sidecar.operations.record.ports import Database
+from sidecar.operations.record.retention import Retention, RetentionRules
+from sidecar.operations.rollout.audit.retention import AuditRetention, RolloutArchive
+from sidecar.settings import SettingsProblem
+from sidecar.settings.checkpoints import RetentionSettings
+from sidecar.settings.record import RecordSettings
+
+LONGEST_LOOK: Final = 5.0
+"""Seconds, at the start and at the end."""
+
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+@asynccontextmanager
+async def guarded_record(
+    said: RecordSettings,
+    database: Database,
+    rollouts: RolloutArchive,
+    clock: Clock,
+    recorder: Recorder,
+    metrics: Metrics,
+) -> AsyncIterator[Sequence[Loop]]:
+    """Yield the loops that sign and shorten the record; at the end, sign what was closed last.
+
+    Enter it after the database was opened, so that it is left before that is closed. A record in memory needs none.
+
+    Raises:
+        SettingsProblem: the key cannot be used or made.
+    """
+    if said.database == "memory":
+        yield ()
+        return
+    file, key_file = checkpoint_files(said)
+    try:
+        signer = await asyncio.to_thread(read_or_make_signer, key_file)
+    except KeyFileProblem as problem:
+        raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
+    place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(said.retention)
+    checkpointing = Checkpointing(database, database.instance, place, said.checkpoints.every, clock, recorder)
+    removing = Retention(database, rules, signer, place, clock, recorder)
+    of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
+    _show(metrics, checkpointing, removing, of_audit)
+    await _look_in_time(checkpointing)  # from its first moment on a sidecar leaves a log that can be verified
+    try:
+        yield [("checkpointing", checkpointing.run), ("retention", removing.run), ("audit retention", of_audit.run)]
+    finally:
+        await _look_in_time(checkpointing)
+
+
+async def _look_in_time(checkpointing: Checkpointing) -> None:
+    """Look once; a place that does not answer holds up neither start nor end."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_LOOK):
+            await checkpointing.look()
+
+
+def checkpoint_files(said: RecordSettings) -> tuple[Path, Path]:
+    """Return where the checkpoints and the key that signs them are."""
+    beside = said.sqlite.path.parent if said.database == "sqlite" else Path("/var/lib/sidecar")
+    folder, files = beside / "checkpoints", said.checkpoints
+    return files.file or folder / "checkpoints.jsonl", files.key_file or folder / "checkpoint.key"
+
+
+def retention_rules(said: RetentionSettings) -> RetentionRules:
+    """Return how long what is kept."""
+    return RetentionRules(timedelta(days=said.audit_days), timedelta(days=said.frames_days))
+
+
+def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention, of_audit: AuditRetention) -> None:
+    waiting = "How long no checkpoint could be written that should have been."
+    metrics.gauge(names.CHECKPOINT_WAITING, waiting, lambda: checkpointing.waiting_seconds)
+    metrics.counted_elsewhere(
+        names.CHECKPOINTS,
+        "Signed checkpoints by what became of them.",
+        lambda: {("written",): float(checkpointing.written), ("failed",): float(checkpointing.failures)},
+        "result",
+    )
+    metrics.counted_elsewhere(
+        names.RECORD_PURGED,
+        "What retention removed.",
+        lambda: {
+            ("child",): float(retention.children),
+            ("turn",): float(retention.turns),
+            ("attempt",): float(retention.attempts),
+        },
+        "kind",
+    )
+    removed = "Audit rows of rollouts that retention removed."
+    metrics.counted_elsewhere(rollout_names.AUDIT_REMOVED, removed, lambda: {(): float(of_audit.removed)})

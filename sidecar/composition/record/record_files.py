@@ -1,0 +1,85 @@
+"""What is done to a record beside serving: its schema, and copies of it."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from sidecar.adapters.migrations import DatabaseProblem, Migration
+from sidecar.adapters.record_sqlite import record_schema
+from sidecar.adapters.sqlite import back_up, pending_migrations, upgrade
+from sidecar.adapters.sqlite.opening import check_version, connect, held
+from sidecar.adapters.system import SecretFileProblem
+from sidecar.composition.record.open_record import dsn_of
+from sidecar.core.errors import StoreUnavailable
+from sidecar.observability.redaction import Redactor
+from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings.record import PostgresRecordSettings
+
+
+def migrate_record(settings: Settings, preview: bool) -> Sequence[str]:
+    """Apply the schema steps that the record lacks, or only look; return their names.
+
+    Raises:
+        SettingsProblem: it cannot be opened, or a sidecar has it open.
+    """
+    said = settings.record
+    with _told(f"record.{said.database}"):
+        match said.database:
+            case "memory":
+                return []
+            case "sqlite":
+                return [str(step) for step in _migrate_sqlite(said.sqlite.path, preview)]
+            case "postgresql":
+                return [str(step) for step in asyncio.run(_migrate_postgresql(said.postgresql, preview))]
+
+
+def back_up_record(settings: Settings, target: Path) -> None:
+    """Copy the record as it is now, while a sidecar writes to it or not.
+
+    Raises:
+        SettingsProblem: there is nothing to copy, or no place for the copy.
+    """
+    said = settings.record
+    if said.database != "sqlite":
+        advice = "use pg_dump" if said.database == "postgresql" else "there is nothing to keep"
+        raise SettingsProblem([f"record.database is {said.database}: {advice}"])
+    with _told("record.sqlite"):
+        check_version()
+        back_up(said.sqlite.path, target)
+
+
+def _migrate_sqlite(path: Path, preview: bool) -> Sequence[Migration]:
+    check_version()
+    schema = record_schema()
+    if preview:
+        return pending_migrations(path, schema)
+    with held(path):
+        connection = connect(path, schema)
+        try:
+            return upgrade(connection, schema, str(path))
+        finally:
+            connection.close()
+
+
+async def _migrate_postgresql(said: PostgresRecordSettings, preview: bool) -> Sequence[Migration]:
+    try:
+        from sidecar.adapters import postgresql  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.record_postgresql import SCHEMA  # noqa: PLC0415  the same holds
+    except ModuleNotFoundError:
+        raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
+    limits = postgresql.Limits(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
+    work = postgresql.pending_migrations if preview else postgresql.upgrade
+    return await work(dsn_of(said, Redactor()), SCHEMA, limits)
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
+        raise SettingsProblem([f"{where}: {problem}"]) from None
+    except apsw.Error as error:
+        raise SettingsProblem([f"{where}: the disk does not let us ({type(error).__name__})"]) from None

@@ -1,0 +1,89 @@
+"""Opens a record and keys for `sidecar verify-log`, beside a running sidecar or without one."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
+from sidecar.adapters.migrations import DatabaseProblem
+from sidecar.adapters.record_sqlite.offline import OfflineSqliteRecord
+from sidecar.adapters.system import SecretFileProblem, read_secret
+from sidecar.cli.record.source import RecordSource
+from sidecar.cli.record.verify_log import Verifying
+from sidecar.composition.record.checkpoints import checkpoint_files
+from sidecar.composition.record.open_record import SHORTEST_DSN
+from sidecar.core.executing.checkpoints import SignatureJudge
+from sidecar.core.identifiers import InstanceId
+from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable
+from sidecar.settings import Settings
+
+READER: Final = InstanceId("verify-log")
+"""Appends nothing, and is never put on record."""
+LONGEST_ANSWER: Final = 60.0
+"""Seconds for one page."""
+NOWHERE: Final = (
+    "say where the record is: --sqlite PATH, --postgresql-dsn-file PATH, or --config with a record that is kept"
+)
+
+
+def verifying() -> Verifying:
+    """Return what the command does its work with."""
+    return Verifying(_opened, _keys)
+
+
+def record_source(settings: Settings) -> RecordSource:
+    """Return where the settings say that the record and its second place are; nowhere for a record in memory."""
+    said = settings.record
+    if said.database == "memory":
+        return RecordSource()
+    file, key_file = checkpoint_files(said)
+    signed = RecordSource(checkpoints=(file,), public_keys=(public_key_file(key_file),))
+    if said.database == "sqlite":
+        return RecordSource(said.sqlite.path).with_defaults_of(signed)
+    dsn = said.postgresql.dsn
+    address = None if dsn is None else dsn.get_secret_value()
+    return RecordSource(None, said.postgresql.dsn_file, signed.checkpoints, signed.public_keys, address)
+
+
+@asynccontextmanager
+async def _opened(source: RecordSource) -> AsyncIterator[RecordToVerify]:
+    try:
+        if source.sqlite is not None:
+            with OfflineSqliteRecord.opened(source.sqlite) as record:
+                yield record
+            return
+        dsn = source.postgresql_dsn
+        if source.postgresql_dsn_file is not None:
+            dsn = read_secret(source.postgresql_dsn_file, SHORTEST_DSN)
+        if dsn is None:
+            raise RecordUnreadable(NOWHERE)
+        async with _postgresql(dsn) as shared:
+            yield shared
+    except (DatabaseProblem, SecretFileProblem) as problem:
+        raise RecordUnreadable(str(problem)) from None
+
+
+@asynccontextmanager
+async def _postgresql(dsn: str) -> AsyncIterator[RecordToVerify]:
+    try:
+        from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.record_postgresql import record as postgres  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.record_postgresql.opening import SCHEMA  # noqa: PLC0415  its library is an extra
+    except ModuleNotFoundError:
+        raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
+    limits = Limits(statement=LONGEST_ANSWER)
+    if await pending_migrations(dsn, SCHEMA, limits):
+        raise RecordUnreadable("the database holds no record, or that of an older sidecar: start this one on it first")
+    record = postgres.PostgresRecord(dsn, READER, postgres.RecordOptions(limits))
+    try:
+        yield record
+    finally:
+        await record.close()
+
+
+def _keys(files: Sequence[Path]) -> SignatureJudge:
+    try:
+        return read_public_keys(files)
+    except KeyFileProblem as problem:
+        raise RecordUnreadable(str(problem)) from None

@@ -1,0 +1,215 @@
+"""Replays a recorded turn: the operations as they are, in virtual time, with the recording for everything outside."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, cast
+
+from sidecar.adapters.definitions_directory.loading import load_directory
+from sidecar.adapters.memory_in_process import InProcessMemory
+from sidecar.adapters.record_memory import MemoryStore
+from sidecar.adapters.system import OwnedTasks
+from sidecar.adapters.virtual_time import Deadlock, InOrder, Runaway, Trace, VirtualLoop, simulate
+from sidecar.cli.record.replay import Replaying
+from sidecar.cli.record.replay_source import exported
+from sidecar.composition.plugins.from_settings import dispatch_rules
+from sidecar.core.binding.bind import BindingRules
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.resolve import nowhere_committed
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import Digest
+from sidecar.core.replaying.comparison import compared
+from sidecar.core.replaying.document import CannotReplay, ReplayDocument, commits_of, recorded_of
+from sidecar.core.rollout.view import RolloutView
+from sidecar.core.status_events.policy import Vocabulary
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.ports import Recorder
+from sidecar.operations.process.turn_assembly import Ports, assemble
+from sidecar.operations.replay.play_frames import RecordedChance, RecordedGrants, RecordedRunner, Recording
+from sidecar.operations.replay.replay_turn import Replayed, ReplayReport, replay_turn, rules_of_replay
+from sidecar.operations.rules import DispatchRules
+from sidecar.policy.protocols import Connector
+from sidecar.settings import Settings
+
+CardOf = Callable[[Digest], Card | None]
+MOST_STEPS: Final = 5_000_000
+KEYS: Final = SigningKeys({"replay": bytes(32)}, "replay")
+"""Not a secret: nothing that is signed with it leaves the replay."""
+
+
+def replayed(document: ReplayDocument, card_of: CardOf, rules: DispatchRules | None = None) -> ReplayReport:
+    """Replay a turn and compare. To be called where no event loop runs; takes no time but that of the processor.
+
+    Args:
+        document: as exported.
+        card_of: the definitions, by digest.
+        rules: of dispatching, as configured; the usual ones if not given.
+
+    Raises:
+        CannotReplay: something that it needs is not there; says what.
+
+    Source: PC1-FR-10d, SX-48, SX-50.
+    """
+    recording = Recording(recorded_of(document))
+    claims = document.claims()
+    _refuse_missing(document, claims, card_of)
+    today = rules or DispatchRules(BindingRules(claims.fan_out_cap, claims.max_dispatches), Vocabulary({}))
+    came = _in_virtual_time(document, recording, card_of, rules_of_replay(today, claims.fan_out_cap))
+    differences, notes = compared(document.told, came.joined)
+    refused = tuple(f"{dispatch_id}: is refused now: {why}" for dispatch_id, why in came.refused.items())
+    made = tuple(f"{which} is made now; it was not made when the turn was recorded" for which in came.unrecorded)
+    return ReplayReport(came, (*refused, *differences), (*made, *notes))
+
+
+def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: CardOf, rules: DispatchRules) -> Replayed:
+    loop = VirtualLoop(InOrder(), Trace(), MOST_STEPS)
+
+    async def play() -> Replayed:
+        strays: list[str] = []
+        tasks = OwnedTasks(lambda name, error: strays.append(f"{name} raised {type(error).__name__}"))
+        grants = RecordedGrants(KEYS)
+        runner = RecordedRunner(recording, grants)
+        ports = Ports(
+            clock=_Clock(loop, document.dispatches[0].opened_at),
+            ids=_CountedIds(),
+            chance=RecordedChance(recording),
+            spawner=tasks,
+            store=_StoreAsFast(recording, loop),
+            recorder=cast("Recorder", _Nobody()),
+            definitions=_Definitions(card_of),
+            flags=cast("FlagSnapshots", None),  # for binding only, and no turn is bound here
+            runners=runner,
+            connectors=_NoConnectors(),
+            memory=InProcessMemory(),
+            rollouts=RolloutView,  # nobody is bound here
+        )
+        runner.operations = operations = assemble(rules, KEYS, ports, grants)
+        try:
+            return await replay_turn(document, recording, operations, KEYS, rules)
+        finally:
+            await tasks.close()
+
+    try:
+        return simulate(loop, play())
+    except (Deadlock, Runaway) as stuck:
+        raise CannotReplay(f"the replay does not come to an end: {stuck}") from None
+
+
+def _refuse_missing(document: ReplayDocument, claims: SurfaceClaims, card_of: CardOf) -> None:
+    """Raise `CannotReplay` if a definition of the turn is not there as it was."""
+    commits = commits_of(document)
+    named = {slot: definition_id for slot, definition_id, _ in claims.candidates}
+    wanted: list[tuple[str, Digest]] = [(named.get(slot) or slot, digest) for slot, digest in claims.tools]
+    wanted.append(("the orchestrator", claims.orchestrator_digest))
+    missing = [_missing(name, digest, commits) for name, digest in wanted if card_of(digest) is None]
+    if missing:
+        raise CannotReplay(
+            f"definitions are not there as they were in the turn: {'; '.join(missing)}. Check out that commit of the "
+            "definitions and name its folder with --definitions"
+        )
+
+
+def _missing(name: str, digest: Digest, commits: Mapping[Digest, tuple[str, str]]) -> str:
+    _, commit = commits.get(digest, ("", ""))
+    return f"{name} with digest {digest} ({f'commit {commit}' if commit else 'its commit is not on record'})"
+
+
+def cards_of(catalogue: Catalogue) -> CardOf:
+    """Return the cards of a configuration by digest."""
+    by_digest = {card.digest: card for card in catalogue.cards.values()}
+    return by_digest.get
+
+
+class _Clock:
+    def __init__(self, loop: VirtualLoop, began: datetime) -> None:
+        self._loop = loop
+        self._began = began
+
+    def now(self) -> datetime:
+        return self._began + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+
+class _CountedIds:
+    def __init__(self) -> None:
+        self._made = 0
+
+    def new(self, kind: str) -> str:
+        self._made += 1
+        return f"{kind}-{self._made}"
+
+
+class _StoreAsFast(MemoryStore):
+    """Confirms children when the store did then, so that their attempts begin when they did."""
+
+    waits = True
+
+    def __init__(self, recording: Recording, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._recording = recording
+        self._loop = loop
+
+    async def append(self, records: Sequence[Record]) -> None:
+        wait = self._recording.durable_at(records) - self._loop.time()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        await super().append(records)
+
+
+class _Definitions:
+    def __init__(self, card_of: CardOf) -> None:
+        self._card_of = card_of
+
+    def current(self) -> Catalogue | None:
+        return None
+
+    def card_by_digest(self, digest: Digest) -> Card | None:
+        return self._card_of(digest)
+
+
+class _NoConnectors:
+    def connector_for(self, card: Card, tool_id: str) -> Connector:
+        raise LookupError("a replay asks no data service")
+
+
+class _Nobody:
+    """A recorder that nobody reads."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def replaying(settings: Settings | None, folder: Path | None) -> Replaying:
+    """Return what `sidecar replay` does its work with.
+
+    Args:
+        settings: of the sidecar; None: only exported turns are replayed, under the usual rules.
+        folder: of the definitions; None: that of the settings.
+    """
+    configured = None if settings is None else settings.definitions.path
+
+    def fetch(turn_id: str) -> bytes:
+        if settings is None:
+            raise CannotReplay("without --config there is no sidecar to ask; name an exported turn with --from")
+        server = settings.server
+        return exported(f"unix:{server.dispatch_socket}", server.boot_secret_file, turn_id)
+
+    def replay(document: ReplayDocument) -> ReplayReport:
+        rules = None if settings is None else dispatch_rules(settings, Redactor())
+        return replayed(document, _cards_below(folder or configured), rules)
+
+    return Replaying(fetch, replay)
+
+
+def _cards_below(folder: Path | None) -> CardOf:
+    if folder is None:
+        raise CannotReplay("name the folder of the definitions with --definitions")
+    catalogue = load_directory(folder, commits_of=nowhere_committed).catalogue
+    if catalogue is None:
+        raise CannotReplay(f"the definitions in {folder} cannot be used; `sidecar validate {folder}` says why")
+    return cards_of(catalogue)

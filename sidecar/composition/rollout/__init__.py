@@ -1,0 +1,1 @@
+"""Builds the rollout: store, flag writers, audit sinks."""

@@ -1,0 +1,46 @@
+"""Who switches the flags of which vertical."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
+from sidecar.adapters.flags_file import FILE_FLAGS, FileFlagEdits, FileFlags
+from sidecar.adapters.flags_memory import FlagsInTheSettings, MemoryFlags, MemoryFlagWriter
+from sidecar.adapters.rollout_memory import MemoryRollouts
+from sidecar.core.flag_states import FlagRoutes
+from sidecar.core.identifiers import Vertical
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere
+from sidecar.operations.rollout.store.ports import FlagWriter, RolloutStore
+from sidecar.policy.protocols import FlagBackend
+
+
+def flag_writers(
+    backends: Mapping[str, FlagBackend],
+    routes: FlagRoutes,
+    settings: Mapping[str, Mapping[str, Any]],
+    embedded: tuple[RolloutStore, Clock],
+) -> Callable[[Vertical], FlagWriter]:
+    """Return what finds the writer for a vertical's flags.
+
+    Args:
+        backends: in use, by name.
+        routes: which backend answers for which vertical.
+        settings: of the backends, by name.
+        embedded: where embedded flags are kept, and what says when they were switched.
+    """
+    writers = {name: _writer(name, backend, settings.get(name, {}), embedded) for name, backend in backends.items()}
+    return lambda vertical: writers[routes.backend_of(vertical)]
+
+
+def _writer(
+    name: str, backend: FlagBackend, settings: Mapping[str, Any], embedded: tuple[RolloutStore, Clock]
+) -> FlagWriter:
+    if isinstance(backend, EmbeddedFlags):
+        return EmbeddedFlagWriter(*embedded)
+    if isinstance(backend, MemoryFlags):
+        return MemoryFlagWriter(backend) if isinstance(embedded[0], MemoryRollouts) else FlagsInTheSettings()
+    if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
+        return FileFlagEdits(Path(settings["path"]))
+    return FlagsKeptElsewhere(name)

@@ -1,0 +1,185 @@
+"""Joins the rollout: where it is kept, what binds read of it, who takes its steps, where its audit goes."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sidecar.adapters.flags_embedded import EmbeddedFlags
+from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
+from sidecar.adapters.tombstones import TombstonesInMemory, opened_tombstones
+from sidecar.adapters.tombstones.file import TombstonesUnusable
+from sidecar.composition.record.open_record import OpenRecord
+from sidecar.composition.rollout.audit_sinks import opened_sinks
+from sidecar.composition.rollout.flag_writers import flag_writers
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.rollout.bucketing import moved_buckets
+from sidecar.core.rollout.view import RolloutView
+from sidecar.observability import rollout_names
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.redaction import Redactor
+from sidecar.observability.rollout_recorder import MeasuringRolloutRecorder, number, show_rollout, standing_gauges
+from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
+from sidecar.operations.process.turn_assembly import Ports
+from sidecar.operations.rollout.audit.export import AuditExport
+from sidecar.operations.rollout.steps.content_proofs import Validates
+from sidecar.operations.rollout.store.ports import Tombstones
+from sidecar.operations.rollout.views.cohort_count import CohortCount
+from sidecar.operations.rollout.views.kept_definitions import KeptDefinitions
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.policy.audit import AuditSink
+from sidecar.policy.selection import PolicyMap
+from sidecar.settings import Settings, SettingsProblem
+
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSurroundings:
+    """What the rollout needs of the process.
+
+    Attributes:
+        ports: of the operations, with the configuration as loaded.
+        turns: asked late, when binding is there.
+        validate: the validator of the configuration.
+        redactor: of what goes to a collector.
+    """
+
+    settings: Settings
+    policy: PolicyMap
+    record: OpenRecord
+    ports: Ports
+    turns: Callable[[], Iterable[Turn]]
+    validate: Validates
+    metrics: Metrics
+    redactor: Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRollout:
+    """The rollout of a running sidecar.
+
+    Attributes:
+        definitions: the configuration, with the cards of earlier states that rollouts need.
+        loops: to be kept running, by name.
+        cohorts: to be told of the cohort of each turn that is bound.
+    """
+
+    operations: RolloutOperations
+    definitions: KeptDefinitions
+    loops: Sequence[Loop]
+    cohorts: Callable[[Cohort], None]
+
+    def rollouts(self) -> RolloutView:
+        """Return what a bind reads."""
+        return self.operations.stops.rollouts()
+
+
+@asynccontextmanager
+async def opened_rollout(around: RolloutSurroundings) -> AsyncIterator[OpenRollout]:
+    """Build everything, and see the configuration once; close what was opened.
+
+    Raises:
+        SettingsProblem: users would be moved by another bucketing, the file of kills cannot be used, or nothing is
+            installed that an audit sink needs.
+        PluginProblem: an audit sink cannot be made.
+    """
+    if moved := moved_buckets():
+        raise SettingsProblem(list(moved))
+    recorder = MeasuringRolloutRecorder(around.metrics, around.ports.recorder.anomaly)
+    gates = ChosenGates(around.policy, around.settings.gates, recorder.anomaly)
+    policies = ChosenPolicies(around.policy, around.settings.lifecycle, recorder.anomaly)
+    try:
+        async with (
+            _tombstones(around.settings, recorder.anomaly) as tombstones,
+            opened_sinks(around.policy, around.settings, around.redactor) as sinks,
+        ):
+            ports = RolloutPorts(
+                store=around.record.rollouts,
+                tombstones=tombstones,
+                clock=around.ports.clock,
+                ids=around.ports.ids,
+                recorder=recorder,
+                definitions=around.ports.definitions,
+                flags=around.ports.flags,
+                record=around.record.store,
+                validate=around.validate,
+                turns=around.turns,
+                gate_for=gates.client_for,
+                policies_of=policies.of_vertical,
+                writer_of=flag_writers(
+                    around.ports.flags.backends,
+                    around.policy.flag_routes,
+                    around.settings.flags,
+                    (around.record.rollouts, around.ports.clock),
+                ),
+                ask_policy=PolicyThreads().ask,
+                serve_unflagged_at_once=around.settings.rollout.serve_unflagged_entries_at_once,
+                turn_lifetime=around.settings.dispatch.turn_lifetime,
+                decommission_window=timedelta(days=around.settings.rollout.decommission_days),
+            )
+            yield await _joined(around, ports, recorder, sinks)
+    finally:
+        await gates.close()
+
+
+async def _joined(
+    around: RolloutSurroundings,
+    ports: RolloutPorts,
+    recorder: MeasuringRolloutRecorder,
+    sinks: Mapping[str, AuditSink],
+) -> OpenRollout:
+    operations = assemble_rollout(ports)
+    around.ports.flags.also_tell(operations.stops.edges.observe)
+    kept_here = [name for name, each in around.ports.flags.backends.items() if isinstance(each, EmbeddedFlags)]
+    operations.views.before_showing(lambda _: around.ports.flags.refresh(kept_here))  # switched before what they gate
+    export = AuditExport(ports.store, sinks, around.record.store.instance, around.ports.clock, recorder)
+    cohorts = CohortCount(around.ports.clock, recorder, around.settings.rollout.most_cohorts)
+    await operations.views.look()
+    await operations.seeing.look()  # before anything is bound: what is not on record is not served
+    await operations.views.look()
+    _show(around.metrics, operations, export, cohorts)
+    named = [(type(getattr(run, "__self__", run)).__name__.lower(), run) for run in operations.loops]
+    kept = KeptDefinitions(around.ports.definitions, operations.seeing, ports.store, recorder)
+    return OpenRollout(operations, kept, [*named, *export.loops], cohorts.bound_in)
+
+
+def _show(metrics: Metrics, operations: RolloutOperations, export: AuditExport, cohorts: CohortCount) -> None:
+    show_rollout(
+        metrics,
+        (
+            *standing_gauges(operations),
+            number(rollout_names.STOPS_PENDING, "Not on record yet.", lambda: len(operations.tombstones.pending())),
+            number(rollout_names.AUDIT_WAITING, "Age of the oldest event that waits.", lambda: export.waiting_seconds),
+            number(rollout_names.COHORTS, "Distinct cohorts in this window.", lambda: cohorts.distinct),
+            number(rollout_names.COHORTS_BOUND, "Beyond it there is a warning.", lambda: cohorts.bound),
+        ),
+    )
+    metrics.counted_elsewhere(
+        rollout_names.AUDIT_EXPORTED,
+        "Audit events that were handed to a sink.",
+        lambda: {(name,): float(count) for name, count in export.handed_on.items()},
+        "sink",
+    )
+
+
+@asynccontextmanager
+async def _tombstones(settings: Settings, report: Callable[[str, str], None]) -> AsyncIterator[Tombstones]:
+    """Open the file of kills; with the record in memory there is none, and kills go with the process."""
+    if settings.record.database == "memory":
+        yield TombstonesInMemory()
+        return
+    try:
+        async with opened_tombstones(kills_file(settings), report) as tombstones:
+            yield tombstones
+    except TombstonesUnusable as problem:
+        raise SettingsProblem([f"rollout.kills_file: {problem}"]) from None
+
+
+def kills_file(settings: Settings) -> Path:
+    """Return where this sidecar keeps what it stopped."""
+    record = settings.record
+    beside = record.sqlite.path.parent if record.database == "sqlite" else Path("/var/lib/sidecar")
+    return settings.rollout.kills_file or beside / "kills.jsonl"

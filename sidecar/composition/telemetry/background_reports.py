@@ -1,0 +1,196 @@
+"""What the background work reports, made visible in log, metrics and readiness."""
+
+import time
+from typing import Any, Final
+
+from sidecar.adapters.definitions_directory.source import DefinitionsChange
+from sidecar.core.definitions.files.problems import Problem
+from sidecar.observability import names
+from sidecar.observability.logging import LossyQueue, StructuredLog
+from sidecar.observability.metrics import Labels, Metrics
+from sidecar.observability.readiness import Readiness
+from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshots
+from sidecar.operations.ports import Recorder
+from sidecar.operations.process.turn_assembly import Operations
+
+PROBLEMS_SHOWN: Final = 20
+BESIDE: Final = frozenset(
+    {"checkpointing", "retention", "audit retention", "historycatchup", "telemetry", "operator_issuer"}
+)
+"""Loops that no turn waits for: side files, clearing up, and what is sent elsewhere. They never decide readiness."""
+AUDIT_EXPORT: Final = "auditexport "
+"""With the name of a sink behind it."""
+IN_FORCE: Final = "in_force"
+REFUSED: Final = "refused"
+
+
+class DefinitionsReports:
+    """New states of the definitions, good and bad."""
+
+    def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
+        self._readiness = readiness
+        self._log = StructuredLog("sidecar.definitions")
+        self._last: DefinitionsChange | None = None
+        self._loads = metrics.counter(names.DEFINITIONS_LOADS, "New states of the definitions.", "result")
+        for result in (IN_FORCE, REFUSED):
+            self._loads.add(result, by=0)
+        metrics.gauge(names.DEFINITIONS_INVALID, "1: the newest state has errors.", lambda: float(not self._good()))
+        metrics.gauges(names.DEFINITIONS_PROBLEMS, "Problems of the newest state.", self._counts, "severity")
+        metrics.gauges(names.DEFINITIONS_REVISION, "The revision in force.", self._revision, "revision")
+        readiness.block("definitions", "no valid definitions have been loaded; run `sidecar validate`")
+        readiness.section("definitions", self._section)
+
+    def changed(self, change: DefinitionsChange) -> None:
+        """Take note of a new state."""
+        self._last = change
+        problems = [problem.render() for problem in change.loaded.problems]
+        if change.in_force:
+            self._loads.add(IN_FORCE)
+            text = "a new state of the definitions is in force"
+            self._log.info(names.DEFINITIONS_CHANGED, text, revision=change.revision, warnings=_some(problems))
+            self._readiness.clear("definitions")
+        else:
+            self._loads.add(REFUSED)
+            stays = "the last good one stays in force" if change.revision else "there is none in force"
+            text = f"the newest state of the definitions has errors; {stays}"
+            self._log.error(names.DEFINITIONS_REFUSED, text, revision=change.revision, problems=_some(problems))
+
+    def _good(self) -> bool:
+        return self._last is not None and self._last.in_force
+
+    def _counts(self) -> dict[Labels, float]:
+        problems: tuple[Problem, ...] = self._last.loaded.problems if self._last else ()
+        errors = sum(problem.is_error for problem in problems)
+        return {("error",): float(errors), ("warning",): float(len(problems) - errors)}
+
+    def _revision(self) -> dict[Labels, float]:
+        return {(self._last.revision,): 1.0} if self._last is not None and self._last.revision else {}
+
+    def _section(self) -> dict[str, Any]:
+        problems = self._last.loaded.problems if self._last else ()
+        return {
+            "revision": self._last.revision if self._last else None,
+            "newest_state_in_force": self._good(),
+            "problems": _some([problem.render() for problem in problems]),
+        }
+
+
+class FlagReports:
+    """Flag backends becoming fresh or unreachable. Never stands against readiness: gated sub-agents are left out."""
+
+    def __init__(self) -> None:
+        self._log = StructuredLog("sidecar.flags")
+
+    def changed(self, change: FlagContactChanged) -> None:
+        """Take note."""
+        fields = {"backend": change.backend, "state": change.state.value, "revision": change.revision}
+        if change.state is ContactState.FRESH:
+            self._log.info(names.FLAGS_CONTACT, "flags are fresh", **fields)
+        else:
+            text = "flags are unreachable; sub-agents gated by them are left out"
+            self._log.warning(names.FLAGS_CONTACT, text, detail=change.detail, **fields)
+
+
+class LoopReports:
+    """Background loops that end; a loop that turns need turns readiness off while it is down."""
+
+    def __init__(self, metrics: Metrics, readiness: Readiness) -> None:
+        self._readiness = readiness
+        self._log = StructuredLog("sidecar.loops")
+        self._deaths = metrics.counter(names.LOOP_DEATHS, "Background loops that ended.", "loop")
+
+    def loop_down(self, name: str, error: BaseException) -> None:
+        """A loop has ended."""
+        self._deaths.add(name)
+        self._log.error(names.LOOP_DIED, "a background loop has ended and is restarted", error, loop=name)
+        if name not in BESIDE and not name.startswith(AUDIT_EXPORT):
+            self._readiness.block(f"loop {name}", f"the background loop {name} is down; see the log")
+
+    def loop_up(self, name: str) -> None:
+        """It runs again."""
+        self._readiness.clear(f"loop {name}")
+
+
+class LimitReports:
+    """Calls that were refused because a limit is reached."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._log = StructuredLog("sidecar.admission")
+        self._refused = metrics.counter(names.ADMISSION_REFUSED, "Calls refused because a limit is reached.", "limit")
+        for limit in names.LIMITS:
+            self._refused.add(limit, by=0)
+
+    def refused(self, limit: str) -> None:
+        """A call was refused."""
+        self._refused.add(limit)
+        text = "a call was refused: a limit is reached"
+        self._log.warning(names.REFUSED_FOR_LIMIT, text, kind=limit)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many, by limit, since the start; only those that were reached."""
+        return {limit: count for (limit,), count in self._refused.series.items() if count}
+
+
+class DefectReports:
+    """Errors that no caller may see the text of."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._log = StructuredLog("sidecar.defects")
+
+    def of_call(self, method: str, correlation_id: str, error: BaseException) -> None:
+        """A handler raised something that is no answer."""
+        self._recorder.anomaly("call_failed_inside", method)
+        self._log.error(names.ANOMALY, "a call failed inside", error, method=method, correlation_id=correlation_id)
+
+    def of_page(self, path: str, error: BaseException) -> None:
+        """A page of the ops address could not be made."""
+        self._recorder.anomaly("page_failed", path)
+        self._log.error(names.ANOMALY, "a page could not be made", error, path=path)
+
+    def of_task(self, name: str, error: BaseException) -> None:
+        """A task raised something that nobody waited for."""
+        self._recorder.anomaly("stray_error", type(error).__name__)
+        self._log.error(names.ANOMALY, "a task ended with an error", error, task=name)
+
+
+def show_process(metrics: Metrics, readiness: Readiness, operations: Operations, flags: FlagSnapshots) -> None:
+    """Show what is going on now."""
+    metrics.gauge(names.TURNS_OPEN, "Turns that are open.", lambda: operations.turns.open)
+    metrics.gauge(names.TURNS_IDLE, "Open turns in which nothing runs.", lambda: operations.turns.idle)
+    metrics.gauge(names.DISPATCHES_RUNNING, "Dispatches that run.", lambda: operations.dispatch_calls.running)
+    metrics.gauge(names.GRANTS_ALIVE, "Attempts that may call tools.", lambda: operations.grants.alive)
+    started = time.time()
+    metrics.gauge(names.START_TIME, "When the process started, in seconds since 1970.", lambda: started)
+    metrics.gauge(names.READY, "1 while new turns are taken.", lambda: float(readiness.ready))
+    metrics.gauges(names.FLAGS_STALE, "1: flags are too old to be used.", lambda: _stale(flags), "backend")
+    readiness.section(
+        "flags", lambda: {"stale": list(flags.current().stale_backends), "failures": dict(flags.failures())}
+    )
+    readiness.section(
+        "work",
+        lambda: {
+            "turns_open": operations.turns.open,
+            "turns_idle": operations.turns.idle,
+            "dispatches_running": operations.dispatch_calls.running,
+        },
+    )
+
+
+def show_lost_lines(metrics: Metrics, log: LossyQueue) -> None:
+    """Show how many log lines were not written."""
+    lost = "Log lines dropped because nobody read them."
+    metrics.counted_elsewhere(names.LOG_LINES_LOST, lost, lambda: {(): float(log.lost)})
+    left_out = "Warnings and errors that were too many of one kind to be written."
+    metrics.counted_elsewhere(names.LOG_LINES_LEFT_OUT, left_out, lambda: {(): float(log.limit.left_out)})
+
+
+def _stale(flags: FlagSnapshots) -> dict[Labels, float]:
+    snapshot = flags.current()
+    stale = snapshot.stale_backends
+    return {(name,): float(name in stale) for name in snapshot.routes.backends}
+
+
+def _some(problems: list[str]) -> list[str]:
+    rest = len(problems) - PROBLEMS_SHOWN
+    return [*problems[:PROBLEMS_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]

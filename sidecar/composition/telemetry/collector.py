@@ -1,0 +1,127 @@
+"""Joins what is measured to a collector, where one is set; loaded after the sidecar listens."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any, Final
+
+import grpc
+
+from sidecar.observability import names
+from sidecar.observability.logging import ALWAYS, StructuredLog
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.otlp.metrics_pump import MetricsPump
+from sidecar.observability.outbox import Outbox, Shipping, Signal
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.turn.state.tracing import LateTracing
+from sidecar.settings import SettingsProblem, TelemetrySettings
+
+EXPORTERS: Final = "opentelemetry-exporter-otlp-proto-grpc"
+LAST_SECONDS: Final = 2.0
+"""Longest to wait at the end for a collector that does not take what is left."""
+Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """Everything that leaves the process otherwise than over the log and the ops address.
+
+    Attributes:
+        tracing: what operations make spans by; makes none before `begin`.
+        outbox: None without an endpoint.
+    """
+
+    settings: TelemetrySettings
+    metrics: Metrics
+    redactor: Redactor
+    tracing: LateTracing = field(default_factory=LateTracing)
+    outbox: Outbox | None = None
+
+    def __post_init__(self) -> None:
+        """Look whether the settings can be followed. Raises `SettingsProblem`."""
+        if self.settings.otlp_endpoint is None:
+            return
+        check_installed("telemetry.otlp_endpoint")
+        self.outbox = Outbox(self.settings.otlp_queue)
+        lost = "Telemetry that never reached the collector."
+        self.metrics.counted_elsewhere(names.TELEMETRY_DROPPED, lost, self.outbox.dropped, "signal")
+
+    def interceptors(self, opened: AsyncExitStack) -> Sequence[grpc.aio.ServerInterceptor]:
+        """Return what makes spans of gRPC calls, where it is switched on; has to be there before anything listens."""
+        if not self.settings.grpc_spans:
+            return ()
+        from sidecar.observability.tracing import make_tracing  # noqa: PLC0415  costs nothing where it is off
+
+        tracing = make_tracing(self.settings, self.outbox)
+        opened.callback(tracing.close)
+        return (tracing.interceptor,)
+
+    async def begin(self, opened: AsyncExitStack) -> Sequence[Loop]:
+        """Load what sends, and let it send from now on; returns its loop, for the supervisor."""
+        if self.outbox is None or self.settings.otlp_endpoint is None:
+            return ()
+        shipping = await asyncio.to_thread(self._load, self.settings.otlp_endpoint, self.outbox)
+        events = EventsToOutbox(self.outbox)
+        always = logging.getLogger(ALWAYS)
+        pump = MetricsPump(self.metrics, self.outbox, self.settings.otlp_metrics_interval.total_seconds())
+        always.addHandler(events)
+        shipping.start()
+
+        async def end() -> None:
+            always.removeHandler(events)
+            pump.read()
+            await asyncio.to_thread(shipping.close, LAST_SECONDS)
+
+        opened.push_async_callback(end)
+        return (("telemetry", pump.run),)
+
+    def _load(self, endpoint: str, outbox: Outbox) -> Shipping:
+        # Here, since this takes longer than everything else that the start needs.
+        from opentelemetry.sdk.trace.sampling import ALWAYS_ON  # noqa: PLC0415  the reason stands above
+
+        from sidecar.observability.otlp.exporters import SENDER, Collector  # noqa: PLC0415  the same reason
+        from sidecar.observability.spans import SampledSpans  # noqa: PLC0415  the same reason
+        from sidecar.observability.tracing import OutboxSpans, provider_of, sender  # noqa: PLC0415  the same reason
+
+        resource = sender()
+        tracer = provider_of(ALWAYS_ON, resource, OutboxSpans(outbox)).get_tracer(SENDER)
+        collector = Collector(endpoint, resource, self.redactor)
+        self.tracing.behind = SampledSpans(tracer, self.settings.trace_ratio, random.random, self.redactor.clean)
+        return Shipping(outbox, collector.ship, self.settings.otlp_interval.total_seconds(), _contact)
+
+
+class EventsToOutbox(logging.Handler):
+    """Lets routing decisions, incidents and failures wait to be sent, whatever the log's level is."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        super().__init__()
+        self._outbox = outbox
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one; it becomes a log record of OpenTelemetry in the thread that sends it."""
+        self._outbox.put(Signal.LOGS, record)
+
+
+def check_installed(setting: str) -> None:
+    """Raise `SettingsProblem`, which names the setting, unless what sends OTLP is installed."""
+    try:
+        distribution(EXPORTERS)
+    except PackageNotFoundError:
+        raise SettingsProblem(
+            [
+                f"{setting}: nothing is installed that sends OTLP; install the extra "
+                f"dispatch-sidecar[otlp] (which brings {EXPORTERS}), or leave it out"
+            ]
+        ) from None
+
+
+def _contact(taken: bool) -> None:
+    log = StructuredLog("sidecar.collector")
+    if taken:
+        log.info(names.TELEMETRY_CONTACT, "the collector takes telemetry again", taken=True)
+    else:
+        log.warning(names.TELEMETRY_CONTACT, "the collector takes no telemetry; it is dropped and counted", taken=False)

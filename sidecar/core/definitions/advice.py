@@ -1,0 +1,121 @@
+"""Advice on a configuration that loads: what makes an orchestrator's model choose badly, or hides a change.
+
+Nothing here keeps a configuration from loading; `sidecar validate` prints it, and `--strict` fails on it. The rules
+look at words, not at meaning: what a description is worth, evaluations show.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from sidecar.core.definitions.cards.card import AgentDefinition, PromptBlock
+from sidecar.core.definitions.files.documents import Entry, Place
+from sidecar.core.definitions.files.names import PLATFORM_OWNER
+from sidecar.core.definitions.files.placeholders import FAN_OUT_CAP, names_the_cap
+from sidecar.core.definitions.files.problems import Problem, quoted
+from sidecar.core.definitions.files.registries import Registries
+from sidecar.core.definitions.prompt_mentions import unknown_mentions
+from sidecar.core.definitions.prompt_size import TokenCounter
+from sidecar.core.identifiers import Slot, tool_name_of
+
+DESCRIPTION_TOKENS_AT_LEAST: Final = 200
+"""Source: PC1-NFR-3a."""
+FIRST_WORDS: Final = 3
+"""A model reads the beginning of a description best; two that begin alike are mistaken for one another."""
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_WHEN: Final = re.compile(r"\b(?:when|whenever|if|use (?:it|this|for)|ask (?:it|this)|for questions)\b", re.IGNORECASE)
+_WHEN_NOT: Final = re.compile(r"\b(?:not|never|cannot|except|rather than|leave)\b|n['\u2019]t\b", re.IGNORECASE)
+_ORDERS: Final = re.compile(
+    r"\b(?:always|never|first)\s+(?:call|use|ask|choose|pick|prefer|select|route)\b"
+    r"|\byou\s+(?:must|should|shall|have to|need to)\b"
+    r"|\b(?:must|should)\s+(?:always\s+)?be\s+(?:called|used|asked|chosen|preferred)\b"
+    r"|\b(?:ignore|disregard|override)\b|\bprefer\s+this\b|\bbefore\s+(?:any|every|all)\s+other\b",
+    re.IGNORECASE,
+)
+_NAMED: Final = r"\b(?:{names})\s+(?:assistant|agent|sub-?agent|vertical|specialist|tool)\b"
+
+
+def advise(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
+    """Yield all advice on registries without errors, in no particular order."""
+    listed = _listed(registries)
+    for entry in listed:
+        yield from _on_description(entry, [other for other in listed if other is not entry], count)
+    for entry in registries.agents.entries.values():
+        if entry.value.is_orchestrator:
+            yield from _on_orchestrator(entry, registries)
+    for block in registries.blocks.entries.values():
+        yield from _on_block(block)
+    yield from unknown_mentions(registries)
+
+
+def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:
+    """Return the definitions that some orchestrator's model is offered."""
+    slots: set[Slot] = set()
+    for entry in registries.agents.entries.values():
+        slots.update(entry.value.sub_agents)
+    return [entry for entry in registries.agents.entries.values() if entry.value.slot in slots]
+
+
+def _on_description(
+    entry: Entry[AgentDefinition], others: list[Entry[AgentDefinition]], count: TokenCounter
+) -> Iterator[Problem]:
+    """Length, when to ask and when not, no other's name or first words, no orders to the model. Source: PC1-NFR-3a."""
+    text, place = entry.value.description, entry.place.at("description")
+    tokens = count(text)
+    if tokens < DESCRIPTION_TOKENS_AT_LEAST:
+        short = f"takes an estimated {tokens} tokens; with fewer than {DESCRIPTION_TOKENS_AT_LEAST}"
+        yield place.advice(f"{short}, a model has little to tell this assistant from others by")
+    if not _WHEN.search(text):
+        yield place.advice("does not say when to ask this assistant; begin a sentence with When or Use it for")
+    if not _WHEN_NOT.search(text):
+        yield place.advice("does not say what this assistant is not for")
+    order = _ORDERS.search(text)
+    if order is not None:
+        yield place.advice(f"{quoted(order[0])} tells the model what to do; say what this assistant is for instead")
+    yield from _on_others(entry.value, place, others)
+
+
+def _on_others(definition: AgentDefinition, place: Place, others: list[Entry[AgentDefinition]]) -> Iterator[Problem]:
+    foreign = [other.value for other in others if other.value.slot != definition.slot]
+    named = next((other.slot for other in foreign if _names(definition.description, other.slot)), None)
+    if named is not None:
+        text = f"names the sub-agent {quoted(named)}, which may be off or replaced; name the subject instead"
+        yield place.advice(text, key=named)
+    begins = _beginning(definition.description)
+    alike = next((other for other in foreign if begins and _beginning(other.description) == begins), None)
+    if alike is not None:
+        text = f"begins with the same words as {quoted(alike.id)}: {quoted(' '.join(begins))}"
+        yield place.advice(text, key=alike.id)
+
+
+def _names(text: str, slot: Slot) -> bool:
+    if tool_name_of(slot) in text:
+        return True
+    names = f"{re.escape(slot)}|{re.escape(slot.replace('_', ' ').replace('-', ' '))}"
+    return re.search(_NAMED.format(names=names), text, re.IGNORECASE) is not None
+
+
+def _beginning(text: str) -> tuple[str, ...]:
+    return tuple(word.casefold() for word in _WORD.findall(text)[:FIRST_WORDS])
+
+
+def _on_orchestrator(entry: Entry[AgentDefinition], registries: Registries) -> Iterator[Problem]:
+    """It is told the cap, and nothing in its prompt belongs to a vertical. Source: PC2-FR-7b, PC1-D-43."""
+    blocks = [(index, registries.blocks[name]) for index, name in enumerate(entry.value.prompt_blocks)]
+    if not any(names_the_cap(block) for _, block in blocks):
+        text = f"hold no block that tells the model how many assistants it may ask at once ({FAN_OUT_CAP})"
+        yield entry.place.at("prompt_blocks").advice(text)
+    for index, block in blocks:
+        if block.owner != PLATFORM_OWNER:
+            text = f"{quoted(block.id)} belongs to {quoted(block.owner)}; orchestrators belong to the platform"
+            yield entry.place.at("prompt_blocks", index).advice(text, key=block.id)
+
+
+def _on_block(entry: Entry[PromptBlock]) -> Iterator[Problem]:
+    """A vertical's block is called by its kind and its owner, such as `persona-shop`. Source: PC1-D-38."""
+    block = entry.value
+    stem = f"{block.category}-{block.owner}"
+    if block.owner != PLATFORM_OWNER and block.id != stem and not block.id.startswith(f"{stem}-"):
+        text = f"{quoted(block.id)} should be {stem}, or begin with {stem}-, so that its kind and owner can be seen"
+        yield entry.place.at("name").advice(text, key=block.id)

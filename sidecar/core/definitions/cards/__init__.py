@@ -1,0 +1,1 @@
+"""Agent Definitions as values: card, digest, prompt, costs."""

@@ -1,0 +1,254 @@
+"""What a vertical ships: an Agent Definition and, once resolved, its card.
+
+Values only; reading and checking them is `reading.py` and `resolve.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum, unique
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Final
+
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
+from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+NO_SLOT: Final = Slot("")
+NO_VERTICAL: Final = Vertical("")
+
+
+@unique
+class Role(StrEnum):
+    """What a definition says it is. Documentation only: nothing may branch on it (PC1-FR-1d, TN-41)."""
+
+    ORCHESTRATOR = "orchestrator"
+    NATIVE = "native"
+    EXTERNAL_WRAPPER = "external-wrapper"
+    INTERNAL_HELPER = "internal-helper"
+
+
+@unique
+class BlockCategory(StrEnum):
+    """The six kinds of prompt block. Source: PC1-D-33."""
+
+    PERSONA = "persona"
+    INSTRUCTIONS = "instructions"
+    CAPABILITIES = "capabilities"
+    SAFETY = "safety"
+    FORMAT = "format"
+    CONTEXT = "context"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the model is asked to answer. None: the model's own default."""
+
+    max_output_tokens: int | None = None
+    reasoning_effort: str | None = None
+    text_verbosity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one child may use. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
+
+    Attributes:
+        attempt_timeout: longest one attempt may take.
+        max_retries: attempts beyond the first, for transient failures only.
+        idle_timeout: longest a streaming runner may stay silent; None: no such limit.
+        wall_clock: longest all attempts together may take; running out degrades; None: no such limit.
+        tool_calls: most calls through the gateway; None: no such limit.
+        tokens: most tokens the runner may report; None: no such limit.
+        close_on_completion: False waits for an explicit `CloseChild`.
+        max_delegation_depth: 0 forbids delegation.
+    """
+
+    attempt_timeout: timedelta = timedelta(seconds=90)
+    max_retries: int = 0
+    idle_timeout: timedelta | None = None
+    wall_clock: timedelta | None = None
+    tool_calls: int | None = None
+    tokens: int | None = None
+    close_on_completion: bool = True
+    max_delegation_depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerRef:
+    """Which runner executes a definition.
+
+    Attributes:
+        kind: name of a registered runner, e.g. `grpc`; None: the vertical's or the platform's default.
+        target: what that runner needs to find the host, e.g. `unix:/run/shop.sock`; None: the runner's default.
+    """
+
+    kind: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDefinition:
+    """One entry of `agent_config.yaml::agents`, as written. Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3.
+
+    Attributes:
+        allow_empty_answer: an answer without narration, component and missing data is a success, e.g. of a sub-agent
+            that only acts; else it is a failure.
+    """
+
+    id: DefinitionId
+    description: str
+    role: Role
+    model: ModelId
+    tools: tuple[ToolId, ...] = ()
+    prompt_blocks: tuple[BlockId, ...] = ()
+    sub_agents: tuple[Slot, ...] = ()
+    tuning: Tuning = Tuning()
+    enabled_via_flag: str | None = None
+    deprecated: bool = False
+    slot: Slot = NO_SLOT
+    vertical: Vertical = NO_VERTICAL
+    runner: RunnerRef = RunnerRef()
+    arguments: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_ARGUMENTS)
+    ownership: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    components: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: NOTHING)
+    success_criteria: tuple[str, ...] = ()
+    allow_empty_answer: bool = False
+
+    def __post_init__(self) -> None:
+        """Fill in the slot, by default the id, and the vertical, by default the slot."""
+        object.__setattr__(self, "slot", self.slot or Slot(self.id))
+        object.__setattr__(self, "vertical", self.vertical or Vertical(self.slot))
+
+    @property
+    def is_orchestrator(self) -> bool:
+        """Having sub-agents makes an orchestrator, not `role`. Source: PC1-FR-1h, TN-43."""
+        return bool(self.sub_agents)
+
+    @property
+    def cohort_flag(self) -> str | None:
+        """Name of the flag that carries the cohort; None for an entry without `enabled_via_flag`. Source: TN-58."""
+        return None if self.enabled_via_flag is None else f"{self.enabled_via_flag}_cohort"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """One entry of `agent_config.yaml::models`.
+
+    Attributes:
+        provider_model: what the model is called where it is served.
+        context_window: tokens.
+        parallel_tool_calls: whether one response may hold several tool calls (PC1-NFR-6).
+        base_url: of an OpenAI-compatible endpoint; None: the provider's own.
+        price_per_million_input, price_per_million_output: in US dollars; None: unknown.
+    """
+
+    id: ModelId
+    provider_model: str
+    context_window: int
+    parallel_tool_calls: bool = True
+    base_url: str | None = None
+    price_per_million_input: float | None = None
+    price_per_million_output: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool an agent runs itself.
+
+    Attributes:
+        description: shown to the model that may call the tool.
+        arguments: JSON schema.
+        connector: name of a registered connector, e.g. `rest`; None: the platform default. Empty for a local tool.
+        endpoint: where the connector sends the request; a URL for `rest`.
+        domain_type, enricher_id: key into the typing registry; both None for a tool that is not data-backed.
+        version: semver of the payload this side was written for; the same major version is accepted.
+        echoes_nonce: whether the service echoes the request's nonce.
+        payload_schema: JSON schema of the payload.
+        timeout: longest one call may take.
+    """
+
+    id: ToolId
+    description: str
+    arguments: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    connector: str | None = None
+    endpoint: str | None = None
+    domain_type: str | None = None
+    enricher_id: str | None = None
+    version: str = "1.0.0"
+    echoes_nonce: bool = False
+    payload_schema: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    timeout: timedelta = timedelta(seconds=10)
+
+    @property
+    def is_data_backed(self) -> bool:
+        """Whether a call goes to a data service and returns an envelope."""
+        return self.domain_type is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBlock:
+    """One file of `prompts/components/`. Source: PC1-D-61, PC1-D-48.
+
+    Attributes:
+        feature_gated: name of the flag without which the block stays out of the prompt; None: always in.
+        owner: who may change it.
+        path: relative to the configuration root, for messages.
+    """
+
+    id: BlockId
+    category: BlockCategory
+    instructions: str
+    feature_gated: str | None
+    owner: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A definition with everything it refers to. Source: PC1-D-4.
+
+    Attributes:
+        blocks: the injected platform blocks first, then the declared ones in order (PC1-D-18).
+        digest: of entry, blocks, tools and model; the definition's identity.
+        commit: where that digest first appeared; in a plain directory, the digest itself.
+    """
+
+    definition: AgentDefinition
+    model: ModelEntry
+    tools: tuple[ToolEntry, ...]
+    blocks: tuple[PromptBlock, ...]
+    digest: Digest
+    commit: Commit
+
+    @property
+    def shape(self) -> str:
+        """What only a new definition may change: model, tools, prompt blocks; not their order. Source: PF1-FR-12a."""
+        definition = self.definition
+        parts = ([definition.model], sorted(definition.tools), sorted(definition.prompt_blocks))
+        return sha256("\x1e".join("\x1f".join(part) for part in parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """One consistent state of the configuration. Immutable; a turn keeps the one it was bound to.
+
+    Attributes:
+        cards: by definition id.
+        slots: ids of the definitions that fill each slot, in file order.
+        tools: the whole tool registry, by id.
+        blocks: the names of all prompt blocks, used or not.
+        agent_definition_version: label of the whole definition set, for the cohort.
+        prompt_block_registry_version: label of all blocks, for the cohort.
+        xml_prompt_component_registry_version: label of the `capabilities` blocks, for the cohort.
+    """
+
+    cards: Mapping[DefinitionId, Card]
+    slots: Mapping[Slot, tuple[DefinitionId, ...]]
+    tools: Mapping[ToolId, ToolEntry]
+    agent_definition_version: str
+    prompt_block_registry_version: str
+    xml_prompt_component_registry_version: str
+    blocks: frozenset[BlockId]

@@ -1,0 +1,83 @@
+"""What a turn costs at least, out of the prices in the model registry.
+
+An estimate for comparing configurations, not a bill: each model is asked twice (for its calls, then for its answer);
+only the fixed part of its prompt counts, nothing of the conversation, of tool results or of a provider's cache; output
+counts in full where `tuning.max_output_tokens` bounds it, else not at all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.identifiers import DefinitionId
+
+REQUESTS: Final = 2
+"""How often one model is asked in a turn: it calls tools, then it answers."""
+MILLION: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCost:
+    """One agent's part of one turn.
+
+    Attributes:
+        prompt_tokens: estimate of its longest prompt.
+        window_percent: what `prompt_tokens` takes of its model's context window.
+        input_usd: US dollars; None: the model's price is unknown.
+        output_tokens: most it may write; None: not bounded.
+        output_usd: US dollars; None: the price is unknown or the output not bounded.
+    """
+
+    prompt_tokens: int
+    window_percent: float
+    input_usd: float | None
+    output_tokens: int | None
+    output_usd: float | None
+
+    @property
+    def usd(self) -> float | None:
+        """What is known of it in US dollars; None if the price of the input is unknown."""
+        return None if self.input_usd is None else self.input_usd + (self.output_usd or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCost:
+    """One orchestrator's turn, in US dollars; None: some price is unknown.
+
+    Attributes:
+        without_calls: it answers by itself.
+        with_all: it asks every sub-agent that it lists, the dearest definition of each slot.
+    """
+
+    without_calls: float | None
+    with_all: float | None
+
+
+def agent_cost(card: Card, prompt_tokens: int) -> AgentCost:
+    """Return one agent's part of a turn. Source: PC1-NFR-4a."""
+    model, most = card.model, card.definition.tuning.max_output_tokens
+    written = None if most is None else REQUESTS * most
+    return AgentCost(
+        prompt_tokens=prompt_tokens,
+        window_percent=round(100 * prompt_tokens / model.context_window, 2),
+        input_usd=_priced(REQUESTS * prompt_tokens, model.price_per_million_input),
+        output_tokens=written,
+        output_usd=None if written is None else _priced(written, model.price_per_million_output),
+    )
+
+
+def turn_cost(orchestrator: Card, catalogue: Catalogue, agents: Mapping[DefinitionId, AgentCost]) -> TurnCost:
+    """Return what a turn of `orchestrator` costs, given the parts of all agents."""
+    own = agents[orchestrator.definition.id].usd
+    parts = [own]
+    for slot in orchestrator.definition.sub_agents:
+        fillers = [agents[name].usd for name in catalogue.slots[slot]]
+        known = [usd for usd in fillers if usd is not None]
+        parts.append(max(known) if known and len(known) == len(fillers) else None)
+    known_parts = [part for part in parts if part is not None]
+    return TurnCost(own, round(sum(known_parts), 9) if len(known_parts) == len(parts) else None)
+
+
+def _priced(tokens: int, per_million: float | None) -> float | None:
+    return None if per_million is None else round(tokens * per_million / MILLION, 9)

@@ -1,0 +1,97 @@
+"""Assembles the system prompt of one turn: a prefix shared by a whole cohort, then what differs per user.
+
+Nothing is templated but the operator's cap (`placeholders`): no value of a user can get into the prefix.
+"""
+
+import datetime
+import json
+from collections.abc import Container
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from sidecar.core.definitions.cards.card import Card, PromptBlock
+from sidecar.core.identifiers import Digest
+
+UNKNOWN: Final = "unknown"
+VALUE_AT_MOST: Final = 256
+"""Characters of one dynamic value that reach the prompt."""
+_QUOTED: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicContext:
+    """The four values that a prompt holds about its user and turn, and no others. Source: PC1-FR-6b.
+
+    Attributes:
+        date: in the user's place, as the caller knows it.
+        location: None: unknown.
+        user_id: on whose behalf the turn happens.
+        locale: BCP 47, e.g. `en-US`; None: unknown.
+    """
+
+    date: datetime.date
+    location: str | None
+    user_id: str
+    locale: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledPrompt:
+    """A system prompt in two parts: `prefix + suffix` is the whole.
+
+    Attributes:
+        prefix: byte-identical for everybody in a cohort and for consecutive turns of one user. Source: PC1-D-20.
+        suffix: the dynamic context.
+        prefix_digest: of the prefix's UTF-8 bytes.
+    """
+
+    prefix: str
+    suffix: str
+    prefix_digest: Digest
+
+
+def assemble(card: Card, flags_on: Container[str], dynamic: DynamicContext) -> AssembledPrompt:
+    """Assemble the prompt of one turn.
+
+    Args:
+        card: whose prompt.
+        flags_on: names of the flags that are on for the user; only those that gate a block of the card are looked up.
+        dynamic: what differs per user and turn.
+
+    Source: PC1-FR-6, PC1-D-18 to PC1-D-24.
+    """
+    prefix = prefix_of(card.blocks, flags_on)
+    digest = Digest(f"sha256:{sha256(prefix.encode()).hexdigest()}")
+    return AssembledPrompt(prefix=prefix, suffix=suffix_of(dynamic), prefix_digest=digest)
+
+
+def prefix_of(blocks: tuple[PromptBlock, ...], flags_on: Container[str]) -> str:
+    """Return the blocks in their order, a blank line between them; gated ones only where their flag is on."""
+    shown = (block for block in blocks if block.feature_gated is None or block.feature_gated in flags_on)
+    return "".join(block.instructions.strip() + "\n\n" for block in shown)
+
+
+def suffix_of(dynamic: DynamicContext) -> str:
+    """Return the four values, one a line, quoted so that no value can end its line or the section."""
+    lines = (
+        ("date", dynamic.date.isoformat()),
+        ("location", _shown(dynamic.location)),
+        ("user_id", _shown(dynamic.user_id)),
+        ("locale", _shown(dynamic.locale)),
+    )
+    return "<dynamic_context>\n" + "".join(f"{name}: {value}\n" for name, value in lines) + "</dynamic_context>\n"
+
+
+def _shown(value: str | None) -> str:
+    """Return a JSON string without line breaks of any kind and without `<` and `>`; `unknown` for None or blank."""
+    if value is None or not value.strip():
+        return UNKNOWN
+    text = _QUOTED(value[:VALUE_AT_MOST])
+    if text.isprintable() and "<" not in text and ">" not in text:
+        return text
+    return "".join(sign if sign.isprintable() and sign not in "<>" else _escaped(sign) for sign in text)
+
+
+def _escaped(sign: str) -> str:
+    return json.dumps(sign)[1:-1] if not sign.isascii() else f"\\u{ord(sign):04x}"

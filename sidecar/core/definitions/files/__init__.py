@@ -1,0 +1,1 @@
+"""Reads parsed configuration files into registries and reports every problem with file and line."""

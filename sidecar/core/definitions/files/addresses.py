@@ -1,0 +1,31 @@
+"""Whether an address says how it is to be reached. Without a scheme, gRPC takes it for a name of the DNS."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sidecar.core.definitions.files.problems import nearest
+
+GRPC_SCHEMES: Final = ("unix", "unix-abstract", "vsock", "dns", "ipv4", "ipv6", "xds")
+HTTP_SCHEMES: Final = ("http", "https")
+
+
+def problem_with_target(target: str) -> str | None:
+    """Return what is wrong with a gRPC target such as `unix:/run/shop.sock`, and what may be meant; None: nothing."""
+    problem = problem_with_scheme(target, GRPC_SCHEMES, "unix:/run/shop.sock")
+    if problem is None:
+        return None
+    scheme, _, rest = target.partition(":")
+    if target.startswith("/"):
+        return f"{problem}; did you mean unix:{target}?"
+    if rest.isdecimal():
+        return f"{problem}; did you mean dns:{target}?"
+    meant = nearest(scheme, GRPC_SCHEMES)
+    return problem if meant is None else f"{problem}; did you mean {meant}:?"
+
+
+def problem_with_scheme(address: str, schemes: Sequence[str], example: str) -> str | None:
+    """Return what is wrong if an address begins with none of the schemes; never the address: it may hold a password."""
+    scheme, colon, rest = address.partition(":")
+    if colon and scheme in schemes and rest.strip("/"):
+        return None
+    return f"must begin with its scheme, such as {example}; there are: {', '.join(f'{each}:' for each in schemes)}"

@@ -1,0 +1,105 @@
+"""One parsed file that still knows on which line each value stood."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from sidecar.core.definitions.files.problems import Problem, Severity, nearest
+
+Steps: TypeAlias = tuple[str | int, ...]
+"""The way to a value: keys and list indexes from the top."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file. The parser has refused aliases, tags, duplicate and non-text keys and too much depth.
+
+    Attributes:
+        path: relative to the configuration root, `/` between the parts.
+        value: built of dict (text keys), list, str, int, float, bool and None.
+        lines: line of each value, counted from 1.
+        written: how the author wrote those numbers, truth values and nulls that are not text.
+    """
+
+    path: str
+    value: Any
+    lines: Mapping[Steps, int]
+    written: Mapping[Steps, str]
+
+    def line_of(self, steps: Steps) -> int | None:
+        """Return the line of the value, or of what it is missing from; None for an empty file."""
+        while steps not in self.lines and steps:
+            steps = steps[:-1]
+        return self.lines.get(steps)
+
+    def value_at(self, steps: Steps) -> Any:
+        """Return the value, or None if there is none."""
+        value = self.value
+        for step in steps:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Somewhere in a document, and what messages call it.
+
+    Attributes:
+        label: like `steps`, but entries of a registry go by their id: `agents.shop.tools[0]`.
+    """
+
+    document: Document
+    steps: Steps = ()
+    label: str = ""
+
+    def at(self, *steps: str | int) -> "Place":
+        """Return the place further in."""
+        label = self.label
+        for step in steps:
+            label += f"[{step}]" if isinstance(step, int) else f".{step}" if label else step
+        return Place(self.document, self.steps + steps, label)
+
+    def called(self, label: str) -> "Place":
+        """Return the same place under another label."""
+        return Place(self.document, self.steps, label)
+
+    @property
+    def value(self) -> Any:
+        """What stands here; None if nothing does."""
+        return self.document.value_at(self.steps)
+
+    def error(self, text: str, *, key: str | None = None, choices: Iterable[str] = ()) -> Problem:
+        """Return an error at this place; with `key` and `choices`, also the choice nearest to the key."""
+        return self._problem(text, Severity.ERROR, key, choices)
+
+    def warning(self, text: str, *, key: str | None = None) -> Problem:
+        """Return a warning at this place."""
+        return self._problem(text, Severity.WARNING, key, ())
+
+    def advice(self, text: str, *, key: str | None = None) -> Problem:
+        """Return advice on what stands at this place."""
+        return self._problem(text, Severity.ADVICE, key, ())
+
+    def _problem(self, text: str, severity: Severity, key: str | None, choices: Iterable[str]) -> Problem:
+        return Problem(
+            file=self.document.path,
+            line=self.document.line_of(self.steps),
+            field=self.label,
+            text=text,
+            severity=severity,
+            key=key,
+            suggestion=None if key is None else nearest(key, choices),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """One entry of a registry and where it stands."""
+
+    value: T
+    place: Place

@@ -1,0 +1,49 @@
+"""The one thing that is filled into a prompt block: the operator's fan-out cap, in blocks of the platform.
+
+A block is text; the cap is a setting of the sidecar. `{{fan_out_cap}}` lets the routing block name the number that is
+really in force, instead of one that somebody forgot to change. It is the same for everybody whom a sidecar serves, so
+the prefix stays shared by a whole cohort. Source: PC2-FR-7b.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from sidecar.core.definitions.cards.card import PromptBlock
+from sidecar.core.definitions.files.documents import Place
+from sidecar.core.definitions.files.names import PLATFORM_OWNER
+from sidecar.core.definitions.files.problems import Problem, quoted
+
+FAN_OUT_CAP: Final = "{{fan_out_cap}}"
+"""The only placeholder there is, and the only way to write it."""
+_IN_BRACES: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]{0,63})\s*\}\}")
+_NAME: Final = "fan_out_cap"
+
+
+def filled(text: str, fan_out_cap: int) -> str:
+    """Return `text` with the cap, in decimal digits, in each place that is kept for it."""
+    return text.replace(FAN_OUT_CAP, str(fan_out_cap))
+
+
+def names_the_cap(block: PromptBlock) -> bool:
+    """Return whether the cap is filled into `block`."""
+    return FAN_OUT_CAP in block.instructions
+
+
+def problems_with_placeholders(place: Place, text: str, owner: str) -> Iterator[Problem]:
+    """Yield an error for each `{{word}}` in a block's `text` that nothing is filled into, each word once.
+
+    Args:
+        place: of the text.
+        text: the block's instructions.
+        owner: the block's; only the platform's blocks may name the cap.
+    """
+    for written, name in dict.fromkeys((found[0], found[1]) for found in _IN_BRACES.finditer(text)):
+        if name != _NAME:
+            note = f"{quoted(written)} is no placeholder; the only one is {FAN_OUT_CAP}"
+            yield place.error(note, key=name, choices=(_NAME,))
+        elif written != FAN_OUT_CAP:
+            yield place.error(f"{quoted(written)} must be written {FAN_OUT_CAP}, without blanks", key=name)
+        elif owner != PLATFORM_OWNER:
+            note = f"{FAN_OUT_CAP} is filled into blocks of the platform only, since only they speak of routing"
+            yield place.error(note, key=name)

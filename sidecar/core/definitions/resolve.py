@@ -1,0 +1,152 @@
+"""From parsed files to a catalogue: read, check, resolve every reference, weigh, identify. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from sidecar.core.definitions.advice import advise
+from sidecar.core.definitions.cards.card import AgentDefinition, BlockCategory, Card, Catalogue, PromptBlock
+from sidecar.core.definitions.cards.digest import digest_of_card, label_of
+from sidecar.core.definitions.cross_checks import check, slots_of
+from sidecar.core.definitions.files.documents import Document
+from sidecar.core.definitions.files.names import REQUIRED_BLOCKS
+from sidecar.core.definitions.files.problems import Problem, Severity, in_order
+from sidecar.core.definitions.files.registries import Registries, read_registries
+from sidecar.core.definitions.prompt_size import TokenCounter, estimated_tokens, prompt_tokens, weigh, weigh_description
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, ToolId
+
+PROBLEMS_AT_MOST: Final = 500
+"""Problems of one state that are kept, so that a hostile file costs neither memory nor time."""
+
+CommitsOf: TypeAlias = Callable[[frozenset[Digest]], Mapping[Digest, Commit]]
+"""Where each digest first appeared; one that is left out gets itself as its commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What came of reading one state of a configuration.
+
+    Attributes:
+        catalogue: None if any problem is an error.
+        problems: in order of file and line; may hold warnings beside a catalogue.
+        prompt_tokens: estimate of each definition's longest prompt.
+        advice: in the same order; empty without a catalogue. Nothing but `sidecar validate` asks for it.
+        blocks: every block that was read, used or not, in order of name.
+    """
+
+    catalogue: Catalogue | None
+    problems: tuple[Problem, ...]
+    prompt_tokens: Mapping[DefinitionId, int]
+    advice: tuple[Problem, ...] = ()
+    blocks: tuple[PromptBlock, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """Those problems that kept the catalogue from being built."""
+        return tuple(problem for problem in self.problems if problem.is_error)
+
+
+def nowhere_committed(digests: frozenset[Digest]) -> Mapping[Digest, Commit]:
+    """Return nothing: in a plain directory the digest itself is the commit. Source: PC1-D-4, DESIGN section 3."""
+    return {}
+
+
+def load_documents(
+    documents: Sequence[Document],
+    unread: Sequence[str] = (),
+    earlier: Sequence[Problem] = (),
+    count: TokenCounter = estimated_tokens,
+    commits_of: CommitsOf = nowhere_committed,
+) -> Loaded:
+    """Make a catalogue of parsed files, or say everything that is wrong with them.
+
+    Args:
+        documents: the files that could be parsed.
+        unread: paths of those that could not.
+        earlier: problems met while finding and parsing the files.
+        count: tokens of a text, for the model; an estimate by default.
+        commits_of: asked once, with all digests, when there is no error.
+
+    Source: PC1-FR-2e, TN-45.
+    """
+    problems = list(earlier)
+    registries = read_registries(documents, unread, problems)
+    problems.extend(islice(check(registries), PROBLEMS_AT_MOST + 1))
+    if any(problem.is_error for problem in problems):
+        return Loaded(None, _bounded(problems), {})
+    cards = {card.definition.id: card for card in _cards(registries)}
+    slots = slots_of(registries)
+    tokens: dict[DefinitionId, int] = {}
+    for card in cards.values():
+        tokens[card.definition.id] = prompt_tokens(card, _described(card.definition, registries, slots), count)
+        problems.extend(_weights(card, tokens[card.definition.id], registries, count))
+    if any(problem.is_error for problem in problems):
+        return Loaded(None, _bounded(problems), tokens)
+    found = commits_of(frozenset(card.digest for card in cards.values()))
+    labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
+    blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
+    advice = in_order(islice(advise(registries, count), PROBLEMS_AT_MOST))
+    return Loaded(_catalogue(labelled, registries), _bounded(problems), tokens, advice, blocks)
+
+
+def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return the problems in order; if they are too many, warnings go first and a last line says so."""
+    ordered = in_order(problems)
+    if len(ordered) <= PROBLEMS_AT_MOST:
+        return ordered
+    kept = in_order(sorted(ordered, key=lambda problem: not problem.is_error)[:PROBLEMS_AT_MOST])
+    more = Problem("", None, "", f"there are more than {PROBLEMS_AT_MOST} problems; mend these first", Severity.WARNING)
+    return (*kept, more)
+
+
+def _cards(registries: Registries) -> Iterator[Card]:
+    for entry in registries.agents.entries.values():
+        definition = entry.value
+        model = registries.models[definition.model]
+        tools = tuple(registries.tools[tool] for tool in definition.tools)
+        blocks = _blocks_of(definition, registries)
+        digest = digest_of_card(definition, model, tools, blocks)
+        yield Card(definition, model, tools, blocks, digest, Commit(digest))
+
+
+def _blocks_of(definition: AgentDefinition, registries: Registries) -> tuple[PromptBlock, ...]:
+    """Return the required blocks, then the declared ones in their order; a declared required one once, at the head.
+
+    Source: PC1-FR-12, PC1-D-18, PC1-D-19, TN-42, TN-44.
+    """
+    declared = (name for name in definition.prompt_blocks if name not in REQUIRED_BLOCKS)
+    return tuple(registries.blocks[name] for name in (*REQUIRED_BLOCKS, *declared))
+
+
+def _described(definition: AgentDefinition, registries: Registries, slots: Mapping[Slot, tuple[str, ...]]) -> list[str]:
+    """Return the descriptions of the sub-agents, the longest filler of each slot."""
+    fillers = (slots[slot] for slot in definition.sub_agents)
+    return [max((registries.agents[name].description for name in names), key=len) for names in fillers]
+
+
+def _weights(card: Card, tokens: int, registries: Registries, count: TokenCounter) -> Iterator[Problem]:
+    place = registries.agents.entries[card.definition.id].place
+    for problem in (
+        weigh(place.at("prompt_blocks"), tokens, card.model.context_window),
+        weigh_description(place, card.definition.description, count),
+    ):
+        if problem is not None:
+            yield problem
+
+
+def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries) -> Catalogue:
+    blocks = [entry.value for _, entry in sorted(registries.blocks.entries.items())]
+    xml = [block for block in blocks if block.category is BlockCategory.CAPABILITIES]
+    slots = {slot: tuple(DefinitionId(name) for name in names) for slot, names in slots_of(registries).items()}
+    tools = {ToolId(name): entry.value for name, entry in registries.tools.entries.items()}
+    return Catalogue(
+        cards=MappingProxyType(dict(cards)),
+        slots=MappingProxyType(slots),
+        tools=MappingProxyType(tools),
+        agent_definition_version=label_of(sorted(card.digest for card in cards.values())),
+        prompt_block_registry_version=label_of(blocks),
+        xml_prompt_component_registry_version=label_of(xml),
+        blocks=frozenset(block.id for block in blocks),
+    )

@@ -1,0 +1,1 @@
+"""Checks a change of a configuration repository before it is merged."""

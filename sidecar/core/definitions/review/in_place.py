@@ -1,0 +1,189 @@
+"""Check (d): what may not change under an id, and what may only with an override. Source: PF1-D-58, PF1-D-59, TN-67.
+
+The lifecycle state makes no difference (TN-69): the base branch is what counts, and an id that it has not is new.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
+from sidecar.core.definitions.changes import Changes, FieldChange, changes_between, changes_inside
+from sidecar.core.definitions.files.documents import Entry, Place
+from sidecar.core.definitions.files.names import REQUIRED_BLOCKS, SUBAGENT_FLAG_PREFIX
+from sidecar.core.definitions.files.problems import printable, quoted
+from sidecar.core.definitions.files.registries import Registries, Registry
+from sidecar.core.definitions.review.overrides import (
+    COMMENT,
+    TRAILER,
+    block_subject,
+    model_subject,
+    reasons_in,
+    reasons_of_trailers,
+    tool_subject,
+)
+from sidecar.core.definitions.review.references import (
+    MAJOR_MESSAGE,
+    Check,
+    Comparison,
+    Finding,
+    Weight,
+    finding_at,
+    loads,
+    resolves,
+    unreferenced,
+)
+
+FLAG_FIELD: Final = "enabled_via_flag"
+
+Part = TypeVar("Part", ModelEntry, ToolEntry, PromptBlock)
+
+
+def findings_of(compared: Comparison, skipped: frozenset[Check] = frozenset()) -> Iterator[Finding]:
+    """Yield what every check finds that is not switched off, check after check."""
+    if Check.LOADS not in skipped:
+        yield from loads(compared.head)
+    if Check.RESOLVES not in skipped:
+        yield from resolves(compared.head, compared.rolled_back)
+    if Check.UNREFERENCED not in skipped:
+        yield from unreferenced(compared.base, compared.head)
+    if Check.IN_PLACE not in skipped:
+        yield from in_place(compared)
+
+
+def in_place(compared: Comparison) -> Iterator[Finding]:
+    """Check (d), for definitions and for what they share."""
+    before, after = compared.base.registries, compared.head.registries
+    overrides = _Overrides.of(compared)
+    over = compared.flags_retired | compared.rolled_back
+    for name, entry in after.agents.entries.items():
+        old = before.agents.get(name)
+        if old is None:
+            yield from _starts_unflagged(entry, after)
+            continue
+        changes = changes_between(old, entry.value)
+        dropped = old.enabled_via_flag not in {None, entry.value.enabled_via_flag}
+        if dropped and old.id not in over:
+            yield _flag_dropped(entry.place, old.id, str(old.enabled_via_flag))
+            changes = Changes(changes.major, tuple(each for each in changes.minor if each.field != FLAG_FIELD))
+        yield from _changes(entry.place, changes, name, (name,), overrides)
+    users = _users(before, after)
+    yield from _shared(before.models, after.models, model_subject, users, overrides)
+    yield from _shared(before.tools, after.tools, tool_subject, users, overrides)
+    yield from _shared(before.blocks, after.blocks, block_subject, users, overrides)
+
+
+def _flag_dropped(place: Place, name: str, flag: str) -> Finding:
+    """Return that an entry no longer names the flag that gates it; nothing overrides it. Source: TN-59, PF1-D-35."""
+    text = (
+        f"no longer names {quoted(flag)}, which gates {quoted(name)} until an operator retires it: put it back. "
+        f"At 100 %, run `sidecar subagent retire-flags {name} --reason …`, and show this check that it is done: "
+        "`sidecar subagent list --json > FILE`, then --rollout-export FILE"
+    )
+    return finding_at(place.at(FLAG_FIELD), Check.IN_PLACE, Weight.ERROR, text)
+
+
+def _starts_unflagged(entry: Entry[AgentDefinition], after: Registries) -> Iterator[Finding]:
+    """Warn of a new entry without a flag: no step can promote it. Source: PF1-FR-3a."""
+    new = entry.value
+    others = [each.value for each in after.agents.entries.values() if each.value.id != new.id]
+    listed = any(new.slot in each.sub_agents for each in others)
+    if new.enabled_via_flag is None and not new.deprecated and (listed or not new.is_orchestrator):
+        text = (
+            "is new and names no flag: it starts at `dev`, serves no user, and cannot be promoted. "
+            f"Add `{FLAG_FIELD}: {SUBAGENT_FLAG_PREFIX}{new.id}`"
+        )
+        if all(each.slot != new.slot for each in others):
+            text += ", unless the sidecars that load it have rollout.serve_unflagged_entries_at_once on"
+        yield finding_at(entry.place.at(FLAG_FIELD), Check.IN_PLACE, Weight.WARNING, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Overrides:
+    """Reasons given in this change, and those that are older, by subject."""
+
+    fresh: Mapping[str, frozenset[str]]
+    stale: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, compared: Comparison) -> "_Overrides":
+        stale = reasons_in(compared.base.registries, compared.base.annotations)
+        now = reasons_in(compared.head.registries, compared.head.annotations)
+        trailers = reasons_of_trailers(compared.trailers)
+        fresh = {subject: reasons - stale.get(subject, frozenset()) for subject, reasons in now.items()}
+        for subject, reasons in trailers.items():
+            fresh[subject] = fresh.get(subject, frozenset()) | reasons
+        return cls(fresh, stale)
+
+    def of_subject(self, subject: str, users: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the reasons for a subject, or else those that each of its users gives; empty: not overridden."""
+        own = self.fresh.get(subject)
+        if own:
+            return tuple(sorted(own))
+        theirs = [self.fresh.get(user, frozenset()) for user in users]
+        return tuple(sorted(frozenset[str]().union(*theirs))) if theirs and all(theirs) else ()
+
+
+def _changes(
+    place: Place, changes: Changes, subject: str, users: tuple[str, ...], overrides: _Overrides
+) -> Iterator[Finding]:
+    if changes.major:
+        details = tuple(change.text for change in changes.major)
+        at = place.at(changes.major[0].field)
+        yield finding_at(at, Check.IN_PLACE, Weight.ERROR, MAJOR_MESSAGE, details)
+    if changes.minor:
+        yield _minor(place, changes.minor, subject, users, overrides)
+    for change in changes.minor:
+        if change.caution:
+            yield finding_at(place.at(change.field), Check.IN_PLACE, Weight.WARNING, change.caution, (change.text,))
+
+
+def _minor(
+    place: Place, changes: tuple[FieldChange, ...], subject: str, users: tuple[str, ...], overrides: _Overrides
+) -> Finding:
+    details = tuple(change.text for change in changes)
+    at = place.at(changes[0].field)
+    reasons = overrides.of_subject(subject, users)
+    if reasons:
+        text = "minor change in place, overridden: " + "; ".join(printable(reason) for reason in reasons)
+        return finding_at(at, Check.IN_PLACE, Weight.NOTICE, text, details)
+    old = "; the override that stands there is older than this change" if overrides.stale.get(subject) else ""
+    text = (
+        f"a minor change in place needs an explicit override: the comment `# {COMMENT} <reason>` here, or the commit "
+        f"trailer `{TRAILER}: {subject} <reason>`{old} (FR-12)"
+    )
+    return finding_at(at, Check.IN_PLACE, Weight.ERROR, text, details)
+
+
+def _shared(
+    before: Registry[Part],
+    after: Registry[Part],
+    subject_of: Callable[[str], str],
+    users: Mapping[str, tuple[str, ...]],
+    overrides: _Overrides,
+) -> Iterator[Finding]:
+    """Yield the changes inside what definitions use that are in both states and used it in both."""
+    for name, entry in after.entries.items():
+        old, subject = before.get(name), subject_of(name)
+        if old is not None and subject in users:
+            minor = changes_inside(old, entry.value)
+            yield from _changes(entry.place, Changes((), minor), subject, users[subject], overrides)
+
+
+def _users(before: Registries, after: Registries) -> Mapping[str, tuple[str, ...]]:
+    """Return the ids, in file order, that use each shared thing in both states."""
+    users: dict[str, list[str]] = {}
+    for name in after.agents.ids:
+        if name in before.agents:
+            earlier = frozenset(_uses(before, name))
+            for subject in _uses(after, name):
+                if subject in earlier:
+                    users.setdefault(subject, []).append(name)
+    return {subject: tuple(names) for subject, names in users.items()}
+
+
+def _uses(registries: Registries, name: str) -> Iterator[str]:
+    definition = registries.agents[name]
+    yield model_subject(definition.model)
+    yield from (tool_subject(tool) for tool in dict.fromkeys(definition.tools))
+    yield from (block_subject(block) for block in dict.fromkeys((*REQUIRED_BLOCKS, *definition.prompt_blocks)))

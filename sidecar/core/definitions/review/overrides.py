@@ -1,0 +1,92 @@
+"""Overrides: the words with which somebody answers for a minor change made in place. Source: PF1-AC-9b, TN-67.
+
+Two forms. A comment `# minor-change: <reason>` at what changed, in the same change: a comment that was there before
+overrides nothing. Or a trailer of a commit of the change: `Subagent-Minor-Change: <what> <reason>`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.core.definitions.files.registries import CONFIG_FILE, Registries
+
+COMMENT: Final = "minor-change:"
+TRAILER: Final = "Subagent-Minor-Change"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A `# minor-change:` comment.
+
+    Attributes:
+        anchor: line, counted from 1, of the content that the comment belongs to.
+        reason: what follows the colon; never empty.
+    """
+
+    anchor: int
+    reason: str
+
+
+def model_subject(name: str) -> str:
+    """What a trailer calls an entry of `models`."""
+    return f"model:{name}"
+
+
+def tool_subject(name: str) -> str:
+    """What a trailer calls an entry of `tools`."""
+    return f"tool:{name}"
+
+
+def block_subject(name: str) -> str:
+    """What a trailer calls a prompt block."""
+    return f"block:{name}"
+
+
+def reasons_in(registries: Registries, annotations: Mapping[str, Sequence[Annotation]]) -> Mapping[str, frozenset[str]]:
+    """Return the reasons that comments give, by what they stand at: an id, `model:…`, `tool:…` or `block:…`.
+
+    Args:
+        registries: what was read.
+        annotations: comments of each file, by path.
+    """
+    found: dict[str, frozenset[str]] = {}
+    borders = _borders(registries)
+    lines = [line for line, _ in borders]
+    for one in annotations.get(CONFIG_FILE, ()):
+        at = bisect_right(lines, one.anchor) - 1
+        if at >= 0 and borders[at][1]:
+            found[borders[at][1]] = found.get(borders[at][1], frozenset()) | {one.reason}
+    for name, entry in registries.blocks.entries.items():
+        reasons = frozenset(one.reason for one in annotations.get(entry.value.path, ()))
+        if reasons:
+            found[block_subject(name)] = reasons
+    return found
+
+
+def reasons_of_trailers(trailers: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    """Return the reasons that commit trailers give, by what they name; a value without a reason says nothing."""
+    found: dict[str, frozenset[str]] = {}
+    for value in trailers:
+        subject, _, reason = value.strip().partition(" ")
+        if reason.strip():
+            found[subject] = found.get(subject, frozenset()) | {reason.strip()}
+    return found
+
+
+def _borders(registries: Registries) -> list[tuple[int, str]]:
+    """Return the first line of each section, with no name, and of each of its entries, in order of line."""
+    config = registries.config
+    if config is None:
+        return []
+    borders = [(line, "") for steps, line in config.document.lines.items() if len(steps) == 1]
+    for entries, name_of in (
+        (registries.agents.entries, str),
+        (registries.models.entries, model_subject),
+        (registries.tools.entries, tool_subject),
+    ):
+        for name, entry in entries.items():
+            line = entry.place.document.line_of(entry.place.steps)
+            if line is not None:
+                borders.append((line, name_of(name)))
+    return sorted(borders)

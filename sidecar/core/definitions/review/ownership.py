@@ -1,0 +1,47 @@
+"""Who reviews a change: the owners that blocks name, as the rules of a CODEOWNERS file. Source: PC1-D-48, PC1-D-49."""
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Final
+
+from sidecar.core.definitions.cards.card import PromptBlock
+from sidecar.core.definitions.files.names import PLATFORM_OWNER
+from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
+
+OWNER_SIGN: Final = "{owner}"
+WORKFLOW: Final = "/.github/workflows/subagent-validate-refs.yml"
+"""What checks each change; relative to the repository. Source: PF1-D-52."""
+CHECKS_FILE: Final = "subagent-validate-refs.toml"
+"""Beside `agent_config.yaml`; switches single checks off. Source: PF1-D-69."""
+
+
+def reviewers_rules(blocks: Iterable[PromptBlock], team: str, under: str) -> tuple[str, ...]:
+    """Return the lines of a CODEOWNERS file; where several fit a path, the last one holds.
+
+    `agent_config.yaml`, and with it every `sub_agents` list (PF1-D-62), what checks changes of it, and blocks outside
+    any folder belong to the platform unless they say otherwise; the folder of an owner belongs to that owner, also for
+    files that are yet to come.
+
+    Args:
+        blocks: every block there is.
+        team: how an owner is called there, with `{owner}` in it, such as `@example/{owner}-team`.
+        under: the configuration's folder inside the repository; empty: it is the repository.
+    """
+    root = PurePosixPath("/") / under.strip("/")
+    platform = team.replace(OWNER_SIGN, PLATFORM_OWNER)
+    folders: set[str] = set()
+    alone: list[tuple[str, str]] = []
+    for block in blocks:
+        parts = PurePosixPath(block.path).relative_to(BLOCKS_FOLDER).parts
+        if len(parts) > 1:
+            folders.add(block.owner)
+        else:
+            alone.append((block.path, block.owner))
+    return (
+        f"{WORKFLOW} {platform}",
+        f"{root / CHECKS_FILE} {platform}",
+        f"{root / CONFIG_FILE} {platform}",
+        f"{root / BLOCKS_FOLDER}/ {platform}",
+        *(f"{root / BLOCKS_FOLDER / owner}/ {team.replace(OWNER_SIGN, owner)}" for owner in sorted(folders)),
+        *(f"{root / path} {team.replace(OWNER_SIGN, owner)}" for path, owner in sorted(alone)),
+    )

@@ -1,0 +1,223 @@
+"""The four checks that a change of a configuration repository must pass before it is merged.
+
+(a) all definitions load; (b) each `sub_agents` entry can be served; (c) nobody names what is being taken away; (d) no
+definition changes in a major way under its id, and in a minor one only with an override. Pure: two states go in,
+findings come out. Source: PF1-D-55 to PF1-D-59, PF1-FR-11, PF1-FR-12, TN-66 to TN-69, TN-90, TN-92.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from typing import Final
+
+from sidecar.core.definitions.cards.card import AgentDefinition
+from sidecar.core.definitions.cross_checks import slots_of
+from sidecar.core.definitions.files.documents import Document, Entry, Place
+from sidecar.core.definitions.files.problems import Problem, quoted
+from sidecar.core.definitions.files.registries import Registries, read_registries
+from sidecar.core.definitions.resolve import load_documents
+from sidecar.core.definitions.review.overrides import Annotation
+from sidecar.core.identifiers import DefinitionId, Slot
+
+
+class ComparisonRefused(Exception):
+    """The two states cannot be compared; the text says what to do."""
+
+
+@unique
+class Check(StrEnum):
+    """Source: PF1-D-55 to PF1-D-58."""
+
+    LOADS = "a"
+    RESOLVES = "b"
+    UNREFERENCED = "c"
+    IN_PLACE = "d"
+
+
+@unique
+class Weight(StrEnum):
+    """What a finding does to the merge; the words are those of GitHub's annotations."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found by one check.
+
+    Attributes:
+        file: relative to the configuration root.
+        line: of the entry concerned, in the head, counted from 1; None: the whole file.
+        field: path inside the file, entries by id.
+        message: what is wrong and what to do.
+        details: what exactly changed; may be empty.
+    """
+
+    check: Check
+    weight: Weight
+    file: str
+    line: int | None
+    field: str
+    message: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One state of the configuration, readable even if it would not load.
+
+    Attributes:
+        problems: what keeps it from loading; empty for a base, which is not asked to load.
+        annotations: `# minor-change:` comments of each file, by path.
+    """
+
+    registries: Registries
+    problems: tuple[Problem, ...] = ()
+    annotations: Mapping[str, Sequence[Annotation]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the checks look at.
+
+    Attributes:
+        base: the state that the change begins from.
+        trailers: values of the override trailer of the commits between.
+        rolled_back: ids of which every definition is in `rollback`.
+        under: the configuration's folder inside the repository, with a slash at its end; empty: it is the repository.
+        told: of the comparison itself, for people.
+        flags_retired: ids whose flags an operator has retired, in every definition that is not in `rollback`.
+    """
+
+    base: Side
+    head: Side
+    trailers: tuple[str, ...] = ()
+    rolled_back: frozenset[DefinitionId] = frozenset()
+    under: str = ""
+    told: tuple[str, ...] = ()
+    flags_retired: frozenset[DefinitionId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BaseWish:
+    """What to compare with; neither: nothing, for checks that look at the head alone.
+
+    Attributes:
+        ref: a branch, tag or commit of the repository that holds the head.
+        folder: another folder that holds a configuration.
+    """
+
+    ref: str | None = None
+    folder: str | None = None
+
+
+def base_side(
+    documents: Sequence[Document], unread: Sequence[str], annotations: Mapping[str, Sequence[Annotation]]
+) -> Side:
+    """Return a state to compare with. What is wrong with it is nobody's fault here."""
+    return Side(read_registries(documents, unread, []), (), annotations)
+
+
+def head_side(
+    documents: Sequence[Document],
+    unread: Sequence[str],
+    earlier: Sequence[Problem],
+    annotations: Mapping[str, Sequence[Annotation]],
+) -> Side:
+    """Return the state that is proposed, with all that keeps it from loading."""
+    loaded = load_documents(documents, unread, earlier)
+    return Side(read_registries(documents, unread, []), loaded.errors, annotations)
+
+
+def finding_at(place: Place, check: Check, weight: Weight, message: str, details: tuple[str, ...] = ()) -> Finding:
+    """Return a finding at a place of the head."""
+    document = place.document
+    return Finding(check, weight, document.path, document.line_of(place.steps), place.label, message, details)
+
+
+def loads(head: Side) -> Iterator[Finding]:
+    """Check (a): the whole configuration loads, so every active definition does.
+
+    A `sub_agents` entry that names nothing is left to check (b), so that either can be switched off alone.
+    """
+    dangling = frozenset(place.label for place, _ in _dangling(head.registries))
+    for problem in head.problems:
+        if problem.field not in dangling:
+            message = problem.text if problem.suggestion is None else f"{problem.text}; near: {problem.suggestion}"
+            yield Finding(Check.LOADS, Weight.ERROR, problem.file, problem.line, problem.field, message)
+
+
+def resolves(head: Side, rolled_back: frozenset[DefinitionId]) -> Iterator[Finding]:
+    """Check (b): each `sub_agents` entry names a slot that some definition fills which is not in `rollback`.
+
+    A deprecated definition has been in `rollback` and is served no more, so it counts as if it were. A list that is
+    itself only kept for replay may name such ones.
+    """
+    for place, slot in _dangling(head.registries):
+        text = f"{quoted(slot)} names no definition; add one that fills it, or take it off the list"
+        yield finding_at(place, Check.RESOLVES, Weight.ERROR, text)
+    slots = slots_of(head.registries)
+    for entry in _active(head.registries):
+        for index, slot in enumerate(entry.value.sub_agents):
+            fillers = slots.get(slot, ())
+            if fillers and not any(_is_served(name, head.registries, rolled_back) for name in fillers):
+                states = ", ".join(f"{quoted(name)} {_why_not(name, head.registries)}" for name in fillers)
+                text = f"{quoted(slot)} resolves to nothing that can be served: {states}; take it off the list"
+                yield finding_at(entry.place.at("sub_agents", index), Check.RESOLVES, Weight.ERROR, text)
+
+
+def unreferenced(base: Side, head: Side) -> Iterator[Finding]:
+    """Check (c): what this change removes or deprecates is on no other active orchestrator's list any more."""
+    slots = slots_of(head.registries)
+    for name, before in base.registries.agents.entries.items():
+        now = head.registries.agents.get(name)
+        if before.value.deprecated and now is not None:
+            continue
+        if now is not None and not now.deprecated:
+            continue
+        slot = before.value.slot
+        if any(_is_served(other, head.registries, frozenset()) for other in slots.get(slot, ())):
+            continue
+        yield from _named_by(name, slot, "removed" if now is None else "deprecated", head)
+
+
+def _named_by(name: str, slot: Slot, done: str, head: Side) -> Iterator[Finding]:
+    for entry in _active(head.registries):
+        if entry.value.id == name:
+            continue
+        for index, listed in enumerate(entry.value.sub_agents):
+            if listed == slot:
+                text = (
+                    f"agent {quoted(name)} is {done}, but the orchestrator {quoted(entry.value.id)} still names "
+                    f"{quoted(slot)} in sub_agents; take it off that list in this change or before (FR-11)"
+                )
+                yield finding_at(entry.place.at("sub_agents", index), Check.UNREFERENCED, Weight.ERROR, text)
+
+
+def _active(registries: Registries) -> Iterator[Entry[AgentDefinition]]:
+    return (entry for entry in registries.agents.entries.values() if not entry.value.deprecated)
+
+
+def _dangling(registries: Registries) -> Iterator[tuple[Place, Slot]]:
+    slots = slots_of(registries)
+    for entry in registries.agents.entries.values():
+        for index, slot in enumerate(entry.value.sub_agents):
+            if slot and slot not in slots:
+                yield entry.place.at("sub_agents", index), slot
+
+
+def _is_served(name: str, registries: Registries, rolled_back: frozenset[DefinitionId]) -> bool:
+    return name not in rolled_back and not registries.agents[name].deprecated
+
+
+def _why_not(name: str, registries: Registries) -> str:
+    return "is deprecated" if registries.agents[name].deprecated else "is in rollback"
+
+
+MAJOR_MESSAGE: Final = (
+    "Major Agent Definition changes require a new `agent_id`; in-place mutation of promoted Agent Definitions is "
+    "prohibited (FR-12)."
+)
+"""Source: PF1-D-59, word for word."""

@@ -1,0 +1,134 @@
+"""Gathers what one attempt reports, and checks it before the parent may take it (SX-53)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.definitions.cards.card import AgentDefinition
+from sidecar.core.dispatching.outcomes import Answer, Component, Usage
+from sidecar.core.json_schemas import canonical_text, validator_of
+from subagents_errors import CallFailure
+
+INLINE_COMPONENT: Final = re.compile(r"<component\b|```\s*json\b", re.IGNORECASE)
+"""Component data inside a narration, as the legacy path wrote it (PC1-FR-10a, PC1-D-50)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLimits:
+    """Bounds on what one attempt may bring. Characters of text; events of any kind; `total`: UTF-8 bytes of it all."""
+
+    narration: int = 256 * 1024
+    component: int = 256 * 1024
+    components: int = 32
+    total: int = 1024 * 1024
+    events: int = 100_000
+    silence: timedelta | None = None
+
+
+class ResultBroken(Exception):
+    """The attempt's result breaks its contract. `detail` is for the operator only."""
+
+    def __init__(self, reason: CallFailure, detail: str) -> None:
+        """Keep the parts."""
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class ResultCollector:
+    """What one attempt has brought so far."""
+
+    def __init__(self, definition: AgentDefinition, limits: ResultLimits) -> None:
+        """Begin with nothing."""
+        self._definition = definition
+        self._limits = limits
+        self._parts: list[str] = []
+        self._length = 0
+        self._bytes = 0
+        self._components: list[Component] = []
+        self._events = 0
+        self.usage: Usage | None = None
+
+    def count_event(self) -> None:
+        """Count one event of any kind. Raises `ResultBroken` for a flood."""
+        self._events += 1
+        if self._events > self._limits.events:
+            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
+
+    def add_narration(self, text: str) -> None:
+        """Add a piece of text. Raises `ResultBroken` if it becomes too long."""
+        self._length += len(text)
+        if self._length > self._limits.narration:
+            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"narration over {self._limits.narration} characters")
+        self._count_bytes(text)
+        self._parts.append(text)
+
+    def add_component(self, component: Component) -> None:
+        """Add a component. Raises `ResultBroken` if it is unknown, too large, or does not fit its schema."""
+        if len(self._components) >= self._limits.components:
+            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.components} components")
+        if max(len(component.component_data_json), len(component.tool_input_json)) > self._limits.component:
+            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"component {component.name!r} is too large")
+        self._count_bytes(component.component_data_json, component.tool_input_json, component.name)
+        check_component(component, self._definition.components)
+        self._components.append(component)
+
+    def _count_bytes(self, *texts: str) -> None:
+        """Count what the outcome will take on the wire: the outcomes of one dispatch travel in one message."""
+        for text in texts:
+            self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if self._bytes > self._limits.total:
+            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
+
+    def answer(self, *, data_unavailable: bool) -> Answer:
+        """Return the whole. Raises `ResultBroken` if the narration holds component data."""
+        narration = "".join(self._parts)
+        if holds_component_data(narration):
+            raise ResultBroken(CallFailure.RESULT_INVALID, "the narration holds inline component JSON")
+        return Answer(narration, tuple(self._components), data_unavailable)
+
+    def partial(self) -> Answer:
+        """Return what is there, for a budget that ran out."""
+        return msgspec.structs.replace(self.evidence(), data_unavailable=True)
+
+    def evidence(self) -> Answer:
+        """Return what is there; text that would not pass the check is left out."""
+        narration = "".join(self._parts)
+        return Answer("" if holds_component_data(narration) else narration, tuple(self._components))
+
+
+def check_component(component: Component, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check one component against the card. Raises `ResultBroken`. Source: DESIGN section 5."""
+    schema = schemas.get(component.name)
+    if schema is None:
+        raise ResultBroken(CallFailure.RESULT_INVALID, f"the card declares no component {component.name!r}")
+    data = _decoded(component.component_data_json, component.name)
+    _decoded(component.tool_input_json, component.name)
+    if not validator_of(canonical_text(schema)).is_valid(data):
+        raise ResultBroken(CallFailure.RESULT_INVALID, f"component {component.name!r} does not fit its schema")
+
+
+def holds_component_data(narration: str) -> bool:
+    """Say whether a narration holds structured data: a legacy marker, a JSON block, or nothing but JSON."""
+    # Looked for first: the pattern takes microseconds for a narration of a kilobyte, and few hold what it begins with.
+    if ("<" in narration or "```" in narration) and INLINE_COMPONENT.search(narration):
+        return True
+    stripped = narration.strip()
+    if not (stripped.startswith(("{", "[")) and stripped.endswith(("}", "]"))):
+        return False
+    try:
+        return isinstance(from_json(stripped), (dict, list))
+    except Undecodable:
+        return False
+
+
+def _decoded(text: str, name: str) -> Any:
+    try:
+        return from_json(text)
+    except Undecodable:
+        raise ResultBroken(CallFailure.RESULT_INVALID, f"component {name!r} is not JSON") from None

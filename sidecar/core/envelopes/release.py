@@ -1,0 +1,162 @@
+"""The checks between a data service and a sub-agent, in the one order that is safe. Source: PC2-FR-12, TN-28, DESIGN 6.
+
+    size, one JSON object → principal → duplicate members → nonce → signature → version → status → key → schema
+
+The principal comes first, on `partial` and `error` too; until it has passed, nothing but the names of the members and
+the principal itself is read. `partial[]` is never looked at (PC2-FR-10e), `cache_meta` never acted on (PC2-D-28).
+"""
+
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import from_utf8
+from sidecar.core.definitions.cards.card import ToolEntry
+from sidecar.core.envelopes.forms import EnvelopeForm
+from sidecar.core.envelopes.limits import EnvelopeLimits
+from sidecar.core.envelopes.outside import Outside, outside_of
+from sidecar.core.envelopes.payloads import payload_text
+from sidecar.core.envelopes.typing_registry import TypingRegistry
+from sidecar.core.envelopes.verdicts import (
+    EnvelopeStatus,
+    Expectation,
+    Judgement,
+    Released,
+    SignatureCheck,
+    Withheld,
+    WithholdReason,
+)
+from sidecar.core.envelopes.versions import is_compatible
+from sidecar.core.identifiers import Principal
+
+DEFAULT_LIMITS: Final = EnvelopeLimits()
+STATUS_ERROR: Final = "error"
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """`EnricherResponse[T]` whose principal is the expected one and whose members are unambiguous; payload unopened.
+
+    Attributes:
+        nonce, version, status, domain_type, enricher_id: None if missing or not a string.
+        payload, cache_meta: raw JSON; None if missing.
+
+    Source: REQUIREMENTS 6.6.
+    """
+
+    nonce: str | None
+    signature: str | None
+    version: str | None
+    status: str | None
+    domain_type: str | None
+    enricher_id: str | None
+    payload: msgspec.Raw | None
+    cache_meta: msgspec.Raw | None
+
+
+def expectation_of(
+    tool: ToolEntry,
+    registry: TypingRegistry,
+    principal: Principal,
+    nonce: str | None = None,
+    signature: SignatureCheck | None = None,
+) -> Expectation:
+    """Return what the envelope of a call to `tool` must say; `signature`: None where it need not be signed.
+
+    Raises:
+        ValueError: the tool is not data-backed, or echoes nonces and none was given.
+    """
+    if tool.domain_type is None or tool.enricher_id is None:
+        raise ValueError(f"Tool {tool.id!r} is not data-backed: it has no domain_type and enricher_id.")
+    if tool.echoes_nonce and not nonce:
+        raise ValueError(f"Tool {tool.id!r} echoes nonces; give the one that was sent.")
+    return Expectation(
+        principal=principal,
+        domain_type=tool.domain_type,
+        enricher_id=tool.enricher_id,
+        version=tool.version,
+        schema=registry.schema_of(tool.domain_type, tool.enricher_id),
+        nonce=nonce if tool.echoes_nonce else None,
+        signature=signature,
+    )
+
+
+def judge(
+    body: bytes,
+    expected: Expectation,
+    limits: EnvelopeLimits = DEFAULT_LIMITS,
+    form: EnvelopeForm = EnvelopeForm.JSON,
+) -> Judgement:
+    """Release the payload of `body`, or withhold it with the first reason in the order above.
+
+    Source: PC2-FR-10a, PC2-FR-12a, PC2-FR-12b, PC2-D-34, TN-28, TN-33.
+    """
+    if len(body) > limits.max_bytes:
+        return Withheld(WithholdReason.TOO_LARGE)
+    outside = outside_of(body, form)
+    if outside is None:
+        return Withheld(WithholdReason.MALFORMED)
+    if not _is_for(outside, expected.principal):
+        return Withheld(WithholdReason.PRINCIPAL_MISMATCH)
+    if outside.ambiguous:
+        return Withheld(WithholdReason.MALFORMED)
+    envelope = _envelope_of(outside)
+    reason = _wrong_reply(outside, envelope, expected) or _wrong_content(envelope, expected)
+    return Withheld(reason) if reason else _open(envelope, expected, limits)
+
+
+def _is_for(outside: Outside, principal: Principal) -> bool:
+    """Return whether the members name `principal`, exactly once and byte for byte. Missing is a mismatch."""
+    named = outside.text("principal")
+    return bool(principal) and named is not None and named == principal
+
+
+def _envelope_of(outside: Outside) -> Envelope:
+    return Envelope(
+        nonce=outside.text("nonce"),
+        signature=outside.text("signature"),
+        version=outside.text("version"),
+        status=outside.status(),
+        domain_type=outside.text("domain_type"),
+        enricher_id=outside.text("enricher_id"),
+        payload=outside.payload(),
+        cache_meta=outside.cache_meta(),
+    )
+
+
+def _wrong_reply(outside: Outside, envelope: Envelope, expected: Expectation) -> WithholdReason | None:
+    """Return why this is not the genuine answer to this very request."""
+    if expected.nonce is not None and envelope.nonce != expected.nonce:
+        return WithholdReason.NONCE_MISMATCH
+    if expected.signature is None:
+        return None
+    signed = outside.signed_part()
+    genuine = signed is not None and expected.signature(signed, envelope.signature)
+    return None if genuine else WithholdReason.SIGNATURE_INVALID
+
+
+def _wrong_content(envelope: Envelope, expected: Expectation) -> WithholdReason | None:
+    """Return why the answer, though genuine, gives no payload of the expected type."""
+    if envelope.version is None or not is_compatible(expected.version, envelope.version):
+        return WithholdReason.VERSION_MISMATCH
+    if envelope.status == STATUS_ERROR:
+        return WithholdReason.STATUS_ERROR
+    if envelope.status not in tuple(EnvelopeStatus):
+        return WithholdReason.MALFORMED
+    if (envelope.domain_type, envelope.enricher_id) != (expected.domain_type, expected.enricher_id):
+        return WithholdReason.UNKNOWN_KEY
+    return WithholdReason.UNKNOWN_KEY if expected.schema is None else None
+
+
+def _open(envelope: Envelope, expected: Expectation, limits: EnvelopeLimits) -> Judgement:
+    """Parse the payload for the first time."""
+    if envelope.payload is None or expected.schema is None or envelope.status is None:
+        return Withheld(WithholdReason.PAYLOAD_INVALID)
+    text = payload_text(envelope.payload, expected.schema, limits.max_depth)
+    if text is None:
+        return Withheld(WithholdReason.PAYLOAD_INVALID)
+    return Released(text, EnvelopeStatus(envelope.status), _cache_meta_of(envelope, limits))
+
+
+def _cache_meta_of(envelope: Envelope, limits: EnvelopeLimits) -> str:
+    raw = b"" if envelope.cache_meta is None else bytes(envelope.cache_meta)
+    return from_utf8(raw) if 0 < len(raw) <= limits.max_cache_meta_bytes else "{}"

@@ -1,0 +1,186 @@
+"""What a child may hand on to another: never more than it has itself.
+
+Everything here is decided from the contract of the child that delegates and from what the sidecar measured of it;
+nothing that the child says about itself counts. Source: SX-14 .. SX-17, TN-101.
+"""
+
+from datetime import timedelta
+from enum import StrEnum, unique
+
+import msgspec
+
+from sidecar.core.binding.surface import Surface, SurfaceTool
+from sidecar.core.definitions.cards.card import Limits
+from sidecar.core.executing.contract import (
+    DEFAULT_OUTPUTS,
+    Ancestor,
+    Budgets,
+    Contract,
+    Execution,
+    Parent,
+    Permissions,
+    Step,
+    ownership_of,
+)
+from sidecar.core.identifiers import ChildId
+
+MOST_DELEGATIONS = 32
+"""Of one child over all its attempts, whatever its budget: each one is a child of the turn that has to be kept."""
+
+
+@unique
+class DelegationRefusal(StrEnum):
+    """Why a sub-agent may not delegate."""
+
+    OFF = "off"
+    """Its contract does not allow delegation. The default."""
+    DEPTH = "depth"
+    """Delegation has come as far down as its contract allows."""
+    CYCLE = "cycle"
+    """The sub-agent that is to be asked waits for this one, or is this one."""
+    NOT_BOUND = "not_bound"
+    """No such sub-agent is on the surface that the turn was bound to."""
+    BUSY = "busy"
+    """Somebody else holds, or waits for, what it would own. Waiting could be for ever."""
+    BUDGET = "budget"
+    """There is nothing left that could be handed on."""
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running child has left. None: no such limit.
+
+    Attributes:
+        time_ms: until its attempt ends at the latest.
+        wall_clock_ms: of its budget over all attempts.
+        delegations: made so far, over all attempts.
+    """
+
+    time_ms: int
+    wall_clock_ms: int | None = None
+    tool_calls: int | None = None
+    tokens: int | None = None
+    delegations: int = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing can be handed on."""
+        amounts = (self.time_ms, self.wall_clock_ms, self.tool_calls, self.tokens)
+        return self.delegations >= MOST_DELEGATIONS or any(each is not None and each <= 0 for each in amounts)
+
+
+class Delegating(msgspec.Struct, frozen=True):
+    """Who delegates: its id, its contract as stored, and what it has left."""
+
+    child_id: ChildId
+    contract: Contract
+    left: Left
+
+
+def refusal_of_any(contract: Contract) -> DelegationRefusal | None:
+    """Return why the child may not delegate at all; None if it may."""
+    if not contract.permissions.can_spawn_children:
+        return DelegationRefusal.OFF
+    return DelegationRefusal.DEPTH if contract.permissions.max_delegation_depth <= 0 else None
+
+
+def is_cycle(contract: Contract, tool: SurfaceTool) -> bool:
+    """Say whether `tool` is the child itself or waits for it: by slot, or by definition under another slot."""
+    above = [(each.sub_agent_id, each.definition_id) for each in contract.ancestors]
+    waiting = [(contract.sub_agent_id, contract.definition_id), *above]
+    return any(tool.slot == slot or tool.card.definition.id == definition_id for slot, definition_id in waiting)
+
+
+def whom_to_ask(contract: Contract, surface: Surface) -> tuple[SurfaceTool, ...]:
+    """Return whom the child may ask, as far as its contract decides it, in the surface's order."""
+    if refusal_of_any(contract) is not None:
+        return ()
+    return tuple(tool for tool in surface.tools if not is_cycle(contract, tool))
+
+
+def path_of(child_id: ChildId, contract: Contract) -> tuple[Ancestor, ...]:
+    """Return a child's ancestors and the child itself: the ancestors of whom it delegates to."""
+    itself = Ancestor(child_id=child_id, sub_agent_id=contract.sub_agent_id, definition_id=contract.definition_id)
+    return (*contract.ancestors, itself)
+
+
+def narrowed(parent: Delegating, tool: SurfaceTool, step_idx: int, request: str) -> Contract | DelegationRefusal:
+    """Return the contract of a child that a child delegates to, or why there can be none.
+
+    Each permission, budget and bound of time is the smaller one: what the asked card says, and what the parent has.
+
+    Args:
+        parent: who delegates.
+        tool: whom it asks, as bound.
+        step_idx: place over the turn.
+        request: what it asks, in words.
+
+    Source: SX-15, SX-17, DESIGN section 5.
+    """
+    contract, left = parent.contract, parent.left
+    refusal = refusal_of_any(contract)
+    if refusal is not None:
+        return refusal
+    if is_cycle(contract, tool):
+        return DelegationRefusal.CYCLE
+    if left.is_used_up:
+        return DelegationRefusal.BUDGET
+    definition = tool.card.definition
+    return Contract(
+        parent=Parent(
+            run_id=contract.parent.run_id,
+            step_idx=step_idx,
+            task_prompt=contract.step.description,
+            goal_summary=contract.parent.goal_summary,
+        ),
+        step=Step(title=tool.name, description=request, success_criteria=definition.success_criteria),
+        permissions=_permissions(contract.permissions, tool),
+        execution=_execution(contract.execution, definition.limits, left),
+        outputs=DEFAULT_OUTPUTS,
+        budgets=_budgets(contract.budgets, definition.limits, left),
+        sub_agent_id=tool.slot,
+        definition_id=definition.id,
+        definition_digest=tool.card.digest,
+        definition_commit=tool.card.commit,
+        ownership=ownership_of(tool),
+        parent_child_id=parent.child_id,
+        ancestors=path_of(parent.child_id, contract),
+    )
+
+
+def _permissions(parent: Permissions, tool: SurfaceTool) -> Permissions:
+    definition = tool.card.definition
+    depth = definition.limits.max_delegation_depth
+    return Permissions(
+        allowed_tools=tuple(each for each in definition.tools if each in parent.allowed_tools),
+        can_spawn_children=parent.can_spawn_children and depth > 0,
+        max_delegation_depth=min(depth, parent.max_delegation_depth - 1),
+    )
+
+
+def _execution(parent: Execution, limits: Limits, left: Left) -> Execution:
+    timeout = min(_milliseconds(limits.attempt_timeout), parent.attempt_timeout_ms, left.time_ms)
+    return Execution(
+        attempt_timeout_ms=timeout,
+        max_retries=min(limits.max_retries, parent.max_retries),
+        close_on_completion=True,  # the sidecar joins it: nobody else would close it
+    )
+
+
+def _budgets(parent: Budgets, limits: Limits, left: Left) -> Budgets:
+    own_clock = None if limits.wall_clock is None else _milliseconds(limits.wall_clock)
+    idle = None if limits.idle_timeout is None else _milliseconds(limits.idle_timeout)
+    return Budgets(
+        wall_clock_ms=_least(own_clock, parent.wall_clock_ms, left.wall_clock_ms),
+        tool_calls=_least(limits.tool_calls, parent.tool_calls, left.tool_calls),
+        tokens=_least(limits.tokens, parent.tokens, left.tokens),
+        idle_timeout_ms=idle,
+        time_left_ms=_least(parent.time_left_ms, left.time_ms),
+    )
+
+
+def _least(*amounts: int | None) -> int | None:
+    return min((each for each in amounts if each is not None), default=None)
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return max(1, round(duration.total_seconds() * 1000))

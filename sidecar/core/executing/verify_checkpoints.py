@@ -1,0 +1,125 @@
+"""Verifies the lines of the second place, and the signed markers that retention leaves in the record."""
+
+from collections.abc import Iterable, Iterator
+
+from sidecar.core.executing.checkpoints import (
+    NO_LINE,
+    CheckpointLine,
+    Claims,
+    Judgement,
+    SignatureJudge,
+    line_from,
+    line_hash,
+    marker_bytes,
+)
+from sidecar.core.executing.findings import Finding, FindingKind
+from sidecar.core.executing.stored_record import RetentionMarker
+
+
+class LinesVerifier:
+    """Goes through the lines of one file, in order; what fits goes into the claims.
+
+    A write that was cut off half-way leaves a piece that is no line; the next line then links to the last whole one,
+    and nothing is missing. That is no finding, `torn` counts it.
+
+    Args:
+        claims: what the second place says; several files add to one.
+        judge: knows the public keys.
+    """
+
+    def __init__(self, claims: Claims, judge: SignatureJudge) -> None:
+        self._claims = claims
+        self._judge = judge
+        self._sequence, self._hash = 0, NO_LINE
+        self._unreadable: list[int] = []
+        self._at = 0
+        self.torn = 0
+        self.lines = 0
+
+    def findings(self, lines: Iterable[bytes]) -> Iterator[Finding]:
+        """Yield what is wrong with the file.
+
+        Args:
+            lines: each with its end, as a file gives them; the last one of a file that is being written may lack it.
+        """
+        for text in lines:
+            self._at += 1
+            bare = text.rstrip(b"\n")
+            line = line_from(bare)
+            if line is None:
+                self._unreadable.append(self._at)
+            else:
+                self.lines += 1
+                yield from self._judged(line)
+                yield from self._linked(line)
+                self._sequence, self._hash = line.sequence, line_hash(bare)
+            unfinished = not text.endswith(b"\n")
+        if self._at and unfinished and self._unreadable[-1:] == [self._at]:
+            self._unreadable.pop()
+            self.torn += 1
+        yield from self._unread()
+
+    def _linked(self, line: CheckpointLine) -> Iterator[Finding]:
+        follows = line.sequence == self._sequence + 1 and line.previous == self._hash
+        if follows:
+            self.torn += len(self._unreadable)
+        elif line.sequence > self._sequence + 1:
+            which = f"{self._sequence + 1} to {line.sequence - 1}"
+            text = f"lines {which} of the checkpoints were removed or made unreadable before line {line.sequence}"
+            yield _of_line(FindingKind.CHECKPOINT_MISSING, line, text)
+        elif line.sequence == self._sequence + 1:
+            text = f"line {line.sequence} of the checkpoints does not link to the line before it, which was replaced"
+            yield _of_line(FindingKind.CHECKPOINT_ALTERED, line, text)
+        else:
+            text = f"line {line.sequence} of the checkpoints comes after line {self._sequence}: lines were moved"
+            yield _of_line(FindingKind.CHECKPOINT_ALTERED, line, text)
+        if not follows:
+            yield from self._unread()
+        self._unreadable.clear()
+
+    def _unread(self) -> Iterator[Finding]:
+        for at in self._unreadable:
+            yield Finding(
+                FindingKind.CHECKPOINT_UNREADABLE, f"row {at} of the checkpoint file is no line of ours", sequence=at
+            )
+
+    def _judged(self, line: CheckpointLine) -> Iterator[Finding]:
+        match self._judge.judge(line.key_id, line.signed_bytes(), line.signature):
+            case Judgement.FITS:
+                self._claims.add(line)
+            case Judgement.DOES_NOT_FIT:
+                text = f"line {line.sequence} of the checkpoints was altered: its signature does not fit its contents"
+                yield _of_line(FindingKind.CHECKPOINT_ALTERED, line, text)
+            case Judgement.UNKNOWN_KEY:
+                text = (
+                    f"line {line.sequence} of the checkpoints is signed with key {line.key_id!r}, which was not given"
+                )
+                yield _of_line(FindingKind.CHECKPOINT_OTHER_KEY, line, text)
+
+
+def marker_findings(
+    markers: Iterable[RetentionMarker], judge: SignatureJudge, claims: Claims | None
+) -> Iterator[Finding]:
+    """Yield what is wrong with the markers by themselves.
+
+    Args:
+        markers: by instance and number.
+        judge: knows the public keys.
+        claims: of the second place; None if its files were not given.
+    """
+    for marker in markers:
+        up_to = f"the retention marker of instance {marker.instance} up to number {marker.number}"
+        judgement = judge.judge(marker.key_id, marker_bytes(marker), marker.signature)
+        if judgement is not Judgement.FITS:
+            why = "its signature does not fit" if judgement is Judgement.DOES_NOT_FIT else "it is by an unknown key"
+            yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{up_to} was forged or altered: {why}")
+        elif claims is not None and claims.retained.get((marker.instance, marker.number)) != marker.root:
+            yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{up_to} is not in the checkpoint files")
+
+
+def _of_line(kind: FindingKind, line: CheckpointLine, text: str) -> Finding:
+    return Finding(kind, text, instance=line.instance, sequence=line.sequence)
+
+
+def _of_marker(kind: FindingKind, marker: RetentionMarker, text: str) -> Finding:
+    return Finding(kind, text, instance=marker.instance, sequence=marker.number)

@@ -1,0 +1,196 @@
+"""What a new state of the configuration means for the rollout of a slot. Source: PF1-FR-12, DESIGN section 8, TN-66.
+
+A digest that was never seen is a new definition, a minor revision of one that is known, or a major change. A minor one
+inherits everything, its flags included; a major one starts at `dev` beside what is there, which goes on being served
+from what is kept. A new definition starts at `dev`, or serves at once where the settings say so and no flag gates it.
+"""
+
+from typing import Final
+
+import msgspec
+
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.step import By, Change
+from sidecar.core.rollout.view import RolloutView, revised_by
+
+AT_ONCE: Final = "without a flag: served at once, as rollout.serve_unflagged_entries_at_once says"
+"""What the audit says of a definition that no operator promoted."""
+
+
+def seen(rollout: SlotRollout | None, slot: Slot, card: Card, by: By, *, at_once: bool) -> Change:
+    """Return what seeing `card` makes of the rollout of its slot; without events nothing is new.
+
+    Args:
+        rollout: as it stands; None: the slot has none yet.
+        slot: that the card fills.
+        card: as loaded.
+        by: when, and on whose behalf.
+        at_once: without a flag it serves every user at once if nothing in the slot was promoted yet: the settings say
+            so, and no other entry of the configuration fills the slot.
+    """
+    before = rollout or SlotRollout(slot=slot, salt=slot)
+    known = revised_by(before, card.definition.id, card.shape)
+    if card.digest in before.definitions:
+        change = Change(before)
+    elif known is not None:
+        change = _revised(before, known, card, by)
+    else:
+        facts = _fresh(card)
+        change = Change(_grown(before.with_facts(facts)), (), (_event(slot, facts, Happening.SEEN, by, ""),))
+    return _served_at_once(before, change, card, by) if at_once else change
+
+
+def may_be_rolled_out(catalogue: Catalogue, card: Card) -> bool:
+    """Say whether steps can mean anything for a definition: not for an orchestrator whom nobody lists.
+
+    It is on no surface, so that a kill of it would be answered, and change nothing. Source: PF1-D-71.
+    """
+    listed = any(card.definition.slot in each.definition.sub_agents for each in catalogue.cards.values())
+    return listed or not card.definition.is_orchestrator
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A definition that serves no user until an operator promotes it; `flagged`: a flag gates it, so that one may."""
+
+    definition_id: DefinitionId
+    slot: Slot
+    flagged: bool
+
+
+def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[Waiting, ...]:
+    """Return the definitions of slots that somebody lists and nobody serves, if a step of an operator may change that.
+
+    A definition beside an active one is not among them, nor one that was taken back or killed.
+    """
+    listed = {slot for card in catalogue.cards.values() for slot in card.definition.sub_agents}
+    nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
+    cards = [catalogue.cards[definition_id] for slot in nobody for definition_id in catalogue.slots[slot]]
+    return tuple(
+        Waiting(card.definition.id, card.definition.slot, _is_flagged(card, _facts(card, view)))
+        for card in cards
+        if _may_be_promoted(_facts(card, view))
+    )
+
+
+def _served(slot: Slot, view: RolloutView) -> bool:
+    return slot in view.slots and view.slots[slot].active is not None
+
+
+def _facts(card: Card, view: RolloutView) -> DefinitionFacts | None:
+    rollout = view.slots.get(card.definition.slot)
+    return rollout.definitions.get(card.digest) if rollout else None
+
+
+def _is_flagged(card: Card, facts: DefinitionFacts | None) -> bool:
+    return card.definition.enabled_via_flag is not None or (facts is not None and facts.flag is not None)
+
+
+def _may_be_promoted(facts: DefinitionFacts | None) -> bool:
+    return facts is None or (facts.state is not LifecycleState.ROLLBACK and facts.killed is None)
+
+
+def _fresh(card: Card) -> DefinitionFacts:
+    """Return the facts of a new definition: in `dev`, which serves no user."""
+    definition = card.definition
+    return DefinitionFacts(
+        digest=card.digest,
+        definition_id=definition.id,
+        commit=card.commit,
+        vertical=definition.vertical,
+        shape=card.shape,
+        flag=definition.enabled_via_flag,
+        flags=FlagPair.NONE if definition.enabled_via_flag is None else FlagPair.NAMED,
+    )
+
+
+def _served_at_once(before: SlotRollout, change: Change, card: Card, by: By) -> Change:
+    """Let a definition without a flag serve every user, if nothing in its slot has ever left `dev`.
+
+    So it is also served if it was on record before the setting was on.
+    """
+    rollout = change.rollout
+    facts = rollout.definitions.get(card.digest)
+    empty = all(each.state is LifecycleState.DEV for each in rollout.definitions.values())
+    if facts is None or facts.flag is not None or not empty:
+        return change
+    serving = msgspec.structs.replace(
+        facts, state=LifecycleState.PROMOTE, ramp=WHOLE, activated_at=by.at, target_recorded=True
+    )
+    after = msgspec.structs.replace(rollout.with_facts(serving), active=card.digest, revision=before.revision + 1)
+    told = tuple(event for event in change.events if event.what is not Happening.SEEN)
+    return Change(after, (), (*told, _event(rollout.slot, serving, Happening.SEEN, by, AT_ONCE)))
+
+
+def _revised(rollout: SlotRollout, known: DefinitionFacts, card: Card, by: By) -> Change:
+    """Let a minor revision take the place of what it revises; one that is being decommissioned is not revised.
+
+    It inherits everything but the overrides: each was granted for a content.
+    """
+    if known.decommission_began_at is not None:
+        return Change(rollout)
+    named, vertical = card.definition.enabled_via_flag, card.definition.vertical
+    flag, flags = _pair_of(known, named, moved=vertical != known.vertical)
+    dropped = flag != named
+    revised = msgspec.structs.replace(
+        known,
+        digest=card.digest,
+        commit=card.commit,
+        vertical=vertical,
+        flag=flag,
+        flags=flags,
+        flag_dropped=dropped,
+        overrides=(),
+    )
+    if flags is FlagPair.NAMED:
+        revised = msgspec.structs.replace(revised, confirmed_on="", confirmed_by="", confirmed_at=None)
+    others = {
+        digest: msgspec.structs.replace(each, target=card.digest) if each.target == known.digest else each
+        for digest, each in rollout.definitions.items()
+        if digest != known.digest
+    }
+    active = card.digest if rollout.active == known.digest else rollout.active
+    after = msgspec.structs.replace(rollout, definitions={**others, card.digest: revised}, active=active)
+    events = [_event(rollout.slot, revised, Happening.REVISED, by, known.digest)]
+    if flags is FlagPair.NAMED and known.flags is not flags:
+        events.append(_event(rollout.slot, revised, Happening.FLAGS_NAMED, by, str(flag)))
+    if dropped and not known.flag_dropped:
+        events.append(_event(rollout.slot, revised, Happening.FLAGS_KEPT, by, str(flag)))
+    return Change(_grown(after), (), tuple(events))
+
+
+def _pair_of(known: DefinitionFacts, named: str | None, *, moved: bool) -> tuple[str | None, FlagPair]:
+    """Return the flag of a revision whose entry names `named`, and how far its pair has come.
+
+    A flag that gates stays until it is retired, whatever the entry names: else a change of the configuration would end
+    a pause and disarm the kill switch, and no gate would be asked. A flag that is named first, or anew after the flags
+    were retired, gates again, or the entry would promise a switch that does nothing (TN-59). Neither it nor the flags
+    of a definition that has moved to another vertical were switched on by the ramp there.
+    """
+    if known.gated:
+        return known.flag, FlagPair.NAMED if moved else known.flags
+    return named, known.flags if named in {None, known.flag} else FlagPair.NAMED
+
+
+def _grown(rollout: SlotRollout) -> SlotRollout:
+    return msgspec.structs.replace(rollout, revision=rollout.revision + 1)
+
+
+def _event(slot: Slot, facts: DefinitionFacts, what: Happening, by: By, detail: str) -> RolloutEvent:
+    return RolloutEvent(
+        slot=slot,
+        subagent_id=facts.definition_id,
+        digest=facts.digest,
+        what=what,
+        at=by.at,
+        actor=by.actor,
+        actor_key=by.actor_key,
+        reason=by.reason,
+        request_id=by.request_id,
+        after=facts.ramp,
+        detail=detail,
+    )

@@ -1,0 +1,113 @@
+"""Taking a definition back, and who serves in its place. Source: PF1-D-22 to PF1-D-24, PF1-FR-7b, TN-63, TN-65."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from sidecar.core.errors import RevisionConflict, TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.remedies import CHOICES, NOBODY, REMEDY, Remedy
+from sidecar.core.rollout.states import LifecycleState, Trigger, moved
+from sidecar.core.rollout.step import By, Change, event_about, facts_of, refuse_unless, transition, with_events
+
+
+class Successor(msgspec.Struct, frozen=True):
+    """Who is to serve instead of the recorded target, as an operator has named it; `digest` None: nobody."""
+
+    digest: Digest | None = None
+
+
+def roll_back(rollout: SlotRollout, digest: Digest, by: By, named: Successor | None = None) -> Change:
+    """Move a definition to `rollback`; if it was active, who is named, else its recorded target, is active again.
+
+    The successor serves at its own last ramp, and makes no transition.
+
+    Args:
+        rollout: of the slot.
+        digest: which definition.
+        by: who takes it back, and why.
+        named: instead of the recorded target; None: that.
+
+    Raises:
+        TransitionRefused: it is in `dev` or in `rollback`; its successor cannot serve; or one is named for a definition
+            that is not active.
+        RevisionConflict: the slot does not have who is named (any more).
+    """
+    facts = facts_of(rollout, digest)
+    moved(facts.state, LifecycleState.ROLLBACK)
+    target = successor_of(rollout, facts, named)
+    instead = "" if named is None or named.digest == facts.target else f"instead of {_recorded(rollout, facts)}"
+    if rollout.active == digest:
+        rollout = msgspec.structs.replace(rollout, active=target.digest if target else None)
+    change = transition(rollout, facts, LifecycleState.ROLLBACK, Trigger.OPERATOR, by)
+    if target is not None:
+        return with_events(change, event_about(rollout, target, Happening.ACTIVATED, by, detail=instead))
+    emptied = event_about(rollout, facts, Happening.SLOT_EMPTIED, by, detail=instead)
+    return with_events(change, emptied) if instead else change
+
+
+def successor_of(rollout: SlotRollout, facts: DefinitionFacts, named: Successor | None) -> DefinitionFacts | None:
+    """Return who takes the place of a definition that is rolled back; None: nobody. Raises as `roll_back`."""
+    active = rollout.active == facts.digest
+    refuse_unless(
+        active or named is None,
+        f"{facts.definition_id} is not active in {rollout.slot}, so nobody takes its place: roll it back without naming"
+        " who does",
+    )
+    digest = facts.target if named is None else named.digest
+    if not active or digest is None:
+        return None
+    target = rollout.definitions.get(digest)
+    if target is None and named is not None:
+        raise RevisionConflict(
+            f"{rollout.slot} has no definition with the digest {digest[:80]!r} (any more), at revision"
+            f" {rollout.revision}: read again",
+            metadata={"revision": str(rollout.revision), "slot": rollout.slot},
+        )
+    why = "it is not on record any more" if target is None else _why_not(target)
+    if digest == facts.digest:
+        why = "it is the one that is rolled back"
+    if target is None or why:
+        raise cannot_succeed(rollout, facts, digest, why)
+    return target
+
+
+def cannot_succeed(rollout: SlotRollout, facts: DefinitionFacts, digest: Digest, why: str) -> TransitionRefused:
+    """Return the refusal of a successor that cannot serve; it names who can."""
+    who = _recorded(rollout, facts) if digest == facts.target else _name(rollout, digest)
+    others = [each for each in _may_succeed(rollout) if each.digest not in {facts.digest, digest}]
+    could = ", ".join(_name(rollout, each.digest) for each in others) or "no other definition of the slot"
+    return TransitionRefused(
+        f"{who} cannot take the place of {facts.definition_id}: {why}; name another target, or nobody. It could be:"
+        f" {could}",
+        metadata={
+            REMEDY: Remedy.NAME_TARGET,
+            CHOICES: "|".join([*dict.fromkeys(each.definition_id for each in others), NOBODY]),
+        },
+    )
+
+
+def _may_succeed(rollout: SlotRollout) -> Iterator[DefinitionFacts]:
+    return (each for each in rollout.definitions.values() if not _why_not(each))
+
+
+def _why_not(facts: DefinitionFacts) -> str:
+    """Say why a definition cannot serve again; empty: it can."""
+    if facts.killed is not None:
+        return "it was killed"
+    if facts.decommission_began_at is not None:
+        return "it is being decommissioned"
+    if facts.state is not LifecycleState.PROMOTE:
+        return f"it is in {facts.state}"
+    return "" if facts.activated_at is not None else "it was never active"
+
+
+def _recorded(rollout: SlotRollout, facts: DefinitionFacts) -> str:
+    return "nobody, as recorded" if facts.target is None else f"the recorded target {_name(rollout, facts.target)}"
+
+
+def _name(rollout: SlotRollout, digest: Digest) -> str:
+    known = rollout.definitions.get(digest)
+    return f"{known.definition_id} ({digest})" if known is not None else digest

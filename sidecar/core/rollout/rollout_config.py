@@ -1,0 +1,84 @@
+"""The rollout config of a slot as an operator declares it: its mode, and the steps of its ramp.
+
+Both are declared for each sub-agent and the platform imposes neither. What else such a config holds (states, ramps,
+which definition is active, whom a rollback brings back) is changed by steps of its own. Source: PF1-D-2, D-19, D-40.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.changes import PRE_FULL, PRE_RAMP
+from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.facts import RolloutMode, SlotRollout
+from sidecar.core.rollout.step import By, Change, event_about, facts_of, next_revision, refuse_unless, with_events
+
+MOST_STEPS: Final = 100
+
+MODES: Final = {"experiment": RolloutMode.EXPERIMENT, "cohort": RolloutMode.EXPERIMENT, "full": RolloutMode.FULL}
+"""What an operator may write. Source: TN-72."""
+
+
+def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tuple[int, ...], by: By) -> Change:
+    """Declare mode and ramp curve of a slot; nobody's ramp moves.
+
+    Args:
+        rollout: of the slot.
+        digest: of a definition in it, which the audit names; of the active one where the control arm comes in.
+        mode: as it is to be.
+        curve: as it is to be, in basis points; empty: any step may be taken.
+        by: who declares it, and why.
+
+    Raises:
+        TransitionRefused: the curve does not rise, or begins with everybody; or the control arm of another definition
+            would come in.
+    """
+    facts = facts_of(rollout, digest)
+    problem = next(curve_problems(curve), "")
+    refuse_unless(not problem, f"the ramp curve {problem}")
+    if rollout.active not in {None, digest} and admits_control(rollout, mode):
+        raise TransitionRefused(
+            f"it would let the control arm in to what is active in {rollout.slot}, and {facts.definition_id} is not:"
+            " name that one"
+        )
+    if (mode, curve) == (rollout.mode, rollout.curve):
+        return Change(rollout)
+    after = msgspec.structs.replace(rollout, mode=mode, curve=curve)
+    words = f"mode {rollout.mode} -> {mode}; ramp curve {curve_words(rollout.curve)} -> {curve_words(curve)}"
+    event = event_about(after, facts, Happening.CONFIGURED, by, (facts.ramp, facts.ramp), words)
+    moded = msgspec.structs.replace(event, mode="" if mode is rollout.mode else mode)
+    return with_events(Change(next_revision(after)), moded)
+
+
+def admits_control(rollout: SlotRollout, mode: RolloutMode) -> bool:
+    """Say whether a mode lets users in whom the present one keeps away: the control arm of the experiment."""
+    return rollout.mode is RolloutMode.EXPERIMENT and mode is RolloutMode.FULL
+
+
+def gates_of_mode(rollout: SlotRollout, mode: RolloutMode) -> tuple[str, ...]:
+    """Return the gates that a mode needs: that of the present ramp, if the control arm comes in to it; else none."""
+    if rollout.active is None or not admits_control(rollout, mode):
+        return ()
+    ramp = rollout.definitions[rollout.active].ramp
+    return () if ramp == 0 else (PRE_FULL if ramp == WHOLE else PRE_RAMP,)
+
+
+def curve_problems(curve: tuple[int, ...]) -> Iterator[str]:
+    """Yield what is wrong with a curve, as ends of sentences; empty is fine: none is declared."""
+    if len(curve) > MOST_STEPS:
+        yield f"has {len(curve)} steps; {MOST_STEPS} are the most"
+    if any(not 0 < step <= WHOLE for step in curve):
+        yield "has a step that is not above 0 % and at most 100 %"
+    if list(curve) != sorted(set(curve)):
+        yield "does not rise: each step must be larger than the one before"
+    if curve and curve[0] == WHOLE:
+        yield "begins with everybody; a first step is below 100 %"
+
+
+def curve_words(curve: tuple[int, ...]) -> str:
+    """Return a curve for people."""
+    return ", ".join(f"{step / 100:g} %" for step in curve) or "none"

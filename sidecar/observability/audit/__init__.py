@@ -1,0 +1,1 @@
+"""Audit sinks, each behind a boundary."""

@@ -1,0 +1,77 @@
+"""The border around one audit sink: it may hang, cling to a batch that was given up, or raise what ends a process."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from sidecar.observability.audit.sinks import written
+from sidecar.policy.audit import AuditEntry, AuditSink
+
+CLOSE_SECONDS: Final = 5.0
+
+
+class SinkStuck(Exception):
+    """A sink does not come back from an earlier batch, or gave one up by itself."""
+
+
+class AuditBorder:
+    """Hands entries to a sink so that giving up works whatever it does, short of blocking the event loop.
+
+    Args:
+        name: of the sink, for operators.
+        sink: is closed with this.
+    """
+
+    def __init__(self, name: str, sink: AuditSink) -> None:
+        self._name = name
+        self._sink = sink
+        self._left: asyncio.Task[None] | None = None
+
+    async def take(self, entries: Sequence[AuditEntry]) -> None:
+        """Hand entries over; if cancelled, cancel the sink's work and do not wait for it.
+
+        Raises:
+            SinkStuck: an earlier batch that was given up is still going on, or the sink gave this one up itself.
+            Exception: whatever the sink raises.
+        """
+        if self._left is not None and not self._left.done():
+            raise SinkStuck(f"audit sink {self._name} does not come back from an earlier batch")
+        task = asyncio.get_running_loop().create_task(self._taken([written(entry) for entry in entries]))
+        try:
+            await asyncio.wait((task,))
+        finally:
+            if not task.done():
+                self._left = task
+                _let_go(task)
+        if task.cancelled():
+            raise SinkStuck(f"audit sink {self._name} gave a batch up by itself")
+        task.result()
+
+    async def close(self) -> None:
+        """Close the sink, within a bound; what goes wrong is of no interest any more."""
+        task = asyncio.get_running_loop().create_task(self._closed())
+        await asyncio.wait((task,), timeout=CLOSE_SECONDS)
+        _let_go(task)
+
+    async def _taken(self, entries: Sequence[AuditEntry]) -> None:
+        try:
+            await self._sink.take(entries)
+        except (SystemExit, KeyboardInterrupt) as error:  # out of a task either would end the process
+            raise SinkStuck(f"audit sink {self._name} raised {type(error).__name__}") from None
+
+    async def _closed(self) -> None:
+        try:
+            await self._sink.close()
+        except (SystemExit, KeyboardInterrupt):
+            return
+
+
+def _let_go(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    task.add_done_callback(_heard)
+
+
+def _heard(task: "asyncio.Task[None]") -> None:
+    """Look at what a task that nobody waits for has raised, so that the loop does not report it."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,53 @@
+"""What the audit sinks `log` and `otlp` register."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sidecar.observability.audit.sinks import LateSender, LogAuditSink, OtlpAuditSink
+from sidecar.observability.redaction import Redactor
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.specs import AuditSinkSpec
+
+LOG_SINK: Final = AuditSinkSpec(
+    name="log",
+    contract="audit-sink/1",
+    summary="Each event as a line of the sidecar's own log, whatever its level",
+    factory=lambda settings: LogAuditSink(),
+)
+
+
+def _sending(settings: Mapping[str, Any], redactor: Redactor) -> OtlpAuditSink:
+    if "endpoint" not in settings:
+        raise ValueError("needs `telemetry.otlp_endpoint`, or an `endpoint` of its own")
+    return OtlpAuditSink(LateSender(settings["endpoint"], redactor))
+
+
+OTLP_SINK: Final = AuditSinkSpec(
+    name="otlp",
+    contract="audit-sink/1",
+    summary="Each event as an OpenTelemetry log record, over OTLP/gRPC",
+    config_schema={
+        "type": "object",
+        "properties": {
+            "endpoint": {
+                "type": "string",
+                "pattern": "^https?://",
+                "description": "The collector that keeps the audit; default: `telemetry.otlp_endpoint`.",
+            }
+        },
+        "additionalProperties": False,
+    },
+    factory=lambda settings: _sending(settings, Redactor()),
+)
+
+
+def cleaned_by(redactor: Redactor, spec: AuditSinkSpec) -> AuditSinkSpec:
+    """Return `spec` so that what it sends is cleaned by `redactor`, if it is `otlp`; factories get settings only."""
+    return replace(spec, factory=lambda settings: _sending(settings, redactor)) if spec is OTLP_SINK else spec
+
+
+@hookimpl
+def sidecar_audit_sinks() -> Sequence[AuditSinkSpec]:
+    """Offer both."""
+    return [LOG_SINK, OTLP_SINK]

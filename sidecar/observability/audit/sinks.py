@@ -1,0 +1,186 @@
+"""Where audit events go: the log of the process, and over OTLP to the store of whoever keeps them. Source: PF1-FR-10c.
+
+All sinks write the same fields, those of PF1 §5.7 by their own names. The log line is for people; what is handed to a
+collector counts as taken only once the collector says so.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from sidecar.core.rollout.events import DecommissionMark, RolloutEvent, TransitionEvent
+from sidecar.observability import names
+from sidecar.observability.logging import StructuredLog
+from sidecar.observability.redaction import Redactor
+from sidecar.policy.audit import AuditEntry
+
+AUDIT_LOG: Final = "sidecar.audit"
+"""Logger of audit events; no level silences it, and it is not the one whose lines go to the collector anyway."""
+
+
+class CollectorRefused(Exception):
+    """The collector did not take what was sent."""
+
+
+class SendsRecords(Protocol):
+    """Sends log records; called in a thread, and may wait there."""
+
+    def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
+        """Send a batch; says whether the collector took it."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is being sent."""
+        ...
+
+
+def written(entry: AuditEntry) -> AuditEntry:
+    """Return an entry with its fields: those of PF1 §5.7 first, then ours. Source: PF1-D-45, PF1-D-46."""
+    body = entry.body
+    ours = {
+        "event_id": entry.event_id,
+        "slot": body.slot,
+        "digest": body.digest,
+        "at": body.at.isoformat(),
+        "effective_at": None if entry.effective_at is None else entry.effective_at.isoformat(),
+        "actor": body.actor,
+        "actor_key": body.actor_key,
+        "actor_role": body.actor_role,
+        "reason": body.reason,
+        "request_id": body.request_id,
+    }
+    given = {name: value for name, value in ours.items() if value is not None}
+    theirs = _transition(body) if isinstance(body, TransitionEvent) else _happening(body)
+    return msgspec.structs.replace(entry, fields={**theirs, **given})
+
+
+class LogAuditSink:
+    """Writes each event as a line of the log. Never fails."""
+
+    def __init__(self) -> None:
+        logging.getLogger(AUDIT_LOG).setLevel(logging.INFO)
+        self._log = StructuredLog(AUDIT_LOG)
+
+    async def take(self, entries: Sequence[AuditEntry]) -> None:
+        """Write them."""
+        for entry in entries:
+            fields = dict(entry.fields)
+            self._log.info(fields.pop("event"), text_of(entry), **fields)
+
+    async def close(self) -> None:
+        """Hold nothing open."""
+
+
+class OtlpAuditSink:
+    """Sends events as OpenTelemetry log records.
+
+    Args:
+        send: sends log records and says whether the collector took them.
+    """
+
+    def __init__(self, send: SendsRecords) -> None:
+        self._send = send
+
+    async def take(self, entries: Sequence[AuditEntry]) -> None:
+        """Send them. Raises `CollectorRefused`."""
+        if not await asyncio.to_thread(self._send, [_record(entry) for entry in entries]):
+            raise CollectorRefused("the collector did not take the audit events")
+
+    async def close(self) -> None:
+        """Give up what is being sent."""
+        await asyncio.to_thread(self._send.close)
+
+
+class LateSender:
+    """Sends log records to a collector by what is loaded with the first batch, which takes longer than the start.
+
+    Args:
+        endpoint: `http://…` without, `https://…` with TLS.
+        redactor: of the records.
+    """
+
+    def __init__(self, endpoint: str, redactor: Redactor) -> None:
+        self._endpoint = endpoint
+        self._redactor = redactor
+        self._loading = threading.Lock()  # a batch that was given up may still be loading while the next one comes
+        self._sender: Any = None
+
+    def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
+        """Send a batch; says whether the collector took it."""
+        with self._loading:
+            if self._sender is None:
+                from sidecar.observability.otlp.exporters import LogSender  # noqa: PLC0415  the class says why
+                from sidecar.observability.tracing import sender  # noqa: PLC0415  the same reason
+
+                self._sender = LogSender(self._endpoint, sender(), self._redactor)
+        taken: bool = self._sender.send(records)
+        return taken
+
+    def close(self) -> None:
+        """Give up what is being sent."""
+        if self._sender is not None:
+            self._sender.close()
+
+
+def text_of(entry: AuditEntry) -> str:
+    """Return what happened, in a few words."""
+    body = entry.body
+    if isinstance(body, TransitionEvent):
+        return f"{body.subagent_id} went from {body.source_state} to {body.target_state}"
+    return f"{body.subagent_id}: {body.what.replace('_', ' ')}"
+
+
+def _transition(event: TransitionEvent) -> dict[str, Any]:
+    return {"event": names.LIFECYCLE_TRANSITION, "subagent_id": event.subagent_id, **_lifecycle(event)}
+
+
+def _lifecycle(event: TransitionEvent | DecommissionMark) -> dict[str, Any]:
+    """Return the fields of PF1-FR-10."""
+    return {
+        "source_state": event.source_state.value,
+        "target_state": event.target_state.value,
+        "trigger": event.trigger.value,
+        "agent_definition_commit": event.agent_definition_commit,
+        "cohort": {
+            "agent_definition_version": event.cohort.agent_definition_version,
+            "active_flags": list(event.cohort.active_flags),
+            "ramp_step_percent": _plain(event.cohort.ramp_step_percent),
+        },
+    }
+
+
+def _happening(event: RolloutEvent) -> dict[str, Any]:
+    if event.decommission is not None:
+        said = {"what": event.what.value, "step": event.decommission.step, "detail": event.detail}
+        return {
+            "event": names.DECOMMISSION_STEP,
+            "subagent_id": event.subagent_id,
+            **_lifecycle(event.decommission),
+            **said,
+        }
+    return {
+        "event": names.ROLLOUT_EVENT,
+        "subagent_id": event.subagent_id,
+        "what": event.what.value,
+        "ramp_percent_before": _plain(event.before / 100),
+        "ramp_percent_after": _plain(event.after / 100),
+        "detail": event.detail,
+    }
+
+
+def _plain(percent: float) -> float:
+    """Return whole numbers as such: `100`, not `100.0`."""
+    return int(percent) if percent == int(percent) else percent
+
+
+def _record(entry: AuditEntry) -> logging.LogRecord:
+    record = logging.LogRecord(AUDIT_LOG, logging.INFO, "", 0, text_of(entry), None, None)
+    happened: datetime = entry.effective_at or entry.body.at
+    record.created = happened.timestamp()
+    record.__dict__.update(event=entry.fields["event"], fields=dict(entry.fields))
+    return record

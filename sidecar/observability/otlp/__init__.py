@@ -1,0 +1,1 @@
+"""Exports spans, log records and metrics over OTLP."""

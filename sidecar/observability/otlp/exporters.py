@@ -1,0 +1,118 @@
+"""Sends spans, log records and metrics over OTLP/gRPC, from the thread of the outbox.
+
+To be imported after the sidecar listens, and only where an endpoint is set: OpenTelemetry takes long to load, and the
+exporters are an optional extra.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk._logs.export import LogRecordExportResult
+from opentelemetry.sdk.metrics.export import MetricExportResult
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from sidecar.core.decoding import from_json_by_pairs
+from sidecar.observability.otlp.otlp_metrics import metrics_data
+from sidecar.observability.outbox import Ship, Signal
+from sidecar.observability.redaction import Redactor
+
+SENDER: Final = "dispatch-sidecar"
+SCOPE: Final = InstrumentationScope(SENDER)
+SEND_SECONDS: Final = 3
+"""Longest that one batch is tried; the queue takes what comes meanwhile."""
+NANOSECONDS: Final = 1_000_000_000
+SEVERITY: Final = {
+    logging.INFO: SeverityNumber.INFO,
+    logging.WARNING: SeverityNumber.WARN,
+    logging.ERROR: SeverityNumber.ERROR,
+}
+
+
+class LogSender:
+    """Sends log records to one endpoint.
+
+    Args:
+        endpoint: `http://…` without, `https://…` with TLS.
+        resource: who sends.
+        redactor: of log records.
+    """
+
+    def __init__(self, endpoint: str, resource: Resource, redactor: Redactor) -> None:
+        _silence()
+        self._resource = resource
+        self._redactor = redactor
+        self._exporter = OTLPLogExporter(**_to(endpoint))
+
+    def send(self, records: Sequence[logging.LogRecord]) -> bool:
+        """Send a batch; says whether the collector took it."""
+        return self._exporter.export([self._log(record) for record in records]) is LogRecordExportResult.SUCCESS
+
+    def close(self) -> None:
+        """Give up what is being sent."""
+        self._exporter.shutdown()
+
+    def _log(self, record: logging.LogRecord) -> ReadableLogRecord:
+        """Return an event as OpenTelemetry has it; its fields become attributes, cleaned like the log's lines."""
+        fields = from_json_by_pairs(self._redactor.clean(json.dumps(getattr(record, "fields", {}), default=str)), dict)
+        made = LogRecord(
+            timestamp=int(record.created * NANOSECONDS),
+            severity_number=SEVERITY.get(record.levelno, SeverityNumber.UNSPECIFIED),
+            severity_text=record.levelname,
+            body=self._redactor.clean(record.getMessage()),
+            attributes=fields,
+            event_name=getattr(record, "event", ""),
+        )
+        return ReadableLogRecord(made, self._resource, SCOPE)
+
+
+class Collector:
+    """The exporters to one endpoint.
+
+    Args:
+        endpoint: `http://…` without, `https://…` with TLS.
+        resource: who sends.
+        redactor: of log records.
+    """
+
+    def __init__(self, endpoint: str, resource: Resource, redactor: Redactor) -> None:
+        _silence()
+        self._resource = resource
+        self._spans = OTLPSpanExporter(**_to(endpoint))
+        self._logs = LogSender(endpoint, resource, redactor)
+        self._metrics = OTLPMetricExporter(**_to(endpoint))
+
+    @property
+    def ship(self) -> Mapping[Signal, Ship]:
+        """What sends each signal."""
+        return {Signal.SPANS: self._send_spans, Signal.LOGS: self._logs.send, Signal.METRICS: self._send_metrics}
+
+    def close(self) -> None:
+        """Give up what is being sent."""
+        self._logs.close()
+        for exporter in (self._spans, self._metrics):
+            exporter.shutdown()
+
+    def _send_spans(self, spans: Sequence[Any]) -> bool:
+        return self._spans.export(spans) is SpanExportResult.SUCCESS
+
+    def _send_metrics(self, readings: Sequence[Any]) -> bool:
+        """Send the newest reading only: it holds whatever the older ones do."""
+        return self._metrics.export(metrics_data(readings[-1], self._resource, SCOPE)) is MetricExportResult.SUCCESS
+
+
+def _silence() -> None:
+    """What exporters say of a dead collector, for each batch, is told once by `sidecar.telemetry` and the anomalies."""
+    logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
+
+
+def _to(endpoint: str) -> dict[str, Any]:
+    return {"endpoint": endpoint, "insecure": endpoint.startswith("http://"), "timeout": SEND_SECONDS}

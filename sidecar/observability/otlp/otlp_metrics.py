@@ -1,0 +1,59 @@
+"""A reading of all metrics, as OpenTelemetry's exporters take it."""
+
+from typing import Any
+
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from sidecar.observability.otlp.readings import Distribution, Number, Reading
+
+
+def metrics_data(reading: Reading, resource: Resource, scope: InstrumentationScope) -> MetricsData:
+    """Return the reading, cumulative since the process began."""
+    made = [_metric(each, reading) for each in reading.metrics if each.series]
+    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, made, "")], "")])
+
+
+def _metric(metric: Number | Distribution, reading: Reading) -> Metric:
+    data = _histogram(metric, reading) if isinstance(metric, Distribution) else _numbers(metric, reading)
+    return Metric(metric.name, metric.help, "", data)
+
+
+def _numbers(metric: Number, reading: Reading) -> Any:
+    points = [
+        NumberDataPoint(dict(zip(metric.labels, key, strict=True)), reading.begun, reading.taken, value)
+        for key, value in metric.series
+    ]
+    return Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True) if metric.rises else Gauge(points)
+
+
+def _histogram(metric: Distribution, reading: Reading) -> Histogram:
+    """Return it without least and greatest value, which are not kept."""
+    unknown: Any = None
+    points = [
+        HistogramDataPoint(
+            attributes=dict(zip(metric.labels, key, strict=True)),
+            start_time_unix_nano=reading.begun,
+            time_unix_nano=reading.taken,
+            count=sum(counts),
+            sum=total,
+            bucket_counts=counts,
+            explicit_bounds=metric.bounds,
+            min=unknown,
+            max=unknown,
+        )
+        for key, counts, total in metric.series
+    ]
+    return Histogram(points, AggregationTemporality.CUMULATIVE)

@@ -1,0 +1,1 @@
+"""Reads and writes conversations in the episode memory."""

@@ -1,0 +1,165 @@
+"""Reads a legacy export into the episode memory: once, from wherever it stopped, or only to see what would come of it.
+
+A turn is kept whole or not at all, and never after a newer one of its episode: an episode that has gone on under the
+sidecar keeps its order, and its older turns are reported instead. Source: PC1-D-30.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from sidecar.core.history.backfill import Labels, Numbered, turn_of
+from sidecar.core.history.legacy_records import Finding, LegacyRecord, Trouble, read_record
+from sidecar.core.history.records import EpisodeKey, TurnHistory
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.history.memory_boundary import MemoryBorder
+
+MOST_FINDINGS: Final = 1000
+"""In the report in full; all of them are counted."""
+WHOLE_EPISODE: Final = 1_000_000
+EPISODES_KNOWN: Final = 1000
+
+
+@dataclass(slots=True)
+class BackfillReport:
+    """What came, or would come, of an export.
+
+    Attributes:
+        lines: read, empty ones not counted.
+        turns: kept anew; with a dry run: that would be.
+        already: turns that the memory has from before.
+        left_out: turns that were not kept; `findings` say why.
+        tagged: turns, of those kept anew, in which at least one sub-agent has a part.
+        components: tool messages of the turns kept anew.
+        findings: the first of them.
+        troubles: how many of each kind.
+    """
+
+    dry_run: bool
+    lines: int = 0
+    turns: int = 0
+    already: int = 0
+    left_out: int = 0
+    tagged: int = 0
+    components: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    troubles: Counter[Trouble] = field(default_factory=Counter)
+
+    def found(self, finding: Finding) -> None:
+        """Count a finding, and list it while there is room."""
+        self.troubles[finding.trouble] += 1
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(finding)
+
+
+@dataclass(slots=True)
+class _Episode:
+    """What the memory has of an episode, and what was added to it since."""
+
+    kept: set[TurnId]
+    newest: datetime
+
+
+class BackfillHistory:
+    """One run over one export.
+
+    Args:
+        labels: what the classifier's labels mean.
+        dry_run: keep nothing.
+
+    Attributes:
+        report: so far; whole once the call has returned.
+    """
+
+    def __init__(self, memory: MemoryBorder, labels: Labels, *, dry_run: bool) -> None:
+        """Begin with nothing read."""
+        self._memory = memory
+        self._labels = labels
+        self._seen: set[tuple[str, str, str]] = set()
+        self._episodes: OrderedDict[EpisodeKey, _Episode] = OrderedDict()
+        self.report = BackfillReport(dry_run)
+
+    async def __call__(self, lines: Iterable[bytes]) -> BackfillReport:
+        """Read the lines of an export, those of one turn together, and each episode's turns oldest first.
+
+        Raises:
+            MemoryUnavailable: stopped; what was kept stays, and the same call again goes on from there.
+        """
+        for group, broken in self._grouped(lines):
+            number, first = group[0]
+            if broken:
+                self._leave_out(Trouble.TURN_BROKEN, number, first)
+            elif first.key in self._seen:
+                self._leave_out(Trouble.TURN_AGAIN, number, first)
+            else:
+                await self._keep(group)
+            self._seen.add(first.key)
+        return self.report
+
+    def _grouped(self, lines: Iterable[bytes]) -> Iterator[tuple[Sequence[Numbered], bool]]:
+        """Go through the turns; also say whether an unreadable line may have been one of its messages."""
+        group: list[Numbered] = []
+        broken = False
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            self.report.lines += 1
+            read = read_record(line, number)
+            if isinstance(read, Finding):
+                self.report.found(read)
+                broken = True
+                if group:
+                    yield group, True
+                    group = []
+                continue
+            if group and group[-1][1].key != read.key:
+                yield group, broken
+                group, broken = [], False
+            group.append((number, read))
+        if group:
+            yield group, broken
+
+    async def _keep(self, group: Sequence[Numbered]) -> None:
+        turn, findings = turn_of(group, self._labels)
+        episode = await self._episode(turn.episode)
+        if turn.turn_id in episode.kept:
+            self.report.already += 1
+            return
+        if turn.ended_at < episode.newest:
+            self._leave_out(Trouble.OUT_OF_ORDER, *group[0])
+            return
+        if not self.report.dry_run:
+            await self._memory.append(turn)
+        episode.kept.add(turn.turn_id)
+        episode.newest = turn.ended_at
+        self._count(turn)
+        for finding in findings:
+            self.report.found(finding)
+
+    async def _episode(self, key: EpisodeKey) -> _Episode:
+        if key not in self._episodes:
+            turns = (await self._memory.read(key, WHOLE_EPISODE)).turns
+            newest = max((turn.ended_at for turn in turns), default=datetime.min.replace(tzinfo=UTC))
+            self._episodes[key] = _Episode({turn.turn_id for turn in turns}, newest)
+        self._episodes.move_to_end(key)
+        if len(self._episodes) > EPISODES_KNOWN and not self.report.dry_run:
+            self._episodes.popitem(last=False)  # it is read again if it comes again
+        return self._episodes[key]
+
+    def _count(self, turn: TurnHistory) -> None:
+        self.report.turns += 1
+        self.report.tagged += bool(turn.answers)
+        self.report.components += len(turn.tool_messages)
+
+    def _leave_out(self, trouble: Trouble, number: int, record: LegacyRecord) -> None:
+        self.report.left_out += 1
+        self.report.found(Finding(trouble, number, WHY[trouble], record.turn_id))
+
+
+WHY: Final = {
+    Trouble.TURN_BROKEN: "left out: an unreadable line beside it may be a part of it",
+    Trouble.TURN_AGAIN: "left out: lines of this turn came before, and not together with these",
+    Trouble.OUT_OF_ORDER: "left out: its episode keeps a newer turn already",
+}

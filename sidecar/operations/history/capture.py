@@ -1,0 +1,225 @@
+"""Keeps what ended turns leave, beside their results and without delaying them. Source: PC1-D-12, DESIGN section 7.
+
+A turn is put into a bounded queue when its end is on record; one task at a time hands the queue to the episode memory.
+A memory that is away is asked again, at growing intervals, as long as the process lives; turns of one episode stay in
+order, and one that cannot be kept holds up no other episode's. What is not kept when the process ends, or does not fit
+into the queue, is on record: `history_catch_up` finds it there. History never fails a turn. Source: PC1-FR-9a.
+"""
+
+import asyncio
+from collections import deque
+from datetime import datetime
+from itertools import count
+from typing import Final
+
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.errors import MemoryUnavailable, SubagentsError
+from sidecar.core.executing.contract import contract_from_json
+from sidecar.core.executing.stored_record import StoredTurn
+from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
+from sidecar.core.identifiers import CallId, Slot, TurnId
+from sidecar.operations.first_result import Ending
+from sidecar.operations.history.episode_facts import CompactionFacts
+from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.operations.turn.state.opening_records import request_from_json
+
+FIRST_WAIT: Final = 0.1
+LONGEST_WAIT: Final = 10.0
+"""Seconds before a memory that is away is asked again."""
+LOST: Final = "history_lost"
+DEFERRED: Final = "history_deferred"
+
+Waiting = tuple[TurnHistory, Ending[None]]
+Answered = tuple[Slot, CallId, str, CallOutcome]
+"""A sub-agent, its call, what it was asked, and what became of it."""
+
+
+class HistoryCapture:
+    """The queue of ended turns.
+
+    Args:
+        most: longest queue; a turn that finds it full is looked for on record later.
+        durable: the record outlives the process, so that nothing is lost with it.
+
+    Attributes:
+        missed: settled when a turn did not fit into the queue; `history_catch_up` puts a new one in its place.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryBorder,
+        facts: CompactionFacts,
+        outside: tuple[Spawner, Recorder],
+        most: int,
+        *,
+        durable: bool = False,
+    ) -> None:
+        """Begin with nothing to keep."""
+        self._memory = memory
+        self._facts = facts
+        self._spawner, self._recorder = outside
+        self._most = most
+        self._durable = durable
+        self._queue: deque[Waiting] = deque()
+        self._last_of: dict[EpisodeKey, Ending[None]] = {}
+        self._working: Ending[None] | None = None
+        self._under_way: Waiting | None = None
+        self.missed: Ending[None] = Ending()
+
+    @property
+    def waiting(self) -> int:
+        """How many turns wait to be kept, the one under way not counted."""
+        return len(self._queue)
+
+    def capture(self, history: TurnHistory) -> None:
+        """Have a turn kept soon; returns at once, and never raises."""
+        if len(self._queue) >= self._most:
+            self._recorder.anomaly(DEFERRED, "the queue of ended turns is full; they are looked for on record later")
+            self.missed.settle(None)
+            return
+        self._facts.expect(history)
+        self._put(history)
+
+    async def again(self, history: TurnHistory) -> None:
+        """Have a turn kept that may be kept already; returns when it is, or is given up."""
+        await self._put(history).wait()
+
+    async def settled(self, episode: EpisodeKey) -> None:
+        """Wait until what was captured of an episode so far is kept, or given up."""
+        last = self._last_of.get(episode)
+        if last is not None:
+            await last.wait()
+
+    async def idle(self) -> None:
+        """Wait until nothing is left to keep."""
+        while self._working is not None:
+            await self._working.wait()
+
+    def give_up(self) -> None:
+        """Keep nothing of what waits any more: the process stops. With a durable record the next one keeps it."""
+        under_way = [self._under_way] if self._under_way else []
+        left, self._under_way = [*under_way, *self._queue], None
+        self._queue.clear()
+        for history, kept in left:
+            said = "the next start finds it on record" if self._durable else "it was not kept before the stop"
+            self._recorder.anomaly(DEFERRED if self._durable else LOST, f"{history.turn_id}: {said}")
+            self._done(history, kept)
+
+    def _put(self, history: TurnHistory) -> Ending[None]:
+        kept: Ending[None] = Ending()
+        self._queue.append((history, kept))
+        self._last_of[history.episode] = kept
+        if self._working is None:
+            self._working = Ending()
+            self._spawner.spawn(self._work(self._working), "keep history")
+        return kept
+
+    async def _work(self, working: Ending[None]) -> None:
+        wait = FIRST_WAIT
+        try:
+            while self._queue:
+                self._under_way = one = self._queue.popleft()
+                if await self._keep(one[0]):
+                    self._under_way, wait = None, FIRST_WAIT
+                    self._done(*one)
+                    continue
+                self._step_back()
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+        finally:
+            self.give_up()  # nothing, unless the work was stopped before its end
+            self._working = None
+            working.settle(None)
+
+    async def _keep(self, history: TurnHistory) -> bool:
+        """Try once; False if it is worth trying again."""
+        try:
+            self._facts.sized(history.episode, await self._memory.append(history))
+        except MemoryUnavailable:
+            return False
+        except SubagentsError as error:
+            self._facts.forget(history.episode)
+            self._recorder.anomaly(LOST, f"{history.turn_id}: {error.reason}")
+        return True
+
+    def _step_back(self) -> None:
+        """Put the turn under way, and all of its episode after it, behind those of others."""
+        if self._under_way is None:  # given up meanwhile
+            return
+        episode = self._under_way[0].episode
+        theirs = [each for each in self._queue if each[0].episode != episode]
+        own = [each for each in self._queue if each[0].episode == episode]
+        self._queue = deque([*theirs, self._under_way, *own])
+        self._under_way = None
+
+    def _done(self, history: TurnHistory, kept: Ending[None]) -> None:
+        if self._last_of.get(history.episode) is kept:
+            del self._last_of[history.episode]
+        kept.settle(None)
+
+
+def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str) -> TurnHistory:
+    """Return what a turn leaves: narration, the answers of its sub-agents, their components as tool messages."""
+    children = sorted(turn.children.values(), key=lambda child: child.step_idx)
+    answered = [
+        (child.slot, child.call_id, child.contract.step.description, child.outcome)
+        for child in children
+        # Whom a sub-agent asked did not answer the orchestrator: what of it matters is in the asking one's answer.
+        if child.outcome is not None and child.contract.parent_child_id is None
+    ]
+    prompts = [dispatch.request.task_prompt for dispatch in turn.dispatches.values()]
+    episode = EpisodeKey(turn.claims.episode_id, turn.claims.principal)
+    return _history((episode, turn.turn_id, ended_at), (user_message, prompts, narration), answered)
+
+
+def history_on_record(turn: StoredTurn) -> TurnHistory | None:
+    """Return the same from what is on record of a turn; None if it has not ended."""
+    if turn.ended is None:
+        return None
+    ended, outcomes = turn.ended, {each.child_id: each for kept in turn.dispatches for each in kept.outcomes}
+    answered = []
+    for child in sorted(turn.children, key=lambda child: child.opened.step_idx):
+        outcome = outcomes.get(child.opened.child_id)
+        if outcome is not None:
+            asked = contract_from_json(child.opened.context_json).step.description
+            answered.append((child.opened.slot, child.opened.call_id, asked, outcome))
+    prompts = [request_from_json(each.opened.request_json, "").task_prompt for each in turn.dispatches]
+    episode = EpisodeKey(ended.episode_id, ended.principal)
+    said = (ended.user_message, prompts, ended.narration)
+    return _history((episode, ended.turn_id, ended.ended_at), said, answered)
+
+
+def _history(
+    of: tuple[EpisodeKey, TurnId, datetime], said: tuple[str, list[str], str], answered: list[Answered]
+) -> TurnHistory:
+    user_message, prompts, narration = said
+    with_answer = [
+        each for each in answered if each[3].answered and (each[3].answer.narration or each[3].answer.components)
+    ]
+    places = count()
+    return TurnHistory(
+        episode=of[0],
+        turn_id=of[1],
+        ended_at=of[2],
+        user_message=user_message or next((prompt for prompt in reversed(prompts) if prompt), ""),
+        narration=narration,
+        answers=tuple(
+            SubAgentAnswer(slot, call_id, asked, outcome.answer.narration)
+            for slot, call_id, asked, outcome in with_answer
+        ),
+        tool_messages=tuple(
+            ToolMessage(
+                turn_id=of[1],
+                sub_agent_id=slot,
+                call_id=call_id,
+                position=next(places),
+                name=component.name,
+                tool_input_json=component.tool_input_json,
+                component_data_json=component.component_data_json,
+            )
+            for slot, call_id, _, outcome in with_answer
+            for component in outcome.answer.components
+        ),
+    )

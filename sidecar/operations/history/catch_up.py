@@ -1,0 +1,98 @@
+"""Finds turns that ended on record and are not in the episode memory, and has them kept. Source: PC1-FR-9a.
+
+At the start: a process that was killed between the end of a turn and its capture left them. Later: turns that did not
+fit into the queue. Turns whose beginning is further back than `look_back`, or further down than `look_back_turns`, are
+not looked at. Appending is idempotent, so that several replicas may do this at once.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from sidecar.core.errors import SubagentsError
+from sidecar.core.executing.stored_record import TurnQuery, TurnRow
+from sidecar.core.history.records import EpisodeKey
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.first_result import Ending
+from sidecar.operations.history.capture import FIRST_WAIT, LONGEST_WAIT, HistoryCapture, history_on_record
+from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.rules import HistoryRules
+
+PAGE: Final = 100
+
+
+class HistoryCatchUp:
+    """The loop.
+
+    Args:
+        record: read only.
+        memory: says what it has.
+    """
+
+    def __init__(
+        self, record: RecordReads, memory: MemoryBorder, captures: HistoryCapture, clock: Clock, rules: HistoryRules
+    ) -> None:
+        """Begin with nothing looked at."""
+        self._record = record
+        self._memory = memory
+        self._captures = captures
+        self._clock = clock
+        self._rules = rules
+        self._first: Ending[None] | None = None
+
+    async def run(self) -> None:
+        """Look at the start, and whenever turns were missed; owned by the supervisor."""
+        self._first = self._first or Ending()
+        wait = FIRST_WAIT
+        while True:
+            try:
+                await self.look()
+            except SubagentsError:  # told where it happened
+                self._first.settle(None)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+                continue
+            self._first.settle(None)
+            wait = FIRST_WAIT
+            await self._captures.missed.wait()
+            self._captures.missed = Ending()
+            await self._captures.idle()
+
+    async def looked(self) -> None:
+        """Wait until the first look is over, or has failed; not at all if nobody looks."""
+        if self._first is not None:
+            await self._first.wait()
+
+    async def look(self) -> int:
+        """Look once; returns how many turns were missing. Raises `StoreUnavailable`, `MemoryUnavailable`."""
+        missing = 0
+        kept: dict[EpisodeKey, dict[TurnId, bool]] = {}
+        for row in await self._ended():
+            episode = EpisodeKey(row.episode_id, row.principal)
+            if episode not in kept:
+                contents = await self._memory.read(episode, self._rules.episode_turns)
+                kept[episode] = {turn.turn_id: True for turn in contents.turns}
+            if row.turn_id in kept[episode]:
+                continue
+            stored = await self._record.turn(row.turn_id)
+            history = history_on_record(stored) if stored else None
+            if history is not None:
+                await self._captures.again(history)
+                missing += 1
+        return missing
+
+    async def _ended(self) -> Sequence[TurnRow]:
+        """Return the turns to look at, those that ended first before others."""
+        since = self._clock.now() - self._rules.look_back
+        found: list[TurnRow] = []
+        query = TurnQuery(limit=PAGE)
+        while len(found) < self._rules.look_back_turns:
+            rows = await self._record.turns(query)
+            found += [row for row in rows if row.ended_at is not None and row.began_at >= since]
+            if len(rows) < PAGE or rows[-1].began_at < since:
+                break
+            query = TurnQuery(limit=PAGE, before=(rows[-1].began_at, rows[-1].turn_id))
+        newest = found[: self._rules.look_back_turns]
+        return sorted(newest, key=lambda row: (row.ended_at or row.began_at, row.turn_id))

@@ -1,0 +1,135 @@
+"""What is known of an episode when a turn is bound: from what was seen here, else from one short read, else unknown."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sidecar.core.errors import SubagentsError
+from sidecar.core.history.compaction import CompactionDue, CompactionRules, due_of, grown
+from sidecar.core.history.records import EpisodeKey, EpisodeSize, TurnHistory
+from sidecar.core.identifiers import EpisodeId, Slot
+from sidecar.operations.bounded_wait import within
+from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.record.ports import Store
+
+
+class EpisodeFacts:
+    """A bounded cache over the store.
+
+    Args:
+        limit: longest to wait for the store.
+        kept: most episodes remembered; the least recently used is forgotten first.
+    """
+
+    def __init__(self, store: Store, recorder: Recorder, limit: timedelta, kept: int) -> None:
+        """Begin with nothing."""
+        self._store = store
+        self._recorder = recorder
+        self._limit = limit.total_seconds()
+        self._kept = kept
+        self._known: OrderedDict[EpisodeId, tuple[Slot, ...]] = OrderedDict()
+
+    async def last_dispatched(self, episode_id: EpisodeId) -> tuple[Slot, ...] | None:
+        """Return the slots of the last dispatching turn; empty if there was none; None if it cannot be found out."""
+        if episode_id in self._known:
+            self._known.move_to_end(episode_id)
+            return self._known[episode_id]
+        try:
+            slots = await within(self._limit, self._store.last_dispatching_turn(episode_id))
+        except (TimeoutError, SubagentsError):
+            self._recorder.anomaly("episode_facts_unknown", "the store did not say in time")
+            return None
+        return self._known.get(episode_id) or self._remember(episode_id, slots)
+
+    def dispatched(self, episode_id: EpisodeId, slots: tuple[Slot, ...]) -> None:
+        """Note which slots a turn has called."""
+        if slots:
+            self._remember(episode_id, slots)
+
+    def _remember(self, episode_id: EpisodeId, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        self._known[episode_id] = slots
+        self._known.move_to_end(episode_id)
+        while len(self._known) > self._kept:
+            self._known.popitem(last=False)
+        return slots
+
+
+@dataclass(frozen=True, slots=True)
+class SizeBounds:
+    """What may be remembered of how large episodes are.
+
+    Attributes:
+        limit: longest to wait for the memory.
+        kept: most episodes remembered; the least recently used is forgotten first.
+        fresh_for: what was learned longer ago is read again, for another process may have added to the episode.
+    """
+
+    limit: timedelta
+    kept: int
+    fresh_for: timedelta = timedelta(seconds=10)
+
+
+class CompactionFacts:
+    """How large episodes are: what was seen of them here lately, else one short read, else unknown.
+
+    Args:
+        memory: asked on a miss.
+        rules: what is due.
+        clock: says how long ago "lately" is.
+        recorder: told how large episodes are when turns are bound.
+    """
+
+    def __init__(
+        self, memory: MemoryBorder, rules: CompactionRules, bounds: SizeBounds, clock: Clock, recorder: Recorder
+    ) -> None:
+        """Begin with nothing."""
+        self._memory = memory
+        self._recorder = recorder
+        self._rules = rules
+        self._bounds = bounds
+        self._clock = clock
+        self._known: OrderedDict[EpisodeKey, tuple[EpisodeSize, float]] = OrderedDict()
+
+    async def compaction_due(self, episode: EpisodeKey) -> CompactionDue:
+        """Say whether the episode is to be compacted, or that it cannot be found out in time. Never raises."""
+        known = self._fresh(episode)
+        if known is None:
+            before = self._known.get(episode)
+            try:
+                known = await within(self._bounds.limit.total_seconds(), self._memory.size(episode))
+            except (TimeoutError, SubagentsError):
+                return self._told(None)
+            if self._known.get(episode) is not before:  # what was kept meanwhile is newer than what was read
+                known = self._known.get(episode, (known, 0.0))[0]
+            self.sized(episode, known)
+        return self._told(known)
+
+    def expect(self, turn: TurnHistory) -> None:
+        """Note a turn that is about to be kept."""
+        known = self._known.get(turn.episode)
+        if known is not None:
+            self.sized(turn.episode, grown(known[0], turn))
+
+    def sized(self, episode: EpisodeKey, size: EpisodeSize) -> None:
+        """Note how large an episode is."""
+        self._known[episode] = size, self._clock.monotonic()
+        self._known.move_to_end(episode)
+        while len(self._known) > self._bounds.kept:
+            self._known.popitem(last=False)
+
+    def forget(self, episode: EpisodeKey) -> None:
+        """Note that it is not known how large an episode is."""
+        self._known.pop(episode, None)
+
+    def _fresh(self, episode: EpisodeKey) -> EpisodeSize | None:
+        size, learned_at = self._known.get(episode, (None, 0.0))
+        if size is None or self._clock.monotonic() - learned_at > self._bounds.fresh_for.total_seconds():
+            return None
+        self._known.move_to_end(episode)
+        return size
+
+    def _told(self, size: EpisodeSize | None) -> CompactionDue:
+        due = due_of(size, self._rules)
+        self._recorder.turn_bound(due, size.turns if size else None, size.tokens if size else None)
+        return due

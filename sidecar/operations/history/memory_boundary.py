@@ -1,0 +1,78 @@
+"""The border to the episode memory: each call has a limit, and whatever goes wrong is an outage, never more."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from sidecar.core.errors import InlineComponent, MemoryUnavailable, SummaryOutdated
+from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
+from sidecar.core.identifiers import Slot
+from sidecar.operations.bounded_wait import within
+from sidecar.operations.ports import Recorder
+from sidecar.policy.memory import EpisodeMemory
+
+Result = TypeVar("Result")
+
+
+class MemoryBorder:
+    """An episode memory that answers in time, with the right types, or not at all.
+
+    Args:
+        memory: a plugin's object; may raise and return anything.
+        limit: longest that one call may take.
+    """
+
+    def __init__(self, memory: EpisodeMemory, recorder: Recorder, limit: timedelta) -> None:
+        """Wrap it."""
+        self._memory = memory
+        self._recorder = recorder
+        self._limit = limit.total_seconds()
+
+    async def append(self, turn: TurnHistory) -> EpisodeSize:
+        """Keep a turn. Raises `MemoryUnavailable`, `InlineComponent`."""
+        return await self._bounded("append", lambda: self._memory.append(turn), _is(EpisodeSize))
+
+    async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
+        """Read an episode. Raises `MemoryUnavailable`, also for turns of another episode."""
+
+        def fits(found: object) -> bool:
+            return isinstance(found, EpisodeContents) and all(turn.episode == episode for turn in found.turns)
+
+        return await self._bounded("read", lambda: self._memory.read(episode, most_turns), fits)
+
+    async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
+        """Read one sub-agent's answers. Raises `MemoryUnavailable`."""
+
+        def fits(found: object) -> bool:
+            return isinstance(found, list | tuple) and all(isinstance(each, OwnTurn) for each in found)
+
+        return await self._bounded("own_turns", lambda: self._memory.own_turns(episode, slot, most), fits)
+
+    async def size(self, episode: EpisodeKey) -> EpisodeSize:
+        """Read the size. Raises `MemoryUnavailable`."""
+        return await self._bounded("size", lambda: self._memory.size(episode), _is(EpisodeSize))
+
+    async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
+        """Replace the summary. Raises `MemoryUnavailable`, `SummaryOutdated`."""
+        return await self._bounded(
+            "write_summary", lambda: self._memory.write_summary(episode, summary), _is(EpisodeSize)
+        )
+
+    async def _bounded(self, what: str, ask: Callable[[], Awaitable[Result]], fits: Callable[[object], bool]) -> Result:
+        try:
+            answer = await within(self._limit, ask())
+        except (InlineComponent, SummaryOutdated):
+            raise
+        except Exception as error:  # noqa: BLE001  the border to foreign code: a broken memory is an outage
+            raise self._away(what, type(error).__name__) from None
+        if not fits(answer):
+            raise self._away(what, f"returned a wrong {type(answer).__name__}")
+        return answer
+
+    def _away(self, what: str, detail: str) -> MemoryUnavailable:
+        self._recorder.anomaly("memory_unavailable", f"{what}: {detail}")
+        return MemoryUnavailable("the episode memory did not answer", retry_after=timedelta(seconds=1))
+
+
+def _is(kind: type) -> Callable[[object], bool]:
+    return lambda answer: isinstance(answer, kind)

@@ -1,0 +1,141 @@
+"""Read what is kept: the orchestrator its episode, a sub-agent its own turns. Source: PC1-FR-7, PC1-FR-10, TN-11."""
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+import msgspec
+
+from sidecar.core.errors import GrantSpent, MemoryUnavailable
+from sidecar.core.history.compaction import after_summary
+from sidecar.core.history.isolation import without_foreign
+from sidecar.core.history.layers import newest_within
+from sidecar.core.history.records import EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
+from sidecar.operations.history.capture import HistoryCapture
+from sidecar.operations.history.catch_up import HistoryCatchUp
+from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.ports import Recorder
+from sidecar.operations.rules import HistoryRules
+from sidecar.operations.turn.state.grants import GrantTable
+from sidecar.operations.turn.state.open_turns import Turns
+
+
+@unique
+class EpisodeView(StrEnum):
+    """How much of an episode is read."""
+
+    NARRATION = "narration"
+    """What a model may be given; no tool messages. Source: PC1-D-26."""
+    FULL = "full"
+    """Tool messages too, and turns that the summary stands in for; for replay and audit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEpisodeRequest:
+    """Ask for an episode. `max_turns` 0: as many as the operator allows."""
+
+    episode: EpisodeKey
+    view: EpisodeView = EpisodeView.NARRATION
+    max_turns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRead:
+    """What is kept of an episode.
+
+    Attributes:
+        turns: oldest first, without a gap up to the newest; with the view NARRATION only those after the summary.
+        left_out: older turns that belong to the answer and are not in it.
+    """
+
+    summary: Summary | None
+    turns: tuple[TurnHistory, ...]
+    left_out: int
+    size: EpisodeSize
+    view: EpisodeView
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryParts:
+    """What the operations on history share."""
+
+    rules: HistoryRules
+    memory: MemoryBorder
+    captures: HistoryCapture
+    recorder: Recorder
+    catch_up: HistoryCatchUp
+
+    async def up_to_date(self, episode: EpisodeKey) -> None:
+        """Wait, but not for long, for what is on its way to the memory. Raises `MemoryUnavailable`."""
+        try:
+            async with asyncio.timeout(self.rules.timeout.total_seconds()):
+                await self.catch_up.looked()
+                await self.captures.settled(episode)
+        except TimeoutError:
+            raise MemoryUnavailable("the last turn of the episode is not kept yet; ask again") from None
+
+
+class ReadEpisode:
+    """The operation of the consumer-agent."""
+
+    def __init__(self, parts: HistoryParts) -> None:
+        """Join the parts."""
+        self._parts = parts
+
+    async def __call__(self, request: ReadEpisodeRequest) -> EpisodeRead:
+        """Read an episode. Raises `MemoryUnavailable`."""
+        rules, memory = self._parts.rules, self._parts.memory
+        await self._parts.up_to_date(request.episode)
+        contents = await memory.read(request.episode, rules.episode_turns)
+        size = await memory.size(request.episode)
+        whole = request.view is EpisodeView.FULL
+        turns = contents.turns if whole else tuple(after_summary(contents.turns, contents.summary))
+        shown = turns if whole else tuple(_without_payloads(turn) for turn in turns)
+        most = min(request.max_turns or rules.episode_turns, rules.episode_turns)
+        fitting = newest_within(shown, most, rules.answer_bytes, _weight_of)
+        total = contents.kept if whole else size.turns
+        return EpisodeRead(contents.summary, fitting, max(0, total - len(fitting)), size, request.view)
+
+
+class ReadOwnTurns:
+    """The operation of sub-agents. Whose turns are read, the grant decides; there is nothing to ask for."""
+
+    def __init__(self, parts: HistoryParts, grants: GrantTable, turns: Turns) -> None:
+        """Join the parts."""
+        self._parts = parts
+        self._grants = grants
+        self._turns = turns
+
+    async def __call__(self, grant: str, max_turns: int = 0) -> tuple[OwnTurn, ...]:
+        """Return what the sub-agent of a running attempt answered in earlier turns of its session, oldest first.
+
+        Raises:
+            GrantInvalid, GrantSpent, MemoryUnavailable.
+        """
+        child = self._grants.claim(grant).child
+        turn = self._turns.known(child.log.run_id)
+        if turn is None:
+            raise GrantSpent("the turn that this grant was for is over; stop calling tools")
+        episode, rules = EpisodeKey(turn.claims.episode_id, child.principal), self._parts.rules
+        await self._parts.up_to_date(episode)
+        most = min(max_turns or rules.own_turns, rules.own_turns)
+        found = await self._parts.memory.own_turns(episode, child.slot, most)
+        own, foreign = without_foreign(found, child.slot, turn.turn_id)
+        if foreign:
+            self._parts.recorder.anomaly("foreign_history", f"{foreign} turns of others came for {child.slot}")
+        # The attempt may have ended while the memory answered: then nobody is entitled to it any more.
+        self._grants.claim(grant)
+        return newest_within(own, most, rules.answer_bytes, _weight_of)
+
+
+def _without_payloads(turn: TurnHistory) -> TurnHistory:
+    """Return the turn with its components' payloads taken out; what is left is enough to annotate them."""
+    return msgspec.structs.replace(
+        turn,
+        tool_messages=tuple(msgspec.structs.replace(each, component_data_json="") for each in turn.tool_messages),
+    )
+
+
+def _weight_of(item: TurnHistory | OwnTurn) -> int:
+    """Return about the bytes that something takes in a message."""
+    return len(msgspec.json.encode(item))

@@ -1,0 +1,46 @@
+"""Write the rolling summary of an episode, if it is due and nobody else was quicker. Source: PC1-FR-11, TN-15."""
+
+from dataclasses import dataclass
+
+from sidecar.core.history.compaction import NewSummary, check_summary, is_repeated
+from sidecar.core.history.layers import refuse_component_data
+from sidecar.core.history.records import EpisodeKey, EpisodeSize, Summary
+from sidecar.operations.history.episode_facts import CompactionFacts
+from sidecar.operations.history.read_history import HistoryParts
+from sidecar.operations.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSummaryRequest:
+    """Replace the summary of an episode."""
+
+    episode: EpisodeKey
+    summary: NewSummary
+
+
+class WriteSummary:
+    """The operation of the consumer-agent. Safe to repeat with the same contents."""
+
+    def __init__(self, parts: HistoryParts, facts: CompactionFacts, clock: Clock) -> None:
+        """Join the parts."""
+        self._parts = parts
+        self._facts = facts
+        self._clock = clock
+
+    async def __call__(self, request: WriteSummaryRequest) -> tuple[int, EpisodeSize]:
+        """Write it; returns its revision and how large the episode is now.
+
+        Raises:
+            InlineComponent, InvalidRequest, CompactionNotDue, RecentTurnsIntact, SummaryOutdated, MemoryUnavailable.
+        """
+        episode, new, rules = request.episode, request.summary, self._parts.rules
+        refuse_component_data("text", new.text)
+        await self._parts.up_to_date(episode)
+        contents = await self._parts.memory.read(episode, rules.episode_turns)
+        if is_repeated(contents.summary, new):
+            return new.expected_revision + 1, await self._parts.memory.size(episode)
+        check_summary(contents, new, rules.compaction)
+        summary = Summary(new.expected_revision + 1, new.text, new.up_to_turn_id, self._clock.now())
+        size = await self._parts.memory.write_summary(episode, summary)
+        self._facts.sized(episode, size)
+        return summary.revision, size

@@ -1,0 +1,1 @@
+"""Joins the operations to each other, and looks after the sidecar as a process."""

@@ -1,0 +1,194 @@
+"""Looks after one sidecar as a process: how it is, its plugins, a drain, and whether its record is whole."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from sidecar.core.errors import AdmissionRefused, Draining, StoreUnavailable
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.verify_log import LogVerification, RecordToVerify, RecordUnreadable, SecondPlace
+from sidecar.operations.rollout.store.ports import Tombstones
+from sidecar.operations.rollout.views.snapshot import RolloutViews
+from sidecar.operations.turn.bind_turn import BindingState
+from sidecar.operations.turn.end_turn_for_operator import EndedTurn, EndTurnForOperator, SaysWhoEnds
+from sidecar.operations.turn.state.open_turns import Turns
+from sidecar.policy.loading import InventoryRow
+
+DRAIN = "drain"
+"""What stands against being ready while an operator has the sidecar drained."""
+STOP = "stop"
+"""The same, once the process has been told to end."""
+SOON = timedelta(seconds=10)
+
+
+class ReadinessControl(Protocol):
+    """Whether new turns are taken. Health follows it."""
+
+    @property
+    def against(self) -> Mapping[str, str]:
+        """What stands against it: a short name, and a sentence."""
+        ...
+
+    def block(self, what: str, why: str) -> None:
+        """Let something stand against it."""
+        ...
+
+    def clear(self, what: str) -> None:
+        """Take something back."""
+        ...
+
+
+class SidecarStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a sidecar is."""
+
+    version: str
+    instance: str
+    started_at: datetime
+    uptime: timedelta
+    blocks: tuple[str, ...]
+    draining: bool
+    open_turns: int
+    calls: int
+    rollout_version: int
+    pending_kills: int
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verification has to say by now."""
+
+    children: int
+    events: int
+    findings: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    done: bool = False
+
+
+OpenRecord = Callable[[], AbstractAsyncContextManager[tuple[RecordToVerify, SecondPlace | None]]]
+"""Opens the record to verify it; raises `RecordUnreadable`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminParts:
+    """What looking after a sidecar needs.
+
+    Attributes:
+        version, instance: of the program, and of this process.
+        calls: how many are being served now.
+        say_who_ends: is told of a turn that an operator ends, before it is ended.
+        plugins: what was found, and what is in use.
+    """
+
+    version: str
+    instance: str
+    clock: Clock
+    readiness: ReadinessControl
+    binding: BindingState
+    turns: Turns
+    end_turn: EndTurnForOperator
+    say_who_ends: SaysWhoEnds
+    calls: Callable[[], int]
+    views: RolloutViews
+    tombstones: Tombstones
+    plugins: Callable[[], Sequence[InventoryRow]]
+    open_record: OpenRecord
+
+
+class Administer:
+    """The operations. `started_at` is when this was made."""
+
+    def __init__(self, parts: AdminParts) -> None:
+        """Note the time."""
+        self._parts = parts
+        self._started_at = parts.clock.now()
+        self._began = parts.clock.monotonic()
+        self._verifying = False
+
+    def plugins(self) -> Sequence[InventoryRow]:
+        """Return the plugins that were found."""
+        return self._parts.plugins()
+
+    def status(self) -> SidecarStatus:
+        """Return how the sidecar is; memory only."""
+        parts = self._parts
+        return SidecarStatus(
+            version=parts.version,
+            instance=parts.instance,
+            started_at=self._started_at,
+            uptime=timedelta(seconds=parts.clock.monotonic() - self._began),
+            blocks=tuple(parts.readiness.against.values()),
+            draining=parts.binding.draining,
+            open_turns=parts.turns.open,
+            calls=parts.calls(),
+            rollout_version=parts.views.current().version,
+            pending_kills=len(parts.tombstones.pending()),
+        )
+
+    def drain(self, by: str, reason: str, *, resume: bool) -> SidecarStatus:
+        """Stop taking new turns, or take them again; returns how the sidecar is then.
+
+        Args:
+            by: the authenticated subject.
+            reason: why.
+            resume: take new turns again.
+
+        Raises:
+            Draining: the process has been told to end; that is not taken back.
+        """
+        if resume:
+            if STOP in self._parts.readiness.against:
+                raise Draining("the sidecar has been told to end; that cannot be taken back", retry_after=SOON)
+            self._parts.binding.draining = False
+            self._parts.readiness.clear(DRAIN)
+        else:
+            self._parts.readiness.block(DRAIN, f"{by} has it drained: {reason}")
+            self._parts.binding.draining = True
+        return self.status()
+
+    async def end_turn(self, turn_id: TurnId, by: str, reason: str) -> EndedTurn:
+        """End a turn that its parent does not end.
+
+        Args:
+            turn_id: which.
+            by: the authenticated subject.
+            reason: why.
+
+        Raises:
+            UnknownTurn, TurnEnded, StoreUnavailable, RecordConflict.
+        """
+        self._parts.say_who_ends(turn_id, by, reason)
+        return await self._parts.end_turn(turn_id)
+
+    async def verify(self) -> AsyncGenerator[Verified, None]:
+        """Verify the whole record; tells each finding as it comes, and at the end that it is done.
+
+        Raises:
+            AdmissionRefused: one verification runs already.
+            StoreUnavailable: the record or its checkpoints cannot be read; also in the middle.
+        """
+        if self._verifying:
+            raise AdmissionRefused(
+                "the record is being verified already; wait for that",
+                metadata={"limit": "verifications", "most": "1"},
+                retry_after=SOON,
+            )
+        self._verifying = True
+        try:
+            async with self._parts.open_record() as (record, place):
+                verification = LogVerification(record, place, lambda _: None)
+                looked = verification.looked
+                async for finding in verification.findings():
+                    yield Verified(
+                        children=looked.children, events=looked.events, findings=(f"{finding.kind}: {finding.text}",)
+                    )
+                yield Verified(
+                    children=looked.children, events=looked.events, notices=tuple(verification.notices()), done=True
+                )
+        except (RecordUnreadable, OSError):
+            raise StoreUnavailable("the record, or the checkpoints beside it, cannot be read; see the log") from None
+        finally:
+            self._verifying = False

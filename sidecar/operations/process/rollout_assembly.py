@@ -1,0 +1,209 @@
+"""Joins everything that may be asked of rollouts. The composition root and the tests both call this."""
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from sidecar.core.identifiers import Vertical
+from sidecar.operations.ports import Clock, Definitions, Ids
+from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.rollout.audit.audit_log import WatchAudit
+from sidecar.operations.rollout.audit.queries import ReadActivity
+from sidecar.operations.rollout.audit.refusals import RecordRefusals
+from sidecar.operations.rollout.audit_context import Surrounding
+from sidecar.operations.rollout.decommission.decommission_list import ReadDecommissions, WatchDecommissions
+from sidecar.operations.rollout.decommission.decommission_steps import WINDOW, Decommissioning
+from sidecar.operations.rollout.flags.flag_reading import ReadFlags
+from sidecar.operations.rollout.flags.flag_release import LetFlagsGo
+from sidecar.operations.rollout.flags.flag_switch import SwitchFlagByHand
+from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer, SwitchFlag
+from sidecar.operations.rollout.steps.content_proofs import Proofs, Validates
+from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.policy_checks import AsksPolicy, Policies, asked_at_once
+from sidecar.operations.rollout.steps.step_flags import FlagSwitching
+from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.stops.assembly import Stops, stops
+from sidecar.operations.rollout.stops.stop_first import StopParts
+from sidecar.operations.rollout.store.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
+from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
+from sidecar.operations.rollout.views.explain import Explain, ExplainingParts
+from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
+from sidecar.operations.rollout.views.preview import PreviewRamp
+from sidecar.operations.rollout.views.replica_barrier import shown
+from sidecar.operations.rollout.views.rollout_gauges import RolloutStanding, StandingParts
+from sidecar.operations.rollout.views.rollout_reading import ReadingParts, ReadRollouts, ReadsFlagBackends
+from sidecar.operations.rollout.views.snapshot import RolloutViews
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutPorts:
+    """Everything the rollout needs from outside.
+
+    Attributes:
+        record: what is on record of turns.
+        validate: the validator of the configuration, as it is at that moment.
+        turns: the turns that this process knows; asked late, because binding needs the views first.
+        gate_for: the client of a vertical's gate; None: there is none, and the gate holds.
+        policies_of: the policies of a vertical, by name, in the order of the settings.
+        writer_of: who writes the flags of a vertical.
+        ask_policy: asks one policy; a process guards itself against one that does not come back.
+        serve_unflagged_at_once: an entry without a flag that is alone in an empty slot is served to every user as soon
+            as it is seen.
+        turn_lifetime: the longest life of a turn, and of its surface token.
+        decommission_window: from the begin of a decommission until it has to have ended.
+    """
+
+    store: RolloutStore
+    tombstones: Tombstones
+    clock: Clock
+    ids: Ids
+    recorder: RolloutRecorder
+    definitions: Definitions
+    flags: ReadsFlagBackends
+    record: RecordReads
+    validate: Validates
+    turns: Callable[[], Iterable[Turn]]
+    gate_for: Callable[[Vertical, str], GateClient | None]
+    policies_of: Callable[[Vertical], Sequence[tuple[str, LifecyclePolicy]]]
+    writer_of: Callable[[Vertical], FlagWriter]
+    gate_rules: GateRules = field(default_factory=GateRules)
+    ask_policy: AsksPolicy = asked_at_once
+    serve_unflagged_at_once: bool = False
+    turn_lifetime: timedelta = timedelta(minutes=15)
+    decommission_window: timedelta = WINDOW
+
+
+class StepsShown:
+    """Takes steps; when one is answered, the binds here show it already, or the answer warns that they do not."""
+
+    def __init__(self, take: TakeStep, views: RolloutViews) -> None:
+        """Join the parts."""
+        self._take = take
+        self._views = views
+
+    async def __call__(self, asked: Asked, actor: str) -> StepAnswer:
+        """Take a step. Raises what `TakeStep` does."""
+        return await shown(self._views, await self._take(asked, actor))
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutOperations:
+    """One object per thing that may be asked, and what the process itself needs to see.
+
+    Attributes:
+        stops: what acts before it is on record; its `rollouts` is what binds read, its `edges` observe the flags.
+    """
+
+    take_step: StepsShown
+    stops: Stops
+    read: ReadRollouts
+    explain: Explain
+    preview: PreviewRamp
+    watch_audit: WatchAudit
+    read_activity: ReadActivity
+    pinned: PinnedTurns
+    views: RolloutViews
+    seeing: SeeDefinitions
+    standing: RolloutStanding
+    tombstones: Tombstones
+    stop_parts: StopParts
+    decommissions: ReadDecommissions
+    watch_decommissions: WatchDecommissions
+    let_flags_go: LetFlagsGo
+    switch_flag: SwitchFlagByHand
+    read_flags: ReadFlags
+    refusals: RecordRefusals
+
+    async def step(self, asked: Asked, actor: str) -> StepAnswer:
+        """Take any step, each by the operation that is for it. Raises what they raise."""
+        if isinstance(asked, Kill):
+            return await self.stops.kill(asked, actor)
+        if isinstance(asked, RampDown):
+            return await self.stops.ramp_down(asked, actor)
+        if isinstance(asked, SwitchFlag):
+            return await self.switch_flag(asked, actor)
+        return await self.take_step(asked, actor)
+
+    @property
+    def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
+        """What has to run in the background as long as the process does."""
+        own = (self.views.run, self.seeing.run, self.watch_decommissions.run, self.let_flags_go.run)
+        return (*own, self.refusals.run, *self.stops.loops)
+
+
+def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
+    """Build every operation of the rollout."""
+    store, clock = ports.store, ports.clock
+    views = RolloutViews(store, ports.tombstones, clock, ports.recorder)
+    seeing = SeeDefinitions(
+        ports.definitions,
+        store,
+        views,
+        (clock, ports.ids),
+        ports.recorder,
+        serve_at_once=ports.serve_unflagged_at_once,
+    )
+    views.before_showing(seeing.fetch)
+    pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
+    views.shown_with(pinned.bound_here)
+    surrounding = partial(_surrounding, ports)
+    steps = _step_parts(ports, views, pinned, surrounding)
+    take = TakeStep(steps)
+    stop_parts = StopParts(
+        store=store,
+        tombstones=ports.tombstones,
+        views=views,
+        clock=clock,
+        recorder=ports.recorder,
+        surrounding=surrounding,
+        writer_of=ports.writer_of,
+        flags=ports.flags.current,
+        card=ports.definitions.card_by_digest,
+    )
+    return RolloutOperations(
+        take_step=StepsShown(take, views),
+        stops=stops(stop_parts, take),
+        read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned, clock)),
+        explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
+        preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
+        watch_audit=WatchAudit(store),
+        read_activity=ReadActivity(store),
+        pinned=pinned,
+        views=views,
+        seeing=seeing,
+        standing=RolloutStanding(StandingParts(views, ports.definitions, ports.flags, ports.turns, clock)),
+        tombstones=ports.tombstones,
+        stop_parts=stop_parts,
+        decommissions=ReadDecommissions(store, steps.decommissioning, pinned, clock),
+        watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
+        let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
+        switch_flag=SwitchFlagByHand(stop_parts),
+        read_flags=ReadFlags(store, ports.flags, ports.writer_of),
+        refusals=RecordRefusals(store, views.current, clock, ports.recorder),
+    )
+
+
+def _step_parts(
+    ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns, surrounding: Callable[[], Surrounding]
+) -> StepParts:
+    store, clock = ports.store, ports.clock
+    return StepParts(
+        store=store,
+        proofs=Proofs(ports.definitions, store, ports.validate),
+        gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
+        policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
+        flags=FlagSwitching(ports.writer_of, ports.flags.current, lambda: views.current().slots),
+        clock=clock,
+        surrounding=surrounding,
+        decommissioning=Decommissioning(ports.definitions, store, pinned, ports.decommission_window),
+    )
+
+
+def _surrounding(ports: RolloutPorts) -> Surrounding:
+    catalogue = ports.definitions.current()
+    version = catalogue.agent_definition_version if catalogue else ""
+    return Surrounding(version, ports.flags.current().active_flags())

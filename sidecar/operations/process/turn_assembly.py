@@ -1,0 +1,217 @@
+"""Joins the operations to each other.
+
+The composition root and the simulation both call this, so that what is simulated is what runs.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.history.capture import HistoryCapture
+from sidecar.operations.history.catch_up import HistoryCatchUp
+from sidecar.operations.history.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
+from sidecar.operations.history.memory_boundary import MemoryBorder
+from sidecar.operations.history.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
+from sidecar.operations.history.write_summary import WriteSummary
+from sidecar.operations.ports import (
+    Chance,
+    Clock,
+    Connectors,
+    Definitions,
+    Ids,
+    OffLoop,
+    Recorder,
+    Runners,
+    Spawner,
+    on_the_loop,
+)
+from sidecar.operations.record.export_replay import ExportReplay
+from sidecar.operations.record.hints import HintingStore, RecordHints
+from sidecar.operations.record.ports import Store
+from sidecar.operations.record.read_record import ReadRecord
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.bind_turn import BindingState, BindTurn
+from sidecar.operations.turn.child.call_tool import CallTool
+from sidecar.operations.turn.child.child_reports import ChildReports, ReportFiles
+from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.control_dispatch import CancelCall, ResumeDispatch
+from sidecar.operations.turn.delegate import Delegate
+from sidecar.operations.turn.dispatch_calls import DispatchCalls, Going
+from sidecar.operations.turn.end_turn import EndTurn
+from sidecar.operations.turn.end_turn_for_operator import EndTurnForOperator
+from sidecar.operations.turn.execute_dispatch import CarryOut
+from sidecar.operations.turn.find_turn import FetchCard, FindTurn
+from sidecar.operations.turn.orphans import LostWork
+from sidecar.operations.turn.reaper import Reaper
+from sidecar.operations.turn.restore_turn import RestoreTurn
+from sidecar.operations.turn.settle_child import CloseChild
+from sidecar.operations.turn.state.grants import GrantTable
+from sidecar.operations.turn.state.open_turns import Turns
+from sidecar.operations.turn.state.tracing import NO_TRACING, Tracing
+from sidecar.operations.turn.takeover import GoOn
+from sidecar.policy.memory import EpisodeMemory
+
+
+async def kept_nowhere(digest: Digest) -> Card | None:
+    """Return None: no card is kept but those of the configuration."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the operations need from outside.
+
+    Attributes:
+        fetch_card: a card that may have to be read; raises `StoreUnavailable`. None: it is kept nowhere.
+        cohorts: told of the cohort of each turn that is bound.
+    """
+
+    clock: Clock
+    ids: Ids
+    chance: Chance
+    spawner: Spawner
+    store: Store
+    recorder: Recorder
+    definitions: Definitions
+    flags: FlagSnapshots
+    runners: Runners
+    connectors: Connectors
+    memory: EpisodeMemory
+    rollouts: Callable[[], RolloutView]
+    fetch_card: FetchCard = kept_nowhere
+    tracing: Tracing = NO_TRACING
+    off_loop: OffLoop = on_the_loop
+    reports: ReportFiles | None = None
+    lease_held: Callable[[], bool] = lambda: True
+    lease_term: Callable[[], int] = lambda: 0
+    cohorts: Callable[[Cohort], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOperations:
+    """What may be asked of history and of the record, and what is still on its way to the memory."""
+
+    read_episode: ReadEpisode
+    write_summary: WriteSummary
+    read_own_turns: ReadOwnTurns
+    captures: HistoryCapture
+    catch_up: HistoryCatchUp
+    record: ReadRecord
+    export_replay: ExportReplay
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """One object per thing a caller can ask for, and what the process itself needs to see."""
+
+    bind_turn: BindTurn
+    dispatch_calls: DispatchCalls
+    resume_dispatch: ResumeDispatch
+    cancel_call: CancelCall
+    close_child: CloseChild
+    end_turn: EndTurn
+    end_turn_for_operator: EndTurnForOperator
+    call_tool: CallTool
+    delegate: Delegate
+    history: HistoryOperations
+    turns: Turns
+    grants: GrantTable
+    binding: BindingState
+    reaper: Reaper
+    lost_work: LostWork
+
+    @property
+    def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
+        """What has to run in the background as long as the process does."""
+        return (self.reaper.run, self.lost_work.run, self.history.catch_up.run)
+
+
+def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: GrantTable | None = None) -> Operations:
+    """Build every operation.
+
+    Args:
+        rules: what the operator decided.
+        keys: sign surface tokens and grants.
+        ports: everything from outside.
+        grants: given where an in-process runner has to share it; else a new one.
+    """
+    grants = grants or GrantTable(keys, ports.lease_held, ports.lease_term)
+    hints = RecordHints()
+    store = HintingStore(ports.store, hints)
+    outside = Outside(
+        clock=ports.clock,
+        ids=ports.ids,
+        chance=ports.chance,
+        spawner=ports.spawner,
+        store=store,
+        recorder=ports.recorder,
+        runners=ports.runners,
+        grants=grants,
+        tracing=ports.tracing,
+        reports=ChildReports(ports.reports, store, (ports.spawner, ports.recorder)),
+    )
+    turns = Turns(ports.clock, ports.definitions, keys, rules)
+    facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
+    compaction, history = _history(rules, ports, (grants, hints), turns)
+    binding = BindingState(keys, facts, compaction, ports.rollouts, ports.cohorts)
+    restore = RestoreTurn(rules, outside)
+    find = FindTurn(turns, restore, ports.fetch_card)
+    run_child = RunChild(rules, outside)
+    carry_out = CarryOut(outside, run_child)
+    going = Going(find, restore, GoOn(rules, outside, restore, carry_out, turns))
+    end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
+    turns.gives_up_by(end_turn.give_up)
+    return Operations(
+        bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
+        dispatch_calls=DispatchCalls(rules, outside, going, facts, carry_out, turns),
+        resume_dispatch=ResumeDispatch(going),
+        cancel_call=CancelCall(going),
+        close_child=CloseChild(rules, outside, find, restore),
+        end_turn=end_turn,
+        end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, (find, end_turn)),
+        call_tool=_call_tool(rules, ports, grants),
+        delegate=Delegate(outside, turns, run_child),
+        history=history,
+        turns=turns,
+        grants=grants,
+        binding=binding,
+        reaper=Reaper(rules, outside, turns, end_turn),
+        lost_work=LostWork(rules, outside, turns, keys, going),
+    )
+
+
+def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
+    outside = (ports.clock, ports.ids, ports.recorder, ports.tracing)
+    hung_after = rules.quarantine_after.total_seconds()
+    connectors = ConnectorBorder(ports.connectors, (ports.spawner, ports.recorder), hung_after)
+    return CallTool(rules, grants, connectors, outside, ports.off_loop)
+
+
+def _history(
+    rules: DispatchRules, ports: Ports, of_process: tuple[GrantTable, RecordHints], turns: Turns
+) -> tuple[CompactionFacts, HistoryOperations]:
+    grants, hints = of_process
+    memory = MemoryBorder(ports.memory, ports.recorder, rules.history.timeout)
+    bounds = SizeBounds(rules.facts_timeout, rules.episodes_cached, rules.history.size_fresh_for)
+    compaction = CompactionFacts(memory, rules.history.compaction, bounds, ports.clock, ports.recorder)
+    beside = (ports.spawner, ports.recorder)
+    captures = HistoryCapture(memory, compaction, beside, rules.history.queue, durable=ports.store.waits)
+    catch_up = HistoryCatchUp(ports.store, memory, captures, ports.clock, rules.history)
+    parts = HistoryParts(rules.history, memory, captures, ports.recorder, catch_up)
+    return compaction, HistoryOperations(
+        read_episode=ReadEpisode(parts),
+        write_summary=WriteSummary(parts, compaction, ports.clock),
+        read_own_turns=ReadOwnTurns(parts, grants, turns),
+        captures=captures,
+        catch_up=catch_up,
+        record=ReadRecord(ports.store, hints, rules.record),
+        export_replay=ExportReplay(ports.store),
+    )

@@ -1,0 +1,1 @@
+"""Reads, writes, signs and verifies the record."""

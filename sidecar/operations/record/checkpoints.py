@@ -1,0 +1,109 @@
+"""Signs where the running root of this instance stands, again and again, in a second place.
+
+What was closed after the newest checkpoint is protected by the chain only; the interval says how much that may be.
+Source: DESIGN section 10.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.checkpoints import checkpoint_of
+from sidecar.core.executing.stored_record import ClosedState
+from sidecar.core.identifiers import InstanceId
+from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.record.checkpoint_ports import CheckpointPlace, PlaceUnavailable
+from sidecar.operations.record.ports import RecordArchive
+
+CHECKPOINT_FAILED: Final = "checkpoint_failed"
+ROOT_DIFFERS: Final = "checkpoint_root_differs"
+
+
+class Checkpointing:
+    """Writes a checkpoint whenever the running root has moved. Never raises what the record or the place do.
+
+    Args:
+        archive: where the running roots are.
+        instance: whose root is looked at; the first time, those of all others are, too: one may have been killed.
+        place: where the checkpoints go.
+        interval: between two looks.
+        clock: for the time in a line, and for how long something waits.
+        recorder: told of every failure.
+
+    Attributes:
+        written: lines.
+        failures: looks after which something that should have been signed was not.
+    """
+
+    def __init__(
+        self,
+        archive: RecordArchive,
+        instance: InstanceId,
+        place: CheckpointPlace,
+        interval: timedelta,
+        clock: Clock,
+        recorder: Recorder,
+    ) -> None:
+        """Begin without a checkpoint."""
+        self._archive = archive
+        self._instance = instance
+        self._place = place
+        self._interval = interval
+        self._clock = clock
+        self._recorder = recorder
+        self._signed: dict[InstanceId, ClosedState] = {}
+        self._failing_since: float | None = None
+        self._looking_since: float | None = None
+        self._begun = False
+        self.written = 0
+        self.failures = 0
+
+    @property
+    def waiting_seconds(self) -> float:
+        """For how long no checkpoint could be written that should have been; 0 while all is well, and nobody looks."""
+        since = self._looking_since if self._failing_since is None else self._failing_since
+        return 0.0 if since is None else self._clock.monotonic() - since
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._interval.total_seconds())
+
+    async def look(self) -> None:
+        """Write a checkpoint if the root has moved; the first time, also for other instances."""
+        self._looking_since = self._clock.monotonic()  # a disk that hangs says nothing, and shows all the same
+        try:
+            await self._look()
+        finally:
+            self._looking_since = None
+
+    async def _look(self) -> None:
+        try:
+            if not self._begun:
+                self._signed = dict(await self._place.standing())
+            moved = [state for state in await self._archive.closed_states() if self._has_moved(state)]
+            if moved:
+                await self._place.append([checkpoint_of(state, self._clock.now()) for state in moved])
+        except (StoreUnavailable, PlaceUnavailable) as problem:
+            self.failures += 1
+            if self._failing_since is None:
+                self._failing_since = self._clock.monotonic()
+            self._recorder.anomaly(CHECKPOINT_FAILED, str(problem))
+            return
+        self._begun, self._failing_since = True, None
+        self.written += len(moved)
+        self._signed.update((state.instance, state) for state in moved)
+
+    def _has_moved(self, state: ClosedState) -> bool:
+        """Say whether a state is to be signed; one that contradicts what was signed never is."""
+        if self._begun and state.instance != self._instance:
+            return False  # it signs for itself, or has ended and was looked at when this one began
+        signed = self._signed.get(state.instance)
+        if signed is None:
+            return state.number > 0
+        if state.number < signed.number or (state.number == signed.number and state.root != signed.root):
+            self._recorder.anomaly(ROOT_DIFFERS, f"{state.instance}: {signed.number} was signed, now {state.number}")
+            return False
+        return state.number > signed.number

@@ -1,0 +1,60 @@
+"""The reads of a record, answered by another: what every store that adds something to writing alone has in common."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import AttemptRecorded
+from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.operations.record.ports import RecordReads
+
+
+class DelegatedReads:
+    """`RecordReads` that asks `source` for everything. See the port for what each method returns and raises."""
+
+    def __init__(self, source: RecordReads) -> None:
+        """Begin with who answers."""
+        self._source = source
+
+    @property
+    def instance(self) -> InstanceId:
+        """The id under which this process appends."""
+        return self._source.instance
+
+    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
+        """Return all of a turn."""
+        return await self._source.turn(turn_id)
+
+    async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
+        """Return the events of one child."""
+        return await self._source.child_events(child_id)
+
+    async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
+        """Return the routing decision of a turn."""
+        return await self._source.routing_record(turn_id)
+
+    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
+        """Return the slots of the episode's last turn that called any."""
+        return await self._source.last_dispatching_turn(episode_id)
+
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+        """Return dispatches whose owner is dead."""
+        return await self._source.left_behind(limit)
+
+    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
+        """Return turns whose parent is lost."""
+        return await self._source.overdue_turns(now, limit)
+
+    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
+        """Return a list of turns."""
+        return await self._source.turns(query)
+
+    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+        """Return the episodes used last."""
+        return await self._source.episodes(limit)
+
+    async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
+        """Return what the runners sent in a turn."""
+        return await self._source.attempts(turn_id)

@@ -1,0 +1,69 @@
+"""Tells those who watch a turn that this process has put something of it on record.
+
+Only a hint: what another process appends comes without one, so whoever watches looks from time to time, too.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.record.delegated_reads import DelegatedReads
+from sidecar.operations.record.ports import Store
+
+
+class RecordHints:
+    """Who watches which turn. Costs a look into an empty dictionary while nobody does."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._watchers: dict[TurnId, list[asyncio.Event]] = {}
+
+    @property
+    def watching(self) -> int:
+        """How many watch."""
+        return sum(len(wakers) for wakers in self._watchers.values())
+
+    @contextmanager
+    def watched(self, turn_id: TurnId) -> Iterator[asyncio.Event]:
+        """Watch a turn; gives what is set whenever something of it was appended."""
+        waker = asyncio.Event()
+        wakers = self._watchers.setdefault(turn_id, [])
+        wakers.append(waker)
+        try:
+            yield waker
+        finally:
+            wakers.remove(waker)
+            if not wakers:
+                del self._watchers[turn_id]
+
+    def appended(self, records: Sequence[Record]) -> None:
+        """Wake who watches the turns of `records`."""
+        if not self._watchers:
+            return
+        for record in records:
+            turn_id = record.run_id if isinstance(record, ChildEvent) else record.turn_id
+            for waker in self._watchers.get(turn_id, ()):
+                waker.set()
+
+
+class HintingStore(DelegatedReads):
+    """A store whose appends are followed by a hint."""
+
+    def __init__(self, store: Store, hints: RecordHints) -> None:
+        """Join the parts."""
+        super().__init__(store)
+        self._store = store
+        self._hints = hints
+
+    @property
+    def waits(self) -> bool:
+        """Say whether `append` may have to wait for anything."""
+        return self._store.waits
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Append, then say so. See the port."""
+        await self._store.append(records)
+        self._hints.appended(records)

@@ -1,0 +1,54 @@
+"""Says whether this process may still act on what it owns on record.
+
+Where several processes share a database, each has to say again and again that it is alive; one that was stopped or cut
+off for longer than its lease may have been taken for dead, and its dispatches taken over. What it appends is refused by
+the record itself; what it does besides, its sub-agents' data calls, is refused here. Source: DESIGN section 10.
+"""
+
+import asyncio
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.record.ports import Database
+
+
+class Lease:
+    """The lease of this process.
+
+    Args:
+        seconds: how long it holds after it was confirmed; None: nobody else can take anything over.
+    """
+
+    def __init__(self, database: Database, seconds: float | None, outside: tuple[Clock, Recorder]) -> None:
+        """Begin with a lease that was confirmed now: the database was opened just before."""
+        self._database = database
+        self._seconds = seconds
+        self._clock, self._recorder = outside
+        self._confirmed = self._clock.monotonic()
+        self._lapses = 0
+
+    def held(self) -> bool:
+        """Say whether it still holds."""
+        return self._seconds is None or self._clock.monotonic() < self._confirmed + self._seconds
+
+    def term(self) -> int:
+        """Return a number that changes when the lease is held again after it was over: others may have taken over."""
+        return self._lapses
+
+    async def run(self) -> None:
+        """Renew it for ever, three times in its length; owned by the supervisor."""
+        while True:
+            await self.renew()
+            await asyncio.sleep((self._seconds or 3600.0) / 3)
+
+    async def renew(self) -> None:
+        """Renew it once; a failure is reported, and the next time may succeed."""
+        began = self._clock.monotonic()  # from before the question, so that it never outlives what the database knows
+        try:
+            await self._database.renew_lease()
+        except StoreUnavailable:
+            self._recorder.anomaly("lease_not_renewed", "the store does not answer")
+            return
+        if not self.held():
+            self._lapses += 1
+        self._confirmed = began

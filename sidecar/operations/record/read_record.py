@@ -1,0 +1,177 @@
+"""Read what is on record: lists of turns and episodes, one turn, and what happens in it as it happens.
+
+Everything comes from the store, so it does not matter which sidecar a turn runs at. Source: SX-39, SX-40.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from sidecar.core.errors import AdmissionRefused
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import ChildOpened
+from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.identifiers import ChildId, TurnId
+from sidecar.operations.record.hints import RecordHints
+from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.record.turn_views import ROW_BYTES, SeenTurn, fitting, in_order, only, row_of, unknown
+from sidecar.operations.rules import RecordRules
+
+MOST_ROWS = 200
+"""Of a list, whatever is asked for."""
+SOON = timedelta(seconds=5)
+
+
+class TurnPage(msgspec.Struct, frozen=True):
+    """Some turns, newest first; `next_before` is where the next page begins, None if this is the last."""
+
+    rows: tuple[TurnRow, ...]
+    next_before: tuple[datetime, TurnId] | None
+
+
+class EventBatch(msgspec.Struct, frozen=True):
+    """Some of what happened; `children` are those of `events` that were not named before."""
+
+    children: tuple[ChildOpened, ...] = ()
+    events: tuple[ChildEvent, ...] = ()
+    ended: bool = False
+
+
+class ReadRecord:
+    """The operations of whoever wants to see turns."""
+
+    def __init__(self, reads: RecordReads, hints: RecordHints, rules: RecordRules) -> None:
+        """Join the parts."""
+        self._reads = reads
+        self._hints = hints
+        self._rules = rules
+
+    async def list_turns(self, query: TurnQuery) -> TurnPage:
+        """Return a page; `query.limit` 0 is the usual number. Raises `StoreUnavailable`."""
+        limit = min(query.limit or self._rules.page, MOST_ROWS)
+        rows = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
+        shown = tuple(rows[:limit])
+        more = len(rows) > limit
+        return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None)
+
+    async def list_episodes(self, limit: int) -> Sequence[EpisodeRow]:
+        """Return the episodes used last; with 0 the usual number. Raises `StoreUnavailable`."""
+        return await self._reads.episodes(min(limit or self._rules.page, MOST_ROWS))
+
+    async def get_turn(self, turn_id: TurnId, child_ids: Sequence[ChildId] = ()) -> SeenTurn:
+        """Return a turn, or with `child_ids` some children of it; as much as fits into an answer.
+
+        Raises:
+            UnknownTurn: nothing is on record of it.
+            StoreUnavailable: nobody can say.
+        """
+        turn = await self._turn(turn_id)
+        return fitting(row_of(turn), only(turn, child_ids), self._rules.answer_bytes)
+
+    async def watch(self, turn_id: TurnId, after: Mapping[ChildId, int]) -> AsyncGenerator[EventBatch, None]:
+        """Go through the events of a turn, then wait for more, until the turn has ended.
+
+        Args:
+            turn_id: which turn.
+            after: by child, the newest sequence that was seen; everything of children that are not named.
+
+        Raises:
+            UnknownTurn: nothing is on record of it.
+            StoreUnavailable: also in the middle.
+            AdmissionRefused: too many watch already.
+        """
+        with self._place(turn_id) as waker:
+            watched = _Watched(after)
+            while True:
+                waker.clear()
+                turn = await self._turn(turn_id)
+                ended = turn.ended is not None
+                batches = list(watched.news(turn, self._rules.batch_bytes))
+                for batch in batches[:-1]:
+                    yield batch
+                if batches or ended:
+                    last = batches[-1] if batches else EventBatch()
+                    yield msgspec.structs.replace(last, ended=ended)
+                if ended:
+                    return
+                await self._news(waker)
+
+    async def _turn(self, turn_id: TurnId) -> StoredTurn:
+        turn = await self._reads.turn(turn_id)
+        if turn is None:
+            raise unknown(turn_id)
+        return turn
+
+    @contextmanager
+    def _place(self, turn_id: TurnId) -> Iterator[asyncio.Event]:
+        if self._hints.watching >= self._rules.watchers:
+            raise AdmissionRefused(
+                f"{self._rules.watchers} watch turns already; come back later",
+                metadata={"limit": "watchers", "most": str(self._rules.watchers)},
+                retry_after=SOON,
+            )
+        with self._hints.watched(turn_id) as waker:
+            yield waker
+
+    async def _news(self, waker: asyncio.Event) -> None:
+        """Wait for a hint, and then a little for more; without one, until it is time to look again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._rules.poll.total_seconds()):
+                await waker.wait()
+            await asyncio.sleep(self._rules.gather.total_seconds())
+
+
+@dataclass(slots=True)
+class _Place:
+    """One event among those of other children: per child in order, whatever the clock did meanwhile."""
+
+    time: datetime
+    step_idx: int
+    opened: ChildOpened
+    event: ChildEvent
+
+
+class _Watched:
+    """What one watcher has been told."""
+
+    def __init__(self, after: Mapping[ChildId, int]) -> None:
+        self._after = dict(after)
+        self._named: dict[ChildId, bool] = {}
+
+    def news(self, turn: StoredTurn, most_bytes: int) -> Iterator[EventBatch]:
+        """Yield what was not told yet, in parts that fit into a message."""
+        children: list[ChildOpened] = []
+        events: list[ChildEvent] = []
+        size = 0
+        for place in self._unseen(turn):
+            named = place.event.child_id in self._named
+            weight = _weight(place.event) + (0 if named else ROW_BYTES + len(place.opened.context_json.encode()))
+            if events and size + weight > most_bytes:
+                yield EventBatch(tuple(children), tuple(events))
+                children, events, size = [], [], 0
+            if not named:
+                self._named[place.event.child_id] = True
+                children.append(place.opened)
+            events.append(place.event)
+            size += weight
+            self._after[place.event.child_id] = place.event.sequence
+        if events:
+            yield EventBatch(tuple(children), tuple(events))
+
+    def _unseen(self, turn: StoredTurn) -> list[_Place]:
+        found: list[_Place] = []
+        for child in in_order(turn.children):
+            seen, latest = self._after.get(child.opened.child_id, 0), child.opened.opened_at
+            for event in child.events:
+                latest = max(latest, event.time)
+                if event.sequence > seen:
+                    found.append(_Place(latest, child.opened.step_idx, child.opened, event))
+        return sorted(found, key=lambda place: (place.time, place.step_idx))
+
+
+def _weight(event: ChildEvent) -> int:
+    return ROW_BYTES + len(event.summary.encode()) + len(event.details_json.encode())

@@ -1,0 +1,97 @@
+"""Removes what is old enough, once a day, and leaves a signed marker of it; nothing else ever deletes from the record.
+
+Source: SX-38, DESIGN section 10.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.executing.checkpoints import retention_of, signed_marker
+from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.record.checkpoint_ports import CheckpointPlace, CheckpointSigner, PlaceUnavailable
+from sidecar.operations.record.ports import RecordArchive
+
+DAY: Final = timedelta(days=1)
+LEAST_AUDIT: Final = timedelta(days=90)
+"""What was delegated is kept for at least that long, whatever anybody sets."""
+RETENTION_FAILED: Final = "retention_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRules:
+    """How long what is kept.
+
+    Attributes:
+        audit: children with their events, from their closing on and the end of their turn, and turns without any, from
+            their end on; at least 90 days.
+        frames: what runners sent, for replay, from the end of the turn on.
+    """
+
+    audit: timedelta
+    frames: timedelta
+
+    def __post_init__(self) -> None:
+        """Refuse to forget too early."""
+        if self.audit < LEAST_AUDIT:
+            raise ValueError(f"the audit record is kept for {LEAST_AUDIT.days} days or more, not {self.audit.days}")
+
+
+class Retention:
+    """Removes what is older than the rules say.
+
+    Args:
+        archive: what is to be shortened.
+        rules: how long what is kept.
+        signer: signs the markers.
+        place: gets every marker before anything is removed.
+        clock: says how old what is.
+        recorder: told of every failure.
+
+    Attributes:
+        children, turns, attempts: how many have been removed; of turns only those that had no child.
+    """
+
+    def __init__(
+        self,
+        archive: RecordArchive,
+        rules: RetentionRules,
+        signer: CheckpointSigner,
+        place: CheckpointPlace,
+        clock: Clock,
+        recorder: Recorder,
+    ) -> None:
+        """Begin with nothing removed."""
+        self._archive = archive
+        self._rules = rules
+        self._signer = signer
+        self._place = place
+        self._clock = clock
+        self._recorder = recorder
+        self.children = 0
+        self.turns = 0
+        self.attempts = 0
+
+    async def run(self) -> None:
+        """Remove at the start, and once a day."""
+        while True:
+            await self.remove()
+            await asyncio.sleep(DAY.total_seconds())
+
+    async def remove(self) -> None:
+        """Remove what is old enough now. A failure is an anomaly; the next day tries again."""
+        now = self._clock.now()
+        try:
+            before = now - self._rules.audit
+            states = await self._archive.purgeable(before)
+            markers = [signed_marker(state, before, now, self._signer) for state in states]
+            if markers:
+                await self._place.append([retention_of(marker) for marker in markers])
+                self.children += await self._archive.purge(markers)
+            while removed := await self._archive.purge_childless(before):
+                self.turns += removed
+            self.attempts += await self._archive.purge_frames(now - self._rules.frames)
+        except (StoreUnavailable, PlaceUnavailable, RecordConflict) as problem:
+            self._recorder.anomaly(RETENTION_FAILED, str(problem))

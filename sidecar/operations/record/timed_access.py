@@ -1,0 +1,42 @@
+"""Reading and writing the record within a time."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.executing.records import Record
+from sidecar.operations.record.ports import Store
+
+Found = TypeVar("Found")
+
+
+async def put_on_record(
+    store: Store, records: Sequence[Record], until: float
+) -> StoreUnavailable | RecordConflict | None:
+    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock)."""
+    if not records:
+        return None
+    try:
+        if store.waits:
+            async with asyncio.timeout_at(until):
+                await store.append(records)
+        else:
+            await store.append(records)
+    except TimeoutError:
+        return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
+    except (StoreUnavailable, RecordConflict) as refused:
+        return refused
+    return None
+
+
+async def in_time(reading: Awaitable[Found], seconds: float) -> Found | StoreUnavailable:
+    """Return what is read, or that the store did not say within `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await reading
+    except TimeoutError:
+        return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
+    except StoreUnavailable as refused:
+        return refused

@@ -1,0 +1,179 @@
+"""A turn as it is shown: its line in a list, and as much of it as fits into one answer."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome
+from sidecar.core.dispatching.routing_record import distinct
+from sidecar.core.errors import UnknownTurn
+from sidecar.core.executing.events import CLOSED, FAILED_STATUS, ChildEvent
+from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn, TurnRow, TurnState
+from sidecar.core.identifiers import ChildId, TurnId
+
+LOST: Final = "parent_lost"
+"""Close reason of turns that the sidecar closed for their parent."""
+ROW_BYTES: Final = 600
+"""Room for the ids, names, times and links of one child, dispatch, event or outcome."""
+
+
+class SeenTurn(msgspec.Struct, frozen=True):
+    """A turn, ready to be shown.
+
+    Attributes:
+        stored: children in emission order; texts that did not fit are empty, a routing decision that did not, None.
+        texts_left_out, events_left_out: how many did not fit.
+    """
+
+    row: TurnRow
+    stored: StoredTurn
+    texts_left_out: int = 0
+    events_left_out: int = 0
+
+
+def row_of(turn: StoredTurn) -> TurnRow:
+    """Return the line of a turn in a list. Raises `UnknownTurn` if nothing says when it began."""
+    first = min((each.opened for each in turn.dispatches), key=lambda opened: opened.opened_at, default=None)
+    ended = turn.ended
+    if first is not None:
+        episode_id, principal, began_at = first.episode_id, first.principal, first.opened_at
+    elif ended is not None:
+        episode_id, principal, began_at = ended.episode_id, ended.principal, ended.ended_at
+    else:
+        raise unknown(turn.turn_id)
+    children = in_order(turn.children)
+    return TurnRow(
+        turn_id=turn.turn_id,
+        episode_id=episode_id,
+        principal=principal,
+        state=_state(turn),
+        began_at=began_at,
+        ended_at=ended.ended_at if ended else None,
+        slots=distinct([child.opened.slot for child in children]),
+        children=len(children),
+        failed=sum(1 for child in children if _failed(child)),
+    )
+
+
+def unknown(turn_id: TurnId) -> UnknownTurn:
+    """Return the refusal."""
+    return UnknownTurn(
+        "nothing is on record of this turn; a turn is on record from its first dispatch or its end on, until it is old "
+        "enough to be removed",
+        metadata={"turn_id": turn_id},
+    )
+
+
+def in_order(children: Sequence[StoredChild]) -> list[StoredChild]:
+    """Return children in emission order."""
+    return sorted(children, key=lambda child: child.opened.step_idx)
+
+
+def only(turn: StoredTurn, child_ids: Sequence[ChildId]) -> StoredTurn:
+    """Return the turn with some of its children, and what their calls came to; with none named: all of it."""
+    wanted = dict.fromkeys(child_ids)
+    children = [child for child in turn.children if not wanted or child.opened.child_id in wanted]
+    dispatches = [
+        msgspec.structs.replace(
+            dispatch,
+            outcomes=tuple(
+                each
+                for each in sorted(dispatch.outcomes, key=lambda outcome: outcome.emission_index)
+                if not wanted or each.child_id in wanted
+            ),
+        )
+        for dispatch in turn.dispatches
+    ]
+    return msgspec.structs.replace(turn, children=tuple(in_order(children)), dispatches=tuple(dispatches))
+
+
+def fitting(row: TurnRow, turn: StoredTurn, most_bytes: int) -> SeenTurn:
+    """Return as much of a turn as fits into `most_bytes`; what is short comes before what is long."""
+    room = _Room(most_bytes)
+    children = [_with_events(child, room) for child in turn.children]
+    dispatches = [_dispatch(dispatch, room) for dispatch in turn.dispatches]
+    children = [_with_details(child, room) for child in children]
+    routing = turn.routing
+    if routing is not None and not room.text_fits(2 * len(msgspec.json.encode(routing))):
+        routing = None
+    ended = turn.ended
+    if ended is not None and not room.text_fits(len(ended.narration.encode())):
+        ended = msgspec.structs.replace(ended, narration="")
+    stored = msgspec.structs.replace(
+        turn, dispatches=tuple(dispatches), children=tuple(children), ended=ended, routing=routing
+    )
+    return SeenTurn(row, stored, room.texts_left_out, room.events_left_out)
+
+
+class _Room:
+    """What is left of an answer."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = most_bytes
+        self.texts_left_out = 0
+        self.events_left_out = 0
+
+    def text_fits(self, size: int) -> bool:
+        """Take room for a text, or count it as left out."""
+        if self._take(size):
+            return True
+        self.texts_left_out += 1
+        return False
+
+    def event_fits(self, event: ChildEvent) -> bool:
+        """Take room for an event without its details, or count it as left out."""
+        if self._take(ROW_BYTES + len(event.summary.encode())):
+            return True
+        self.events_left_out += 1
+        return False
+
+    def row(self) -> None:
+        """Take room for what is never left out: a dispatch has 64 calls at most, and a turn few dispatches."""
+        self._left -= ROW_BYTES
+
+    def _take(self, size: int) -> bool:
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
+def _with_events(child: StoredChild, room: _Room) -> StoredChild:
+    room.row()
+    kept = [event for event in child.events if room.event_fits(event)]
+    return msgspec.structs.replace(child, events=tuple(kept))
+
+
+def _with_details(child: StoredChild, room: _Room) -> StoredChild:
+    opened = child.opened
+    if not room.text_fits(len(opened.context_json.encode())):
+        opened = msgspec.structs.replace(opened, context_json="")
+    events = [
+        event if room.text_fits(len(event.details_json.encode())) else msgspec.structs.replace(event, details_json="")
+        for event in child.events
+    ]
+    return StoredChild(opened, tuple(events))
+
+
+def _dispatch(dispatch: StoredDispatch, room: _Room) -> StoredDispatch:
+    room.row()
+    return msgspec.structs.replace(dispatch, outcomes=tuple(_outcome(each, room) for each in dispatch.outcomes))
+
+
+def _outcome(outcome: CallOutcome, room: _Room) -> CallOutcome:
+    room.row()
+    if outcome.answer == Answer() or room.text_fits(len(msgspec.json.encode(outcome.answer))):
+        return outcome
+    return msgspec.structs.replace(outcome, answer=Answer(data_unavailable=outcome.answer.data_unavailable))
+
+
+def _state(turn: StoredTurn) -> TurnState:
+    if turn.ended is None:
+        return TurnState.OPEN
+    return TurnState.LOST if turn.ended.close_reason == LOST else TurnState.ENDED
+
+
+def _failed(child: StoredChild) -> bool:
+    last = child.events[-1] if child.events else None
+    return last is not None and last.name == CLOSED and last.details().get("final_status") == FAILED_STATUS

@@ -1,0 +1,271 @@
+"""Plays what was recorded of a turn's attempts: the runners' frames, what the tool gateway did, stops, and waits."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from sidecar.core.binding.surface_token import SigningKeys
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.dispatching.outcomes import Usage
+from sidecar.core.executing.records import ChildOpened, Record
+from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, ToolId
+from sidecar.core.replaying.document import Recorded
+from sidecar.core.replaying.frames import (
+    ComponentFrame,
+    DelegationFrame,
+    Effect,
+    EndFrame,
+    FinishedFrame,
+    Frame,
+    GatewayFrame,
+    Narration,
+    RecordedAttempt,
+    Status,
+    StoppedFrame,
+    StrayFrame,
+    UsageFrame,
+)
+from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.grants import GrantTable
+from sidecar.operations.turn.state.ledger import Delegation
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.policy.protocols import (
+    ComponentMade,
+    NarrationPart,
+    RunFinished,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+    StatusReported,
+    UsageReported,
+)
+from subagents_errors import CallFailure
+
+MICROSECOND: Final = 1e-6
+SAME_MOMENT: Final = 1e-3
+"""Seconds. All calls of a turn are stopped in one step, which takes microseconds; people cancel further apart."""
+Stops = dict[tuple[DispatchId, CallId], tuple[CallFailure, float]]
+"""By call: why it was stopped, and how many seconds after its dispatch came."""
+Happening = GatewayFrame | DelegationFrame | StoppedFrame
+"""What no runner reports, and yet came from outside."""
+_RUNS: ContextVar[Child] = ContextVar("runs")
+"""The child whose attempts the present task makes."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was recorded, and how far the replay is.
+
+    Attributes:
+        begun_at: of the loop's clock, when each dispatch came.
+    """
+
+    attempts: Recorded
+    begun_at: dict[DispatchId, float] = field(default_factory=dict)
+    unrecorded: list[str] = field(default_factory=list)
+
+    def attempt(self, child: Child, number: int) -> RecordedAttempt | None:
+        """Return one attempt, from 1; None if it was not made then."""
+        made = self.attempts.get((child.dispatch_id, child.call_id), ())
+        return made[number - 1] if 0 < number <= len(made) else None
+
+    def durable_at(self, records: Sequence[Record]) -> float:
+        """Return when the store had confirmed `records`, as far as that let an attempt begin; of the loop's clock."""
+        found = [
+            self.begun_at[record.dispatch_id] + made[0].began * MICROSECOND
+            for record in records
+            if isinstance(record, ChildOpened)
+            for made in [self.attempts.get((record.dispatch_id, record.call_id), ())]
+            if made
+        ]
+        return min(found, default=0.0)
+
+    def stops_before_running(self) -> Stops:
+        """Return the calls that were stopped while they waited."""
+        found = self._stops()
+        for call, made in self.attempts.items():
+            if any(isinstance(frame, StoppedFrame) for attempt in made for frame in attempt.frames):
+                found.pop(call, None)  # known to the microsecond of the attempt
+        return found
+
+    def stopped_with(self, child: Child) -> Iterator[tuple[DispatchId, CallId, CallFailure]]:
+        """Return the calls that waited and were stopped in the same moment as one that ran."""
+        own = self._stops().get((child.dispatch_id, child.call_id))
+        if own is None:
+            return
+        at = self.begun_at[child.dispatch_id] + own[1]
+        for (dispatch_id, call_id), (reason, after) in self.stops_before_running().items():
+            if dispatch_id in self.begun_at and abs(self.begun_at[dispatch_id] + after - at) < SAME_MOMENT:
+                yield dispatch_id, call_id, reason
+
+    def _stops(self) -> Stops:
+        return {
+            (DispatchId(each.dispatch_id), CallId(each.call_id)): (CallFailure[each.reason], each.at * MICROSECOND)
+            for made in self.attempts.values()
+            for attempt in made
+            for each in attempt.stopped_calls
+        }
+
+
+class RecordedGrants(GrantTable):
+    """Knows which child an attempt belongs to."""
+
+    def __init__(self, keys: SigningKeys) -> None:
+        """Begin with none."""
+        super().__init__(keys)
+        self.children: dict[AttemptId, Child] = {}
+
+    def mint(self, child: Child, attempt_id: AttemptId) -> str:
+        """Mint, and remember."""
+        self.children[attempt_id] = child
+        _RUNS.set(child)
+        return super().mint(child, attempt_id)
+
+
+class RecordedChance:
+    """Draws the waits that were drawn then."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Join the parts."""
+        self._recording = recording
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return the wait after the present child's last attempt; the shortest one if none was drawn then."""
+        child = _RUNS.get(None)
+        attempt = None if child is None else self._recording.attempt(child, child.attempts)
+        return low if attempt is None or attempt.pause is None else attempt.pause * MICROSECOND
+
+
+class RecordedRunner:
+    """Every runner of the turn: reports what was reported, when it was."""
+
+    target = "recorded"
+
+    def __init__(self, recording: Recording, grants: RecordedGrants) -> None:
+        """Join the parts."""
+        self._recording = recording
+        self._grants = grants
+        self.operations: Operations | None = None
+
+    def runner_for(self, card: Card) -> "RecordedRunner":
+        """Return itself."""
+        return self
+
+    async def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
+        """Play one attempt."""
+        loop, child = asyncio.get_running_loop(), self._grants.children[request.attempt_id]
+        attempt = self._recording.attempt(child, request.attempt)
+        if attempt is None:
+            self._recording.unrecorded.append(f"{child.dispatch_id} {child.call_id}: attempt {request.attempt}")
+            raise RunnerError("this attempt was not made when the turn was recorded")
+        began = loop.time()
+        for frame in attempt.frames:
+            if isinstance(frame, Happening):
+                loop.call_at(began + frame.at * MICROSECOND, self._happen, child, frame)
+        for frame in attempt.frames:
+            if isinstance(frame, Happening):
+                continue
+            await asyncio.sleep(began + frame.at * MICROSECOND - loop.time())
+            if isinstance(frame, EndFrame):
+                _end(frame)
+                return
+            yield _event(frame)
+        await asyncio.Event().wait()  # it was still at work when it was told to stop
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    def _happen(self, child: Child, frame: Happening) -> None:
+        """Do for a child what the gateway, a delegation, or whoever stopped it, did then."""
+        match frame:
+            case GatewayFrame():
+                _let_through(child, frame)
+            case DelegationFrame():
+                self._delegate(child, frame)
+            case StoppedFrame(_, reason):
+                self._stop(child, CallFailure[reason])
+
+    def _stop(self, child: Child, reason: CallFailure) -> None:
+        """Stop a call, and in the same step those that were stopped with it: none of them may take its lane."""
+        dispatch = self._dispatch(child)
+        if dispatch is None:
+            return
+        dispatch.stop(child.call_id, reason)
+        for dispatch_id, call_id, why in self._recording.stopped_with(child):
+            other = dispatch.turn.dispatches.get(dispatch_id)
+            if other is not None:
+                other.stop(call_id, why)
+
+    def _delegate(self, child: Child, frame: DelegationFrame) -> None:
+        """Count what a delegation counted; who was delegated to does not run here."""
+        if frame.over:
+            used = Usage(frame.input_tokens, frame.output_tokens)
+            child.ledger.running.pop(ChildId(frame.child_id), None)
+            child.ledger.use_tokens(used.total)
+            child.ledger.add_below(used)
+            child.data.barred_below = child.data.barred_below or frame.barred
+            return
+        delegation, dispatch = Delegation(), self._dispatch(child)
+        delegation.over.settle(None)  # nobody has to wait for it
+        child.ledger.running[ChildId(frame.child_id)] = delegation
+        if dispatch is not None:
+            dispatch.turn.next_step += 1
+
+    def _dispatch(self, child: Child) -> LiveDispatch | None:
+        turn = None if self.operations is None else self.operations.turns.known(child.log.run_id)
+        return None if turn is None else turn.dispatches.get(child.dispatch_id)
+
+
+def _let_through(child: Child, frame: GatewayFrame) -> None:
+    """Do what the tool gateway did, as far as it changes the outcome."""
+    match frame.effect:
+        case Effect.CALLED:
+            child.data.calls += 1
+        case Effect.RELEASED:
+            child.data.released += 1
+        case Effect.BARRED:
+            child.data.barred.add(ToolId(frame.tool))
+        case Effect.BUDGET:
+            child.data.budget_hit = True
+        case Effect.WITHHELD:
+            pass  # what counts is that nothing was released
+
+
+def _event(frame: Frame) -> RunnerEvent:
+    event: RunnerEvent
+    match frame:
+        case Status(_, named, attributes):
+            event = StatusReported(named, attributes)
+        case Narration(_, text):
+            event = NarrationPart(text)
+        case ComponentFrame(_, name, tool_input, data):
+            event = ComponentMade(name, tool_input, data)
+        case UsageFrame(_, read, written):
+            event = UsageReported(read, written)
+        case FinishedFrame(_, data_unavailable):
+            event = RunFinished(data_unavailable)
+        case StrayFrame():
+            event = cast("RunnerEvent", frame)  # whatever it is, it is no event
+        case _:
+            raise TypeError(f"{type(frame).__name__} is nothing that a runner reports")
+    return event
+
+
+def _end(frame: EndFrame) -> None:
+    """End the stream as it ended then."""
+    match frame.how:
+        case "error":
+            raise RunnerError(frame.what, transient=frame.transient, unreachable=frame.unreachable)
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "raised":
+            raise RecordedDefect(frame.what)
+        case _:
+            return
+
+
+class RecordedDefect(Exception):
+    """Stands for whatever a runner raised; the text names its class."""

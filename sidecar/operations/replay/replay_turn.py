@@ -1,0 +1,109 @@
+"""Sends what was recorded of a turn through the code that runs turns, and gathers what it joins.
+
+Recorded is what came from outside: the runners' frames, what the tool gateway did, stops, waits that were drawn, and
+when attempts could begin. Outcomes on record are never looked at here. To be run in virtual time.
+"""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+
+from sidecar.core.binding.surface_token import SigningKeys, seal
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.errors import SubagentsError
+from sidecar.core.executing.records import DispatchOpened
+from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.core.replaying.document import ReplayDocument
+from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.replay.play_frames import Recording
+from sidecar.operations.requests import OnDisconnect
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.operations.turn.state.opening_records import request_from_json
+from subagents_errors import CallFailure
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What a turn comes to now.
+
+    Attributes:
+        joined: the outcomes of each dispatch, as they were joined.
+        refused: dispatches that are refused now, and why.
+        unrecorded: attempts that are made now, and were not made then.
+    """
+
+    joined: dict[DispatchId, tuple[CallOutcome, ...]]
+    refused: dict[DispatchId, str]
+    unrecorded: tuple[str, ...]
+
+
+class ReplayReport(msgspec.Struct, frozen=True):
+    """What came of a replay.
+
+    Attributes:
+        differences: in words; empty if the turn comes to the same.
+        notes: what could not be compared, in words.
+    """
+
+    replayed: Replayed
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+async def replay_turn(
+    document: ReplayDocument, recording: Recording, operations: Operations, keys: SigningKeys, rules: DispatchRules
+) -> Replayed:
+    """Dispatch what the turn dispatched, when it did, and return what is joined."""
+    loop = asyncio.get_running_loop()
+    token, first, start = seal(document.claims(), keys), document.dispatches[0].opened_at, loop.time()
+    running: list[LiveDispatch] = []
+    refused: dict[DispatchId, str] = {}
+    for opened in document.dispatches:
+        await asyncio.sleep(start + (opened.opened_at - first).total_seconds() - loop.time())
+        _arm_stops(recording, operations, opened, loop.time())
+        request = msgspec.structs.replace(
+            request_from_json(opened.request_json, token), on_disconnect=OnDisconnect.CONTINUE
+        )
+        time_left = opened.settle_by - opened.opened_at + rules.delivery_margin
+        try:
+            running.append((await operations.dispatch_calls.begin(request, time_left)).dispatch)
+        except SubagentsError as error:
+            refused[opened.dispatch_id] = f"{error.reason}: {error.message}"
+    joined = {each.dispatch_id: (await each.finished.wait()).outcomes for each in running}
+    return Replayed(joined, refused, tuple(recording.unrecorded))
+
+
+def rules_of_replay(rules: DispatchRules, fan_out_cap: int) -> DispatchRules:
+    """Return the rules without what was decided when the turn was recorded, or depends on other turns.
+
+    Args:
+        rules: of today.
+        fan_out_cap: of the turn.
+    """
+    return replace(
+        rules,
+        binding=replace(rules.binding, fan_out_cap=fan_out_cap),
+        join_timeout=timedelta(days=1),
+        strict_prior_context=False,
+        record_frames=False,
+        admission=replace(rules.admission, least_time=timedelta(0)),
+        retries=replace(rules.retries, share=1.0, floor=1_000_000),
+        breaker=replace(rules.breaker, failures=1_000_000),
+    )
+
+
+def _arm_stops(recording: Recording, operations: Operations, opened: DispatchOpened, now: float) -> None:
+    """Stop the calls of a dispatch that were stopped before they ran, when they were."""
+    recording.begun_at[opened.dispatch_id] = now
+
+    def stop(call_id: CallId, reason: CallFailure) -> None:
+        turn = operations.turns.known(opened.turn_id)
+        dispatch = None if turn is None else turn.dispatches.get(opened.dispatch_id)
+        if dispatch is not None:
+            dispatch.stop(call_id, reason)
+
+    for (dispatch_id, call_id), (reason, after) in recording.stops_before_running().items():
+        if dispatch_id == opened.dispatch_id:
+            asyncio.get_running_loop().call_at(now + after, stop, call_id, reason)

@@ -1,0 +1,1 @@
+"""Reads, exports and retains the audit of rollouts."""

@@ -1,0 +1,187 @@
+"""Reads the audit: what is there, then each new row; and what gates last said of each definition."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import msgspec
+
+from sidecar.core.errors import AdmissionRefused, GateFailed, GateHeld
+from sidecar.core.identifiers import Digest, Slot
+from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, RolloutStore
+
+PAGE: Final = 200
+POLL: Final = timedelta(seconds=1)
+MOST_WATCHERS: Final = 32
+SOON: Final = timedelta(seconds=5)
+NOT_TAKEN: Final = frozenset({Happening.REFUSED, Happening.HELD})
+"""What is written of a step that was not taken."""
+
+
+class ReadsAudit(Protocol):
+    """Reads audit rows."""
+
+    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
+        """Return audit rows, oldest first. Raises `StoreUnavailable`."""
+        ...
+
+
+class SlotPast(msgspec.Struct, frozen=True):
+    """What the audit keeps of a slot.
+
+    Attributes:
+        rows: oldest first, without those of steps that were not taken: nothing stands otherwise by them.
+        beginning: the rollout as it stood before the first of them; None: nothing of the slot was removed.
+        known_from: from when on it is known how the slot stood; None: from its very beginning.
+    """
+
+    rows: Sequence[AuditRow]
+    beginning: SlotRollout | None
+    known_from: datetime | None
+
+
+async def past_of(store: RolloutStore, slot: Slot) -> SlotPast:
+    """Return what the audit keeps of a slot. Raises `StoreUnavailable`."""
+    while True:
+        markers = await store.audit_markers()
+        rows = [row async for page in pages_of(store, AuditQuery(slot=slot)) for row in page if _was_taken(row)]
+        if len(await store.audit_markers()) == len(markers):  # else some went in between, under a newer marker
+            break
+    last = markers[-1] if markers else None
+    beginning = next((each for each in last.standing if each.slot == slot), None) if last else None
+    return SlotPast(rows, beginning, last.before if last and beginning else None)
+
+
+async def pages_of(
+    store: ReadsAudit, query: AuditQuery, until: int | None = None
+) -> AsyncGenerator[list[AuditRow], None]:
+    """Go through the rows of a query page after page, up to the number `until`. Raises `StoreUnavailable`.
+
+    For whoever keeps few of them: a pipeline that repeats a refused step for weeks leaves a million rows behind.
+    """
+    while True:
+        page = await store.audit(msgspec.structs.replace(query, limit=PAGE))
+        yield [row for row in page if until is None or row.number <= until]
+        if len(page) < PAGE or (until is not None and page[-1].number >= until):
+            return
+        query = msgspec.structs.replace(query, after=page[-1].number)
+
+
+async def all_rows(store: ReadsAudit, query: AuditQuery, until: int | None = None) -> list[AuditRow]:
+    """Return every row of a query, up to the number `until`. Raises `StoreUnavailable`."""
+    return [row async for page in pages_of(store, query, until) for row in page]
+
+
+def _was_taken(row: AuditRow) -> bool:
+    return not isinstance(row.body, RolloutEvent) or row.body.what not in NOT_TAKEN
+
+
+class WatchAudit:
+    """Goes through the audit, and waits for more.
+
+    Args:
+        store: keeps the audit, and hints at news.
+        poll: it is looked at this often without a hint.
+    """
+
+    def __init__(self, store: RolloutStore, poll: timedelta = POLL) -> None:
+        """Begin with nobody watching."""
+        self._store = store
+        self._poll = poll
+        self._waiting: dict[int, asyncio.Event] = {}
+        self._numbers = iter(range(1, 2**62))
+        store.on_change(self._tell)
+
+    async def __call__(self, query: AuditQuery, *, follow: bool) -> AsyncGenerator[Sequence[AuditRow], None]:
+        """Go through the rows of a query, by number; with `follow`, for ever.
+
+        Raises:
+            StoreUnavailable: also in the middle.
+            AdmissionRefused: too many watch already.
+        """
+        with self._place() as news:
+            after = query.after
+            while True:
+                news.clear()
+                rows = await self._store.audit(msgspec.structs.replace(query, after=after, limit=PAGE))
+                if rows:
+                    after = rows[-1].number
+                    yield rows
+                if len(rows) == PAGE:
+                    continue
+                if not follow:
+                    return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._poll.total_seconds()):
+                        await news.wait()
+
+    @contextmanager
+    def _place(self) -> Iterator[asyncio.Event]:
+        if len(self._waiting) >= MOST_WATCHERS:
+            raise AdmissionRefused(
+                f"{MOST_WATCHERS} watch the audit already; come back later",
+                metadata={"limit": "watchers", "most": str(MOST_WATCHERS)},
+                retry_after=SOON,
+            )
+        number, news = next(self._numbers), asyncio.Event()
+        self._waiting[number] = news
+        try:
+            yield news
+        finally:
+            del self._waiting[number]
+
+    def _tell(self) -> None:
+        for news in self._waiting.values():
+            news.set()
+
+
+class GatesSaid(msgspec.Struct, frozen=True):
+    """What gates said when a step was last asked for, in words."""
+
+    words: str
+    at: datetime
+
+
+PASSED: Final = frozenset({Happening.RAMP_SET, Happening.FLAGS_CREATED})
+"""What is written of a step that gates let pass."""
+NOT_PASSED: Final = frozenset({Happening.REFUSED, Happening.HELD})
+BY_A_GATE: Final = (f"{GateFailed.reason}: ", f"{GateHeld.reason}: ")
+"""How the words of a step begin that a gate did not let pass; rules, policies and revisions refuse steps, too."""
+
+
+class LastSaid:
+    """Remembers, for each definition, the newest answer of its gates; each audit row is read once."""
+
+    def __init__(self, store: RolloutStore) -> None:
+        """Begin with nothing read."""
+        self._store = store
+        self._after = 0
+        self._said: dict[Digest, GatesSaid] = {}
+
+    def of(self, digest: Digest) -> GatesSaid | None:
+        """Return what was said of a definition, as of the last `look`."""
+        return self._said.get(digest)
+
+    async def look(self) -> None:
+        """Read what is new. Raises `StoreUnavailable`."""
+        async for page in pages_of(self._store, AuditQuery(after=self._after)):
+            for row in page:
+                self._hear(row)
+
+    def _hear(self, row: AuditRow) -> None:
+        self._after = max(self._after, row.number)
+        event = row.body
+        if not isinstance(event, RolloutEvent):
+            return
+        if event.what is Happening.REVISED and Digest(event.detail) in self._said:
+            self._said[event.digest] = self._said.pop(Digest(event.detail))
+        elif event.detail and _of_gates(event):
+            self._said[event.digest] = GatesSaid(event.detail, event.at)
+
+
+def _of_gates(event: RolloutEvent) -> bool:
+    return event.what in PASSED or (event.what in NOT_PASSED and event.detail.startswith(BY_A_GATE))

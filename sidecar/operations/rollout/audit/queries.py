@@ -1,0 +1,132 @@
+"""Answers from the stored audit when a sub-agent was active for a cohort. Source: PF1-D-50.
+
+A cohort is one key, by its bucket, or a share of all: the first `share` basis points. Flags are not part of it: that a
+flag was off for a while is its backend's history, not the rollout's.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+
+import msgspec
+
+from sidecar.core.errors import InvalidRequest, UnknownSubagent
+from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.bucketing import WHOLE, bucket_of
+from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.past_rollout import as_of
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.rollout.audit.audit_log import SlotPast, past_of
+from sidecar.operations.rollout.store.ports import AuditRow, RolloutStore
+
+
+class ActiveFor(msgspec.Struct, frozen=True, kw_only=True):
+    """When was a sub-agent active for a cohort?
+
+    Attributes:
+        slot: empty: the one that it fills.
+        key: a principal; empty: `share` says which cohort.
+        share: basis points, 1 to 10,000: everybody whose bucket is below.
+    """
+
+    definition_id: DefinitionId
+    slot: Slot = Slot("")
+    key: str = ""
+    share: int = 0
+
+
+class Period(msgspec.Struct, frozen=True):
+    """A time in which a sub-agent was active for the whole of a cohort.
+
+    Attributes:
+        since: None: earlier than the audit is kept.
+        until: None: it still is.
+        ramp: basis points when it began.
+        request_id: of the step that began it; what other records of that step go by. Empty with no `since`.
+    """
+
+    since: datetime | None
+    until: datetime | None
+    ramp: int
+    request_id: str
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """When a sub-agent was active for a cohort.
+
+    Attributes:
+        periods: oldest first; empty: never.
+        known_from: what was before that is not kept any more; None: everything is known.
+    """
+
+    slot: Slot
+    periods: tuple[Period, ...]
+    known_from: datetime | None
+
+
+class ReadActivity:
+    """The operation."""
+
+    def __init__(self, store: RolloutStore) -> None:
+        """Join the parts."""
+        self._store = store
+
+    async def __call__(self, asked: ActiveFor) -> Activity:
+        """Return when it was.
+
+        Raises:
+            InvalidRequest: neither a key nor a share, or both.
+            UnknownSubagent, StoreUnavailable.
+        """
+        if bool(asked.key) == bool(asked.share) or not 0 <= asked.share <= WHOLE:
+            raise InvalidRequest(f"name a cohort: either a key, or a share from 1 to {WHOLE} basis points")
+        for rollout in await self._store.rollouts():
+            if asked.slot in {"", rollout.slot} and rollout.of_id(asked.definition_id):
+                past = await past_of(self._store, rollout.slot)
+                return Activity(rollout.slot, tuple(_periods(rollout, past, asked)), past.known_from)
+        raise UnknownSubagent(f"no rollout has a definition {asked.definition_id[:60]!r}")
+
+
+def _periods(present: SlotRollout, past: SlotPast, asked: ActiveFor) -> Iterator[Period]:
+    """Go through the audit of a slot, and say when the cohort came to be served and when no longer."""
+    lowest, highest = 0, asked.share - 1
+    if asked.key:
+        lowest = highest = bucket_of(present.salt, asked.key)
+    before = 0 if past.beginning is None else _ramp_for(past.beginning, asked, lowest, highest)
+    open_period = Period(None, None, before, "") if before else None
+    then = past.beginning
+    for moment in _moments(past.rows):
+        then = as_of(present, moment, then)
+        ramp = _ramp_for(then, asked, lowest, highest)
+        if ramp and open_period is None:
+            open_period = Period(moment[-1].at, None, ramp, moment[-1].request_id)
+        elif not ramp and open_period is not None:
+            yield msgspec.structs.replace(open_period, until=moment[-1].at)
+            open_period = None
+    if open_period is not None:
+        yield open_period
+
+
+def _moments(rows: Sequence[AuditRow]) -> Iterator[Sequence[TransitionEvent | RolloutEvent]]:
+    """Yield what each step wrote: what one transaction wrote happened at once."""
+    steps = groupby((row.body for row in rows), key=lambda body: (body.request_id, body.at))
+    return (list(step) for _, step in steps)
+
+
+def _ramp_for(then: SlotRollout, asked: ActiveFor, lowest: int, highest: int) -> int:
+    """Return the ramp under which a definition id serves all these buckets; 0: it does not."""
+    digests = (facts.digest for facts in then.of_id(asked.definition_id))
+    return max((_reach(then, digest, lowest, highest) for digest in digests), default=0)
+
+
+def _reach(then: SlotRollout, digest: str, lowest: int, highest: int) -> int:
+    """Return the ramp under which all buckets from `lowest` to `highest` are served by a definition; 0: not all are."""
+    facts = next((each for each in then.definitions.values() if each.digest == digest), None)
+    if facts is None or then.active is None or facts.killed or facts.state is not LifecycleState.PROMOTE:
+        return 0
+    active = then.definitions[then.active]
+    if active.digest == digest:
+        return facts.ramp if highest < facts.ramp else 0
+    behind = then.target == digest and lowest >= active.ramp  # served whom the active one does not serve
+    return facts.ramp if behind and highest < facts.ramp else 0

@@ -1,0 +1,175 @@
+"""Puts steps on the audit that were refused before the rules looked at them, though the caller was who they said.
+
+That is a genuine token whose role may not take the step, a key that is not for what its token says, a revision that
+is old, a request id that was used before. What rules, policies and gates refuse is kept with its answer (`steps.py`).
+The answer never waits for this: a note is written in the background, and lost, counted and logged with the store away.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from sidecar.core.errors import RevisionConflict, StoreUnavailable
+from sidecar.core.identifiers import DefinitionId, Slot
+from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.step import By, event_about
+from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.definition_lookup import Found, found_in
+from sidecar.operations.rollout.requests import Asked
+from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, RolloutWrite
+
+EACH: Final = timedelta(minutes=10)
+"""Between two rows about one caller, one verb and one definition."""
+MOST: Final = 60
+"""Rows within that time, of all callers together: whoever may invent subjects must not fill the record either."""
+LONGEST_WRITE: Final = 2.0
+"""Seconds for the store."""
+TRIES: Final = 5
+"""How often a row is written anew because somebody else wrote first."""
+
+
+class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that was refused.
+
+    Attributes:
+        verb: what was called, e.g. `Kill`.
+        definition_id, slot: as the request names them; the slot may be empty.
+        actor: the subject of a genuine token; empty if only its key is known.
+        actor_key: what vouches for the actor.
+        actor_role: as which role; empty if only the key is known.
+        reason, request_id: of the request, bounded.
+        why: reason of the refusal and its message.
+    """
+
+    verb: str
+    definition_id: DefinitionId
+    slot: Slot
+    actor: str
+    actor_key: str
+    actor_role: str
+    reason: str
+    request_id: str
+    why: str
+
+
+class Seldom:
+    """Lets few through: one of a kind in a time, and some of all kinds.
+
+    Args:
+        each: between two of one kind.
+        most: of all kinds within that time.
+    """
+
+    def __init__(self, each: timedelta, most: int) -> None:
+        """Begin with none."""
+        self._each = each.total_seconds()
+        self._most = most
+        self._seen: dict[Hashable, tuple[float, int]] = {}
+
+    def take(self, kind: Hashable, now: float) -> int | None:
+        """Return how many of a kind were left out before this one; None: this one is, too.
+
+        Args:
+            kind: what counts as alike.
+            now: seconds on a clock that never jumps.
+        """
+        # Two spans, so that the next of a kind says how many were left out; never more than twice `most` in memory.
+        self._seen = {each: seen for each, seen in self._seen.items() if now < seen[0] + 2 * self._each}
+        since, left_out = self._seen.get(kind, (now - self._each, 0))
+        if now < since + self._each:
+            self._seen[kind] = (since, left_out + 1)
+            return None
+        if sum(now < at + self._each for at, _ in self._seen.values()) >= self._most:
+            return None
+        self._seen[kind] = (now, 0)
+        return left_out
+
+
+class RecordRefusals:
+    """Takes notes, and the loop that writes them.
+
+    Args:
+        store: keeps the audit.
+        views: the present view: a definition that nobody knows is in no row.
+        clock: of the rows, and of how seldom they come.
+        recorder: told of a note that is lost.
+    """
+
+    def __init__(
+        self, store: RolloutStore, views: Callable[[], RolloutView], clock: Clock, recorder: RolloutRecorder
+    ) -> None:
+        """Begin with no note."""
+        self._store = store
+        self._views = views
+        self._clock = clock
+        self._recorder = recorder
+        self._seldom = Seldom(EACH, MOST)
+        self._waiting: deque[tuple[RefusedStep, datetime]] = deque()
+        self._news = asyncio.Event()
+
+    def note(self, refused: RefusedStep) -> None:
+        """Have a refusal put on the audit, unless there was one like it lately. Never raises, never waits."""
+        if found_in(self._views().slots, _named(refused)) is None:
+            return
+        kind = (refused.actor, refused.actor_key, refused.verb, refused.definition_id)
+        left_out = self._seldom.take(kind, self._clock.monotonic())
+        if left_out is None:
+            return
+        more = f"; {left_out} like it were left out before" if left_out else ""
+        told = msgspec.structs.replace(refused, why=f"{refused.why}; asked for: {refused.verb}{more}")
+        self._waiting.append((told, self._clock.now()))
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write notes as they come, for ever; owned by the supervisor."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was noted; what cannot be written is reported and forgotten."""
+        while self._waiting:
+            refused, at = self._waiting.popleft()
+            if isinstance(await in_time(self._written(refused, at), LONGEST_WRITE), StoreUnavailable):
+                self._recorder.anomaly("refusal_not_on_record", f"{refused.verb} of {refused.definition_id}")
+
+    async def _written(self, refused: RefusedStep, at: datetime) -> None:
+        """Write one row. Raises `StoreUnavailable`."""
+        for _ in range(TRIES):
+            slots = {each.slot: each for each in await self._store.rollouts()}
+            found = found_in(slots, _named(refused))
+            if found is None:
+                return  # it went meanwhile
+            try:
+                await self._store.write(_write(found, refused, at))
+            except RevisionConflict:
+                continue
+            return
+        raise StoreUnavailable(f"the rollout of {refused.definition_id} is changed all the time")
+
+
+def _named(refused: RefusedStep) -> Asked:
+    return Asked(
+        definition_id=refused.definition_id, slot=refused.slot, request_id=refused.request_id, reason=refused.reason
+    )
+
+
+def _write(found: Found, refused: RefusedStep, at: datetime) -> RolloutWrite:
+    rollout, facts = found
+    by = By(
+        actor=refused.actor,
+        actor_key=refused.actor_key,
+        actor_role=refused.actor_role,
+        reason=refused.reason,
+        request_id=refused.request_id,
+        at=at,
+    )
+    event = event_about(rollout, facts, Happening.REFUSED, by, (facts.ramp, facts.ramp), refused.why)
+    return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,))

@@ -1,0 +1,165 @@
+"""Removes audit rows that are old enough, once a day, under a signed marker; nothing else ever deletes from the audit.
+
+Source: PF1-NFR-3, SX-38.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, Protocol
+
+import msgspec
+
+from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.past_rollout import as_of
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.checkpoint_ports import CheckpointSigner
+from sidecar.operations.record.retention import DAY, LEAST_AUDIT, RETENTION_FAILED, RetentionRules
+from sidecar.operations.rollout.audit.audit_log import all_rows
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow
+
+LARGEST_REMOVAL: Final = 1000
+"""Rows removed in one transaction: others write in between."""
+
+
+class OldAudit(msgspec.Struct, frozen=True):
+    """Audit rows from the first kept one up to `number`.
+
+    Attributes:
+        content: SHA-256 over number and body of each row, as they are stored; 64 hex digits.
+    """
+
+    number: int
+    rows: int
+    content: str
+
+
+def old_audit_of(rows: Sequence[tuple[int, str]]) -> OldAudit | None:
+    """Return what is said of rows (number, body as JSON), in order; None: there are none."""
+    if not rows:
+        return None
+    content = sha256()
+    for number, body in rows:
+        content.update(f"{number}\x1f{body}\x1e".encode())
+    return OldAudit(rows[-1][0], len(rows), content.hexdigest())
+
+
+class RolloutArchive(Protocol):
+    """What retention needs of a store of rollouts. Every method raises `StoreUnavailable`."""
+
+    async def rollouts(self) -> Sequence[SlotRollout]:
+        """Return all rollouts, by slot."""
+        ...
+
+    async def audit(self, query: AuditQuery) -> Sequence[AuditRow]:
+        """Return audit rows, oldest first."""
+        ...
+
+    async def old_audit(self, before: datetime) -> OldAudit | None:
+        """Return the rows that may go: the oldest ones, up to the first that is not exported or not before `before`.
+
+        At most `LARGEST_REMOVAL` rows; None: there are none.
+        """
+        ...
+
+    async def remove_audit(self, marker: AuditMarker) -> int:
+        """Keep the marker and remove what it covers, in one transaction; returns how many rows are gone.
+
+        Answers to requests of before `before` go with them.
+
+        Raises:
+            RecordConflict: it does not say what is there, or leaves less than 90 days before `made_at`.
+        """
+        ...
+
+    async def audit_markers(self) -> tuple[AuditMarker, ...]:
+        """Return every marker, oldest first."""
+        ...
+
+
+def check_marker(marker: AuditMarker, old: OldAudit | None) -> None:
+    """Raise `RecordConflict` unless a marker says exactly what may go."""
+    if marker.before > marker.made_at - LEAST_AUDIT:
+        raise RecordConflict(f"audit rows are kept for {LEAST_AUDIT.days} days or more")
+    if old is None or (old.number, old.rows, old.content) != (marker.number, marker.rows, marker.content):
+        raise RecordConflict("the marker does not say which audit rows are there")
+
+
+def marker_of(
+    old: OldAudit, before: datetime, now: datetime, signer: CheckpointSigner, standing: Sequence[SlotRollout] = ()
+) -> AuditMarker:
+    """Return the signed marker for what is to be removed; `standing`: the rollouts after it."""
+    unsigned = AuditMarker(
+        number=old.number,
+        rows=old.rows,
+        content=old.content,
+        before=before,
+        made_at=now,
+        standing=tuple(standing),
+        key_id=signer.key_id,
+        signature="",
+    )
+    return msgspec.structs.replace(unsigned, signature=signer.sign(unsigned.signed_bytes()))
+
+
+class AuditRetention:
+    """Removes what is older than the rules say.
+
+    Args:
+        archive: what is to be shortened.
+        rules: `audit` is how long rows are kept; it refuses less than 90 days.
+        signer: signs the markers.
+        report: told of every failure, by kind and in words.
+
+    Attributes:
+        removed: rows.
+    """
+
+    def __init__(
+        self,
+        archive: RolloutArchive,
+        rules: RetentionRules,
+        signer: CheckpointSigner,
+        clock: Clock,
+        report: Callable[[str, str], None],
+    ) -> None:
+        """Begin with nothing removed."""
+        self._archive = archive
+        self._rules = rules
+        self._signer = signer
+        self._clock = clock
+        self._report = report
+        self.removed = 0
+
+    async def run(self) -> None:
+        """Remove at the start, and once a day."""
+        while True:
+            await self.remove()
+            await asyncio.sleep(DAY.total_seconds())
+
+    async def remove(self) -> None:
+        """Remove what is old enough now. A failure is an anomaly; the next day tries again."""
+        now = self._clock.now()
+        before = now - self._rules.audit
+        try:
+            while (old := await self._archive.old_audit(before)) is not None:
+                standing = await self._standing(old.number)
+                marker = marker_of(old, before, now, self._signer, standing)
+                self.removed += await self._archive.remove_audit(marker)
+        except (StoreUnavailable, RecordConflict) as problem:
+            self._report(RETENTION_FAILED, str(problem))
+
+    async def _standing(self, number: int) -> Sequence[SlotRollout]:
+        """Return how the rollouts stood after the row of that number, which is to be removed with all before it."""
+        markers = await self._archive.audit_markers()
+        begun = {each.slot: each for each in markers[-1].standing} if markers else {}
+        gone = await all_rows(self._archive, AuditQuery(), until=number)
+        slots = dict.fromkeys((*begun, *(row.slot for row in gone)))
+        return [
+            as_of(present, [row.body for row in gone if row.slot == present.slot], begun.get(present.slot))
+            for present in await self._archive.rollouts()
+            if present.slot in slots
+        ]

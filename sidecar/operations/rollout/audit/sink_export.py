@@ -1,0 +1,167 @@
+"""Hands audit events to one sink: at its own pace, with a back-off of its own. Source: PF1-FR-10c, TN-85.
+
+A row is ticked off on record when all sinks have taken it, by whichever loop sees that first.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import InstanceId
+from sidecar.core.rollout.events import TransitionEvent
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.store.ports import AuditRow, RolloutRecorder, RolloutStore
+from sidecar.policy.audit import AuditEntry, AuditSink
+
+INTERVAL: Final = timedelta(seconds=1)
+LONGEST_PAUSE: Final = timedelta(minutes=1)
+TAKEN_OVER_AFTER: Final = timedelta(minutes=1)
+LONGEST_TAKE: Final = 10.0
+"""Seconds for one batch."""
+LONGEST_READ: Final = 5.0
+BATCH: Final = 200
+MOST: Final = 5_000
+"""Rows that are looked through for some that this sink may have: others wait for a bind, or for another sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportParts:
+    """What the loops of all sinks share.
+
+    Attributes:
+        instance: of this replica.
+        taken: numbers of rows that a sink has taken and that may not be ticked off yet, by sink.
+    """
+
+    store: RolloutStore
+    instance: InstanceId
+    clock: Clock
+    recorder: RolloutRecorder
+    taken: Mapping[str, set[int]]
+
+
+class SinkExport:
+    """The loop of one sink.
+
+    Attributes:
+        handed_on: how many events.
+    """
+
+    def __init__(self, name: str, sink: AuditSink, parts: ExportParts) -> None:
+        """Begin with nothing handed on."""
+        self._name = name
+        self._sink = sink
+        self._parts = parts
+        self._taken = parts.taken[name]
+        self._waiting_since: datetime | None = None
+        self._failures = 0
+        self.handed_on = 0
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Age of the oldest event that this sink has not taken; 0 while all is well."""
+        since = self._waiting_since
+        return 0.0 if since is None else max(0.0, (self._parts.clock.now() - since).total_seconds())
+
+    @property
+    def pause(self) -> timedelta:
+        """How long to wait before the next look: longer with each failure in a row."""
+        return min(INTERVAL * (1 << min(self._failures, 10)), LONGEST_PAUSE)
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self.pause.total_seconds())
+
+    async def look(self) -> None:
+        """Hand on what waits, batch after batch, until nothing does or the sink or the store fails."""
+        while (more := await self._more()) is None:
+            pass
+        self._failures = 0 if more else self._failures + 1
+
+    async def _more(self) -> bool | None:
+        """Hand on some rows; None: there may be more, True: all is well for now, False: sink or store failed."""
+        ready = await self._ready()
+        if isinstance(ready, StoreUnavailable):
+            return False
+        fresh = self._fresh(ready)
+        self._waiting_since = min((_since(row) for row in fresh), default=None)
+        mine = fresh if not fresh or await self._is_mine() else [row for row in fresh if self._is_old(row)]
+        given = await self._given_all(mine)
+        noted = await self._ticked_off(ready)
+        if not given or not noted:
+            return False
+        return None if mine else True
+
+    async def _ready(self) -> Sequence[AuditRow] | StoreUnavailable:
+        """Return rows that may be exported: transitions from when they took effect, everything else at once."""
+        limit = BATCH
+        while True:
+            found = await in_time(self._parts.store.unexported(limit), LONGEST_READ)
+            if isinstance(found, StoreUnavailable):
+                return found
+            ready = [row for row in found if row.effective_at or not isinstance(row.body, TransitionEvent)]
+            if len(found) < limit:
+                self._taken.intersection_update(row.number for row in found)  # the others are ticked off
+            if self._fresh(ready) or len(found) < limit or limit >= MOST:
+                return ready
+            limit = min(limit * 5, MOST)  # what waits for a bind or for another sink must not hold up the others
+
+    def _fresh(self, rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
+        return [row for row in rows if row.number not in self._taken]
+
+    async def _given_all(self, rows: Sequence[AuditRow]) -> bool:
+        """Hand the sink rows until it fails; returns whether it has taken all."""
+        for batch in _batches(rows):
+            if not await self._given(batch):
+                return False
+        return True
+
+    async def _given(self, rows: Sequence[AuditRow]) -> bool:
+        try:
+            async with asyncio.timeout(LONGEST_TAKE):
+                await self._sink.take([_entry(row) for row in rows])
+        except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises, the rows stay
+            self._parts.recorder.anomaly("audit_sink_failed", f"{self._name}: {type(error).__name__}")
+            return False
+        self._taken.update(row.number for row in rows)
+        self.handed_on += len(rows)
+        return True
+
+    async def _ticked_off(self, rows: Sequence[AuditRow]) -> bool:
+        """Note on record which rows all sinks have taken by now; returns whether that was kept."""
+        done = [row for row in rows if all(row.number in numbers for numbers in self._parts.taken.values())]
+        for batch in _batches(done):
+            if isinstance(await in_time(self._parts.store.exported(batch), LONGEST_READ), StoreUnavailable):
+                return False
+        return True
+
+    async def _is_mine(self) -> bool:
+        """Say whether it is this replica that exports."""
+        replicas = await in_time(self._parts.store.replicas(), LONGEST_READ)
+        if isinstance(replicas, StoreUnavailable):
+            return False
+        instance = self._parts.instance
+        return instance <= min((each.instance for each in replicas if each.alive), default=instance)
+
+    def _is_old(self, row: AuditRow) -> bool:
+        return self._parts.clock.now() - _since(row) >= TAKEN_OVER_AFTER
+
+
+def _batches(rows: Sequence[AuditRow]) -> Iterator[Sequence[AuditRow]]:
+    return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))
+
+
+def _since(row: AuditRow) -> datetime:
+    return row.effective_at or row.body.at
+
+
+def _entry(row: AuditRow) -> AuditEntry:
+    body = row.body
+    event_id = body.event_id if isinstance(body, TransitionEvent) else f"{row.slot}/{row.number}"
+    return AuditEntry(event_id, row.number, body, row.effective_at)

@@ -1,0 +1,1 @@
+"""Takes a definition away for good, in five steps."""

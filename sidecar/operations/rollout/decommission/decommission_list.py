@@ -1,0 +1,148 @@
+"""Shows decommissions as they stand, and says aloud which have outlived their window. Source: PF1-AC-7b, PF1-D-67."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from sidecar.core.definitions.cards.card import PromptBlock
+from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
+from sidecar.core.identifiers import BlockId, DefinitionId, Digest, Slot, ToolId
+from sidecar.core.rollout.decommission_facts import Decommission
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.leftovers import Scene, left_over, undone
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
+from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
+from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
+from sidecar.operations.rollout.views.snapshot import RolloutViews
+
+INTERVAL: Final = timedelta(minutes=1)
+AGAIN_AFTER: Final = timedelta(days=1)
+OVERDUE: Final = "decommission_overdue"
+UNSEEN: Final = "what the configuration still holds of it cannot be found out here"
+
+
+class DecommissionReading(msgspec.Struct, frozen=True, kw_only=True):
+    """One decommission as it stands.
+
+    Attributes:
+        revision: of the slot's rollout.
+        left: what has to be gone, or decided, before it has ended, a sentence each.
+        blocks, tools: that the definition named; which of them others use is not looked at here.
+        pinned: open turns that are bound to the definition, in whatever content, over all replicas.
+    """
+
+    slot: Slot
+    revision: int
+    facts: DefinitionFacts
+    record: Decommission
+    overdue: bool
+    left: tuple[str, ...]
+    blocks: tuple[BlockId, ...]
+    tools: tuple[ToolId, ...]
+    pinned: int
+
+
+class ReadDecommissions:
+    """The reading operation."""
+
+    def __init__(
+        self, store: RolloutStore, decommissioning: Decommissioning, pinned: PinnedTurns, clock: Clock
+    ) -> None:
+        """Join the parts."""
+        self._store = store
+        self._decommissioning = decommissioning
+        self._pinned = pinned
+        self._clock = clock
+
+    async def __call__(self, *, finished: bool = False) -> tuple[DecommissionReading, ...]:
+        """Return every decommission that has not ended, by slot; with `finished` also those that have.
+
+        Raises:
+            StoreUnavailable: nobody can say.
+        """
+        rollouts, pinned = await self._store.rollouts(), await self._pinned.count_by_id()
+        return tuple(
+            [
+                await self._read(rollout, facts, record, pinned)
+                for rollout in rollouts
+                for facts, record in _of(rollout)
+                if finished or record.finished_at is None
+            ]
+        )
+
+    async def _read(
+        self, rollout: SlotRollout, facts: DefinitionFacts, record: Decommission, pinned: Mapping[DefinitionId, int]
+    ) -> DecommissionReading:
+        ended = record.finished_at is not None
+        scene = None if ended else await self._decommissioning.scene(rollout, facts)
+        return DecommissionReading(
+            slot=rollout.slot,
+            revision=rollout.revision,
+            facts=facts,
+            record=record,
+            overdue=record.overdue(self._clock.now()),
+            left=() if ended else (UNSEEN, *undone(facts)) if scene is None else left_over(scene),
+            blocks=tuple(block.id for block in scene.card.blocks if _its_own(block)) if scene else (),
+            tools=_tools(scene),
+            pinned=pinned.get(facts.definition_id, 0),
+        )
+
+
+class WatchDecommissions:
+    """Says once a day what is overdue.
+
+    Args:
+        views: as binds read them: memory only.
+        recorder: logs and counts what is overdue.
+    """
+
+    def __init__(self, views: RolloutViews, clock: Clock, recorder: RolloutRecorder) -> None:
+        """Begin with nothing said."""
+        self._views = views
+        self._clock = clock
+        self._recorder = recorder
+        self._said: dict[Digest, datetime] = {}
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            self.look()
+            await asyncio.sleep(INTERVAL.total_seconds())
+
+    def look(self) -> None:
+        """Look once; each that is overdue is said at most once a day."""
+        now = self._clock.now()
+        late = {facts.digest: (facts, record) for facts, record in self._all() if record.overdue(now)}
+        self._said = {digest: at for digest, at in self._said.items() if digest in late}
+        for digest, (facts, record) in late.items():
+            if digest in self._said and now - self._said[digest] < AGAIN_AFTER:
+                continue
+            self._said[digest] = now
+            self._recorder.anomaly(
+                OVERDUE,
+                f"{facts.definition_id}: begun {record.began_at:%Y-%m-%d}, due {record.due_at:%Y-%m-%d}; "
+                + "; ".join(undone(facts)),
+            )
+
+    def _all(self) -> Iterator[tuple[DefinitionFacts, Decommission]]:
+        slots = self._views.current().slots
+        for slot in sorted(slots):
+            yield from _of(slots[slot])
+
+
+def _of(rollout: SlotRollout) -> Iterator[tuple[DefinitionFacts, Decommission]]:
+    for facts in rollout.definitions.values():
+        if facts.decommission is not None:
+            yield facts, facts.decommission
+
+
+def _its_own(block: PromptBlock) -> bool:
+    return block.id not in REQUIRED_BLOCKS and block.owner != PLATFORM_OWNER
+
+
+def _tools(scene: Scene | None) -> tuple[ToolId, ...]:
+    return tuple(tool.id for tool in scene.card.tools) if scene else ()

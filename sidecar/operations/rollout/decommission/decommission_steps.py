@@ -1,0 +1,133 @@
+"""Decommissions: what their requests make of a rollout, and who has to be away before. Source: PF1-FR-6, SX-39.
+
+A step is refused while an open turn is bound to the definition at any replica, and while the configuration as loaded
+here still needs it. What cannot be found out refuses, too: a record that does not answer, a configuration that was
+never loaded, a definition that is kept nowhere.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.cards.card_json import card_from_json
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout import decommission
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.leftovers import Scene, in_the_way
+from sidecar.core.rollout.remedies import REMEDY, Remedy
+from sidecar.core.rollout.step import By, Change
+from sidecar.operations.ports import Definitions
+from sidecar.operations.rollout.requests import (
+    BeginDecommission,
+    DecideDecommission,
+    OfDecommission,
+    TakeDecommissionStep,
+    UndoDecommission,
+)
+from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
+
+WINDOW: Final = timedelta(days=90)
+"""One quarter. Source: PF1-NFR-5a, TN-93."""
+
+
+class Decommissioning:
+    """Lays decommissions out.
+
+    Args:
+        definitions: the configuration as loaded.
+        store: keeps every definition that was ever loaded.
+        pinned: which turns are open.
+        window: from the begin of a decommission until it has to have ended.
+    """
+
+    def __init__(
+        self, definitions: Definitions, store: RolloutStore, pinned: PinnedTurns, window: timedelta = WINDOW
+    ) -> None:
+        """Join the parts."""
+        self._definitions = definitions
+        self._store = store
+        self._pinned = pinned
+        self._window = window
+
+    async def changed(self, asked: OfDecommission, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
+        """Return what a request makes of a rollout, once nothing is in its way.
+
+        Raises:
+            TransitionRefused: the rules refuse it, a turn is bound to the definition, or the configuration needs it.
+            StoreUnavailable: nobody can say which turns are open.
+        """
+        change = _laid_out(asked, rollout, facts, by, self._window)
+        if change.rollout is not rollout and isinstance(asked, BeginDecommission | TakeDecommissionStep):
+            if isinstance(asked, BeginDecommission):
+                await self._refuse_unseen(facts)  # before the turns are counted: whoever shows it has said them by then
+            await self._refuse_pinned(facts)
+            if isinstance(asked, TakeDecommissionStep):
+                await self._refuse_needed(asked, rollout, facts)
+        return change
+
+    async def scene(self, rollout: SlotRollout, facts: DefinitionFacts) -> Scene | None:
+        """Return what is to be looked at for leftovers; None: it cannot be found out. Raises `StoreUnavailable`."""
+        catalogue, card = self._definitions.current(), await self._card(facts.digest)
+        return None if catalogue is None or card is None else Scene(rollout, facts, card, catalogue)
+
+    async def _refuse_unseen(self, facts: DefinitionFacts) -> None:
+        """Refuse while a living replica may still bind the definition: it shows a state from before its end."""
+        newest = await self._store.version()
+        behind = [each.instance for each in await self._store.replicas() if each.alive and each.version < newest]
+        if behind:
+            raise TransitionRefused(
+                f"not every replica shows yet that {facts.definition_id} serves nobody: {', '.join(behind)}; they look"
+                " every second, so ask again then",
+                metadata={"replicas": ",".join(behind)},
+            )
+
+    async def _refuse_pinned(self, facts: DefinitionFacts) -> None:
+        turns = await self._pinned.pinned_to(facts.definition_id)
+        if turns:
+            raise TransitionRefused(
+                f"open turns are bound to {facts.definition_id}: {turns}; wait until they have ended, then ask again",
+                metadata={"pinned_turns": str(turns), REMEDY: Remedy.WAIT_FOR_TURNS},
+            )
+
+    async def _refuse_needed(self, asked: TakeDecommissionStep, rollout: SlotRollout, facts: DefinitionFacts) -> None:
+        scene = await self.scene(rollout, facts)
+        if scene is None:
+            raise TransitionRefused(
+                f"it cannot be found out what the configuration still holds of {facts.definition_id}: "
+                + ("it has not been loaded" if self._definitions.current() is None else "the definition is not kept")
+            )
+        needed = in_the_way(scene, asked.step)
+        if needed:
+            version = scene.catalogue.agent_definition_version
+            raise TransitionRefused(
+                f"step {asked.step.label} of {facts.definition_id} has to wait: {'; '.join(needed)} "
+                f"(configuration {version}); `sidecar subagent decommission patch` writes the change",
+                metadata={REMEDY: Remedy.CLEAN_UP},
+            )
+
+    async def _card(self, digest: Digest) -> Card | None:
+        card = self._definitions.card_by_digest(digest)
+        if card is not None:
+            return card
+        kept = await self._store.definition(digest)
+        try:
+            return None if kept is None else card_from_json(kept.card_json)
+        except ValueError:
+            return None
+
+
+def _laid_out(asked: OfDecommission, rollout: SlotRollout, facts: DefinitionFacts, by: By, window: timedelta) -> Change:
+    match asked:
+        case BeginDecommission():
+            return decommission.begin(rollout, facts.digest, window, by)
+        case TakeDecommissionStep(step=step, code=code, confirmed=confirmed):
+            taking = decommission.Taking(step=step, code=code, confirmed=confirmed)
+            return decommission.take(rollout, facts.digest, taking, by)
+        case DecideDecommission(matter=matter, choice=choice):
+            return decommission.decide(rollout, facts.digest, (matter, choice), by)
+        case UndoDecommission():
+            return decommission.undo(rollout, facts.digest, by)
+        case _:
+            raise TransitionRefused(f"{type(asked).__name__} is no part of a decommission")

@@ -1,0 +1,89 @@
+"""Finds the definition that a request means, in memory and on record."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.errors import RevisionConflict, SubagentsError, UnknownSubagent
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.view import as_revised, revised_by
+from sidecar.operations.rollout.requests import Asked
+
+Found = tuple[SlotRollout, DefinitionFacts]
+
+
+def found_in(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
+    """Return the definition that is meant: of several with its id the one that serves, else the newest."""
+    for slot in sorted(slots):
+        rollout = slots[slot]
+        if asked.slot not in {"", slot}:
+            continue
+        fitting = [each for each in rollout.of_id(asked.definition_id) if asked.digest in {"", each.digest}]
+        if fitting:
+            serving = [each for each in fitting if each.digest == rollout.active]
+            return rollout, (serving or fitting)[-1]
+    return None
+
+
+def found_as_revised(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
+    """Return what the definition that is meant is by now, if its content is not there any more."""
+    fitting = (rollout for slot, rollout in sorted(slots.items()) if asked.slot in {"", slot})
+    revised = ((rollout, as_revised(rollout, asked.definition_id)) for rollout in fitting)
+    return next(((rollout, facts) for rollout, facts in revised if facts is not None), None)
+
+
+def found_here(
+    slots: Mapping[Slot, SlotRollout], asked: Asked, card_of: Callable[[Digest], Card | None]
+) -> Found | None:
+    """Return the definition that is meant, as this replica shows it.
+
+    A minor revision that is loaded and not shown yet means the content that it revises: a stop is of the definition,
+    and with the store away that content would be served on.
+
+    Args:
+        slots: as shown.
+        asked: what is wanted.
+        card_of: returns a card that was ever loaded here.
+    """
+    found = found_in(slots, asked)
+    card = card_of(Digest(asked.digest)) if found is None and asked.digest else None
+    if card is None or card.definition.id != asked.definition_id or asked.slot not in {"", card.definition.slot}:
+        return found
+    rollout = slots.get(card.definition.slot)
+    facts = revised_by(rollout, card.definition.id, card.shape) if rollout is not None else None
+    return (rollout, facts) if rollout is not None and facts is not None else None
+
+
+def with_digest(slots: Mapping[Slot, SlotRollout], digest: Digest) -> Found | None:
+    """Return the definition with a content, whatever it is called; None: there is none such."""
+    return next(((each, each.definitions[digest]) for each in slots.values() if digest in each.definitions), None)
+
+
+def not_found(slots: Mapping[Slot, SlotRollout], asked: Asked) -> SubagentsError:
+    """Return why `found_in` finds nothing: nobody has that id, or it has another content than the request names."""
+    by_id = found_in(slots, msgspec.structs.replace(asked, digest=""))
+    if by_id is None:
+        where = f"the slot {asked.slot!r}" if asked.slot else "any slot"
+        return UnknownSubagent(
+            f"{where} has no definition {asked.definition_id[:60]!r}; `sidecar subagent list` shows all"
+        )
+    return other_content(*by_id, asked.digest)
+
+
+def other_content(rollout: SlotRollout, facts: DefinitionFacts, digest: str) -> RevisionConflict:
+    """Return the refusal of a digest that a definition of the slot had at best before; `facts` is what it has now."""
+    return RevisionConflict(
+        f"{rollout.slot} has no content {digest[:80]!r} of {facts.definition_id} (any more); its content is"
+        f" {facts.digest}, at revision {rollout.revision}: read again",
+        metadata={"revision": str(rollout.revision), "slot": rollout.slot, "digest": facts.digest},
+    )
+
+
+def unseen(digest: str, definition_id: DefinitionId, slot: Slot) -> Found:
+    """Return a definition of which nothing is known but its name, so that it can be stopped even so."""
+    facts = DefinitionFacts(
+        digest=Digest(digest), definition_id=definition_id, commit=Commit(""), vertical=Vertical("")
+    )
+    return SlotRollout(slot=slot), facts

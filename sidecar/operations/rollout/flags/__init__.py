@@ -1,0 +1,1 @@
+"""Reads and switches the flags of definitions."""

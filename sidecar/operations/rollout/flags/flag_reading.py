@@ -1,0 +1,93 @@
+"""Reads the two flags of each definition of a slot: what binds go by, and what is known of who switched them."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from sidecar.core.flag_states import FlagValue
+from sidecar.core.identifiers import Vertical
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.flags_by_hand import Behind, FlagKind, behind
+from sidecar.operations.rollout.store.flag_writes import KeepsFlags
+from sidecar.operations.rollout.store.ports import FlagWriter, RolloutStore
+from sidecar.operations.rollout.views.rollout_reading import BackendReading, ReadsFlagBackends, find_rollout
+
+
+class FlagReading(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag.
+
+    Attributes:
+        value: what binds go by.
+        version: 0: nobody has created it, or its backend keeps none; as `changed_at` and `changed_by`.
+        shared_with: whom else it decides about.
+    """
+
+    kind: FlagKind
+    name: str
+    value: FlagValue
+    version: int = 0
+    changed_at: datetime | None = None
+    changed_by: str = ""
+    shared_with: tuple[Behind, ...] = ()
+
+
+class DefinitionFlagsReading(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of one definition. `writable`: the sidecar can switch them."""
+
+    rollout: SlotRollout
+    facts: DefinitionFacts
+    flags: tuple[FlagReading, ...]
+    backend: BackendReading
+    writable: bool
+
+
+class ReadFlags:
+    """The operation behind `GetFlags`.
+
+    Args:
+        writer_of: who writes the flags of a vertical.
+    """
+
+    def __init__(
+        self, store: RolloutStore, flags: ReadsFlagBackends, writer_of: Callable[[Vertical], FlagWriter]
+    ) -> None:
+        """Join the parts."""
+        self._store = store
+        self._flags = flags
+        self._writer_of = writer_of
+
+    async def __call__(self, name: str) -> tuple[DefinitionFlagsReading, ...]:
+        """Return the flags of a slot, or of the slot of a definition. Raises `UnknownSubagent`, `StoreUnavailable`."""
+        rollout, everybody = await find_rollout(self._store, name), await self._store.rollouts()
+        return tuple([await self._of(rollout, facts, everybody) for facts in rollout.definitions.values()])
+
+    async def _of(
+        self, rollout: SlotRollout, facts: DefinitionFacts, everybody: Sequence[SlotRollout]
+    ) -> DefinitionFlagsReading:
+        flags, writer = self._flags.current(), self._writer_of(facts.vertical)
+        backend_of = flags.routes.backend_of
+        backend, read = backend_of(facts.vertical), []
+        for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
+            if name is None:
+                continue
+            kept = await writer.kept(name) if isinstance(writer, KeepsFlags) else None
+            there = behind(everybody, name, lambda vertical: backend_of(vertical) == backend)
+            read.append(
+                FlagReading(
+                    kind=kind,
+                    name=name,
+                    value=flags.value(name, facts.vertical),
+                    version=kept.revision if kept else 0,
+                    changed_at=kept.changed_at if kept else None,
+                    changed_by=kept.changed_by if kept else "",
+                    shared_with=tuple(each for each in there if each.facts.digest != facts.digest),
+                )
+            )
+        return DefinitionFlagsReading(
+            rollout=rollout,
+            facts=facts,
+            flags=tuple(read),
+            backend=BackendReading(backend, backend not in flags.stale_backends, self._flags.ages().get(backend)),
+            writable=facts.flag is not None and not writer.edit_for(facts.flag, False),
+        )

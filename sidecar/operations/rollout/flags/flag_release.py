@@ -1,0 +1,100 @@
+"""Switches the flags of what was rolled back or killed off, where they can be written. Source: PF1-FR-5a, PF1-D-25.
+
+Nothing depends on it: a definition in `rollback` is served to nobody, whatever its flags say. But a flag that stays on
+for good would be a contradiction that nobody can end. It is tried in the background until it is done, so that neither a
+backend that is away nor a killed sidecar leaves one behind; and only once every living replica shows the rollback: one
+that did not know of it yet would take the fall of a kill flag for a kill.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.flag_states import FlagSnapshot, FlagValue
+from sidecar.core.identifiers import Vertical
+from sidecar.core.rollout.facts import DefinitionFacts
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.store.ports import FlagWriter, RolloutRecorder, RolloutStore
+
+INTERVAL: Final = timedelta(seconds=5)
+LONGEST: Final = 2.0
+"""Seconds for the store, and for the backend of one flag."""
+ACTOR: Final = "rollback"
+"""Who switched them, as the backend keeps it."""
+
+
+class LetFlagsGo:
+    """The loop.
+
+    Args:
+        store: says what the other replicas show.
+        views: the present view.
+        snapshot: of all flags, as last fetched.
+        writer_of: who writes the flags of a vertical.
+        recorder: told of a backend that does not take it.
+    """
+
+    def __init__(
+        self,
+        store: RolloutStore,
+        views: Callable[[], RolloutView],
+        snapshot: Callable[[], FlagSnapshot],
+        writer_of: Callable[[Vertical], FlagWriter],
+        recorder: RolloutRecorder,
+    ) -> None:
+        """Join the parts."""
+        self._store = store
+        self._views = views
+        self._snapshot = snapshot
+        self._writer_of = writer_of
+        self._recorder = recorder
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await self.look()
+            await asyncio.sleep(INTERVAL.total_seconds())
+
+    async def look(self) -> None:
+        """Switch off what is still on; what cannot be done now is tried again."""
+        view = self._views()
+        flags = self._snapshot()
+        waiting = [each for each in _still_on(view, flags) if not self._writer_of(each[1]).edit_for(each[0], False)]
+        if waiting and await self._all_show(view.version):
+            for name, vertical in waiting:
+                if (name, vertical) in _still_on(self._views(), self._snapshot()):
+                    await self._off(name, vertical)
+
+    async def _all_show(self, version: int) -> bool:
+        """Say whether nobody, this replica included, is behind: a view that is may lack whoever needs a flag by now."""
+        replicas = await in_time(self._store.replicas(), LONGEST)
+        newest = await in_time(self._store.version(), LONGEST)
+        if isinstance(replicas, StoreUnavailable) or newest != version:
+            return False
+        return all(each.version >= version for each in replicas if each.alive)
+
+    async def _off(self, name: str, vertical: Vertical) -> None:
+        try:
+            async with asyncio.timeout(LONGEST):
+                await self._writer_of(vertical).switch(name, False, ACTOR)
+        except Exception as error:  # noqa: BLE001  the border to a backend: it is tried again
+            self._recorder.anomaly("flag_not_let_go", f"{name}: {type(error).__name__}")
+
+
+def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Vertical]]:
+    """Yield flags that are on and stand for nothing but definitions in `rollback`, cohort flags first."""
+    everything = [facts for rollout in view.slots.values() for facts in rollout.definitions.values()]
+    needed = {name for each in everything if each.state is not LifecycleState.ROLLBACK for name in _names(each)}
+    told: dict[str, Vertical] = {}
+    for each in everything:
+        if each.withdrawn:
+            told |= {name: each.vertical for name in _names(each) if name not in needed}
+    yield from ((name, its) for name, its in told.items() if flags.value(name, its) is FlagValue.ON)
+
+
+def _names(facts: DefinitionFacts) -> tuple[str, ...]:
+    return () if facts.flag is None else (f"{facts.cohort_flag}", facts.flag)

@@ -1,0 +1,1 @@
+"""Takes one step of a rollout: policies, gates, proofs, write."""

@@ -1,0 +1,95 @@
+"""What is proven before a step acts: what would serve users is there, whole, and what was gated.
+
+`test` to `promote` runs the validator of `sidecar validate` over the configuration as it is at that moment. A step that
+puts an earlier definition back proves that its content still hashes to its digest and can be served. Source: DESIGN
+section 8.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.cards.card_json import card_of, proven
+from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.rollback import cannot_succeed, successor_of
+from sidecar.operations.ports import Definitions
+from sidecar.operations.rollout.requests import Activate, Asked, RollBack, Transition
+from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.policy.lifecycle import Step
+
+Validates = Callable[[], Awaitable[Loaded]]
+"""Loads the configuration as it is now, and says everything that is wrong with it."""
+
+NOT_WHOLE: Final = "its content is kept nowhere whole, or hashes to another digest"
+SHOWN: Final = 3
+"""Problems that a refusal names; `sidecar validate` names all."""
+LONGEST_LOAD: Final = 20.0
+"""Seconds for the validator: a folder on a network may hang."""
+
+
+class Proofs:
+    """Proves what a step needs.
+
+    Args:
+        definitions: the configuration as last loaded.
+        store: keeps every definition that was ever seen.
+        validate: the validator.
+    """
+
+    def __init__(self, definitions: Definitions, store: RolloutStore, validate: Validates) -> None:
+        """Join the parts."""
+        self._definitions = definitions
+        self._store = store
+        self._validate = validate
+
+    async def prove(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> None:
+        """Prove what `asked` needs.
+
+        Raises:
+            TransitionRefused: it cannot be proven; says what is wrong and what to do.
+            StoreUnavailable: nobody can say.
+        """
+        match asked:
+            case Transition(step=Step.PROMOTE):
+                await self._valid(facts)
+            case RollBack(to=named):
+                target = successor_of(rollout, facts, named)
+                if target is not None and not await self._servable(target.digest):
+                    raise cannot_succeed(rollout, facts, target.digest, NOT_WHOLE)
+            case Activate() if not await self._servable(facts.digest):
+                raise TransitionRefused(
+                    f"{facts.definition_id} cannot serve: {NOT_WHOLE}; bring its entry back as it was",
+                    metadata={"digest": facts.digest},
+                )
+            case _:
+                pass
+
+    async def _valid(self, facts: DefinitionFacts) -> None:
+        """Prove that the configuration is valid and has exactly this definition."""
+        try:
+            async with asyncio.timeout(LONGEST_LOAD):
+                loaded = await self._validate()
+        except TimeoutError:
+            raise TransitionRefused(f"the configuration could not be read within {LONGEST_LOAD:g} s") from None
+        if loaded.catalogue is None:
+            shown = "; ".join(problem.render() for problem in loaded.errors[:SHOWN])
+            raise TransitionRefused(f"the configuration is not valid, see `sidecar validate`: {shown}")
+        if all(card.digest != facts.digest for card in loaded.catalogue.cards.values()):
+            raise TransitionRefused(
+                f"the configuration does not have {facts.definition_id} with that content (any more): promote what it"
+                " has, or bring it back",
+                metadata={"digest": facts.digest},
+            )
+
+    async def _servable(self, digest: Digest) -> bool:
+        """Say whether a definition can be served: from the configuration, or from what is kept of it."""
+        loaded = self._definitions.card_by_digest(digest)
+        return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
+
+    async def _kept(self, digest: Digest) -> Card | None:
+        kept = await self._store.definition(digest)
+        return None if kept is None else card_of(kept.card_json, digest)

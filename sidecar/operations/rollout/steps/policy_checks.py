@@ -1,0 +1,191 @@
+"""Asks the lifecycle policies of a vertical about a step: any denial denies, and so does whatever a policy does wrong.
+
+The platform's own rules are asked first, whatever the settings say. A step in the safe direction asks nobody: lowering
+a ramp must not wait for a policy that is broken.
+
+Who stands behind a step is read from the audit, where nobody can claim it: each request for exactly that step which a
+policy denied, or a gate held or failed, was kept with its authenticated subject. It counts until the definition changes
+in any way, and a policy may let it expire. A dry run leaves nothing there, a repetition of a request neither, and
+another request of the same subject only makes the first one younger. Source: DESIGN section 9.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from sidecar.core.errors import GateFailed, GateHeld, PolicyDenied
+from sidecar.core.identifiers import Slot, Vertical
+from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.audit.audit_log import NOT_TAKEN, pages_of
+from sidecar.operations.rollout.requests import Asked, Configure, OverrideGate
+from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, RolloutRecorder, RolloutStore
+from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, Step, StepFacts, combined
+from sidecar.policy.platform import PLATFORM, PlatformRules
+
+LONGEST_REASON: Final = 300
+"""Characters of a policy's own words that an operator is shown."""
+GATE_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,59}\Z")
+
+STANDS: Final = tuple(f"{error.reason}:" for error in (PolicyDenied, GateFailed, GateHeld))
+"""Refusals behind which a subject still stands; what the rules refuse outright nobody can approve of."""
+MORE_FOR_USERS: Final = frozenset({Happening.ACTIVATED, Happening.REVISED})
+
+AsksPolicy = Callable[[LifecyclePolicy, StepFacts], Awaitable[object]]
+"""Asks one policy; raises what it raises, or `TimeoutError`."""
+
+
+async def asked_at_once(policy: LifecyclePolicy, facts: StepFacts) -> object:
+    """Ask a policy here and now: for policies that are known to answer."""
+    return policy.check(facts)
+
+
+class Policies:
+    """The policies, by vertical.
+
+    Args:
+        of_vertical: named policies of a vertical, in the order of the settings, without the platform's.
+        store: whose audit says who has asked.
+        clock: of what a policy is told of now.
+        recorder: told of broken policies.
+        ask: asks one; by default without any guard against one that does not come back.
+    """
+
+    def __init__(
+        self,
+        of_vertical: Callable[[Vertical], Sequence[tuple[str, LifecyclePolicy]]],
+        store: RolloutStore,
+        clock: Clock,
+        recorder: RolloutRecorder,
+        ask: AsksPolicy = asked_at_once,
+    ) -> None:
+        """Join the parts."""
+        self._of_vertical = of_vertical
+        self._store = store
+        self._clock = clock
+        self._recorder = recorder
+        self._ask_one = ask
+
+    async def check(
+        self, step: Step, rollout: SlotRollout, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
+    ) -> tuple[str, ...]:
+        """Return the gates that policies ask for; an override, which is about a gate, needs none.
+
+        Raises:
+            PolicyDenied, StoreUnavailable.
+        """
+        if step is Step.SET_RAMP and to <= facts.ramp:
+            return ()
+        own = self._of_vertical(facts.vertical)
+        facts_of_step = await self._facts(step, rollout, facts, to, who)
+        answers = [PlatformRules().check(facts_of_step)]
+        answers += [await self._ask(name, policy, facts_of_step) for name, policy in own]
+        said = combined(answers)
+        if said.denied:
+            raise PolicyDenied(said.denied, metadata={"step": step})
+        return () if step is Step.OVERRIDE_GATE else said.more_gates
+
+    async def _facts(
+        self, step: Step, rollout: SlotRollout, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
+    ) -> StepFacts:
+        actor, asked = who
+        now = self._clock.now()
+        rows = await self._rows(rollout.slot, facts)
+        standing = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
+        return StepFacts(
+            step=step,
+            slot=rollout.slot,
+            definition_id=facts.definition_id,
+            digest=facts.digest,
+            vertical=facts.vertical,
+            state=facts.state,
+            from_ramp=facts.ramp,
+            to_ramp=to,
+            actor=actor,
+            actor_key=asked.actor_key,
+            gate=asked.gate if isinstance(asked, OverrideGate) else "",
+            from_mode=rollout.mode,
+            to_mode=asked.mode if isinstance(asked, Configure) else rollout.mode,
+            approvals=(*standing.values(), Approval(actor, now, asked.actor_key)),
+            last_step_at=last_step_of(rows, facts),
+            now=now,
+        )
+
+    async def _ask(self, name: str, policy: LifecyclePolicy, asked: StepFacts) -> PolicyAnswer:
+        """Ask one policy; whatever it does but answer denies."""
+        try:
+            answer = await self._ask_one(policy, asked)
+        except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises denies
+            return self._broken(name, f"raised {type(error).__name__}")
+        except (SystemExit, GeneratorExit) as error:
+            return self._broken(name, f"raised {type(error).__name__}")
+        if not isinstance(answer, PolicyAnswer):
+            return self._broken(name, f"answered a {type(answer).__name__}")
+        denied: object = answer.denied
+        gates: object = answer.more_gates
+        if not isinstance(denied, str) or not isinstance(gates, tuple) or not all(map(_is_gate, gates)):
+            return self._broken(name, "answered with what is no reason or no gate")
+        return PolicyAnswer(f"{name}: {' '.join(denied.split())[:LONGEST_REASON]}" if denied else "", gates)
+
+    def _broken(self, name: str, what: str) -> PolicyAnswer:
+        self._recorder.anomaly("policy_broken", f"{name} {what}")
+        return PolicyAnswer(f"policy {name} {what}; it has to be mended, or taken out of the settings")
+
+    async def _rows(self, slot: Slot, facts: DefinitionFacts) -> Sequence[AuditRow]:
+        """Return what is on record of a definition id, oldest first; of a subject's requests for a step the latest."""
+        taken: list[AuditRow] = []
+        latest: dict[tuple[str, ...], AuditRow] = {}
+        async for page in pages_of(self._store, AuditQuery(slot=slot, definition_id=facts.definition_id)):
+            for row in page:
+                event = row.body
+                if isinstance(event, RolloutEvent) and event.what in NOT_TAKEN:
+                    stands = str(event.detail.startswith(STANDS))
+                    latest[event.digest, event.actor, event.sought, f"{event.before}", stands] = row
+                else:
+                    taken.append(row)
+        return sorted((*taken, *latest.values()), key=lambda row: row.number)
+
+
+def approvals_of(rows: Sequence[AuditRow], facts: DefinitionFacts, sought: str) -> tuple[Approval, ...]:
+    """Return who has asked for exactly one step and was held back, since the definition last changed.
+
+    Args:
+        rows: of the definition's id, oldest first.
+        facts: of the definition as it stands: the step begins there.
+        sought: what exactly is wanted.
+    """
+    latest: dict[str, Approval] = {}
+    for row in rows:
+        event = row.body
+        if event.digest != facts.digest:
+            continue
+        if not isinstance(event, RolloutEvent) or event.what not in NOT_TAKEN:
+            latest.clear()
+        elif (event.before, event.sought) == (facts.ramp, sought) and event.detail.startswith(STANDS) and event.actor:
+            latest.pop(event.actor, None)
+            latest[event.actor] = Approval(event.actor, event.at, event.actor_key)
+    return tuple(latest.values())
+
+
+def last_step_of(rows: Sequence[AuditRow], facts: DefinitionFacts) -> datetime | None:
+    """Return when users last got more of a definition, or another content of it; None: never.
+
+    The moment of a minor revision is one: nobody has seen that content before.
+    """
+    for row in reversed(rows):
+        event = row.body
+        if not isinstance(event, RolloutEvent) or event.digest != facts.digest:
+            continue
+        raised = event.what is Happening.RAMP_SET and event.after > event.before
+        if raised or event.what in MORE_FOR_USERS or event.mode == RolloutMode.FULL:
+            return event.at
+    return None
+
+
+def _is_gate(name: object) -> bool:
+    return isinstance(name, str) and GATE_NAME.match(name) is not None
+
+
+__all__: Sequence[str] = ("PLATFORM", "AsksPolicy", "Policies", "approvals_of", "asked_at_once", "last_step_of")

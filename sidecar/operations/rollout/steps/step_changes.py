@@ -1,0 +1,84 @@
+"""What each step makes of a rollout, and what policies and which gates are asked about it."""
+
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout import changes
+from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
+from sidecar.core.rollout.rollback import roll_back
+from sidecar.core.rollout.rollout_config import configure, gates_of_mode
+from sidecar.core.rollout.step import By, Change
+from sidecar.operations.rollout.requests import (
+    AcknowledgeBreach,
+    Activate,
+    Asked,
+    BeginDecommission,
+    Configure,
+    OverrideGate,
+    RampDown,
+    RetireFlags,
+    RollBack,
+    SetRamp,
+    TakeDecommissionStep,
+    Transition,
+)
+from sidecar.policy.lifecycle import Step
+
+
+def changed(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
+    """Return what a step makes of a rollout; decommissions are laid out elsewhere. Raises `TransitionRefused`."""
+    digest: Digest = facts.digest
+    match asked:
+        case Transition(step=Step.TO_TEST):
+            change = changes.to_test(rollout, digest, by)
+        case Transition():
+            change = changes.promote(rollout, digest, by)
+        case SetRamp(to=to):
+            change = changes.set_ramp(rollout, digest, to, by)
+        case Configure(mode=mode, curve=curve):
+            change = configure(rollout, digest, mode, curve, by)
+        case RampDown(breach_id=breach_id):
+            change = changes.ramp_down(rollout, digest, breach_id, by)
+        case AcknowledgeBreach(breach_id=breach_id):
+            change = changes.acknowledge(rollout, digest, breach_id, by)
+        case OverrideGate(gate=gate, to=to, expires_at=expires_at):
+            change = changes.override(rollout, digest, (gate, to, expires_at), by)
+        case RollBack(to=named):
+            change = roll_back(rollout, digest, by, named)
+        case Activate():
+            change = changes.activate(rollout, digest, by)
+        case RetireFlags():
+            change = changes.retire_flags(rollout, digest, by)
+        case _:
+            raise TransitionRefused(f"{type(asked).__name__} is not a step")
+    return change
+
+
+def asked_of_policies(asked: Asked, rollout: SlotRollout) -> Step | None:
+    """Return what policies are asked about; None: nobody is asked."""
+    if isinstance(asked, Configure) and asked.curve == rollout.curve and asked.mode is RolloutMode.EXPERIMENT:
+        return None  # it only keeps the control arm away
+    if isinstance(asked, Transition):
+        return asked.step
+    steps: tuple[tuple[type[Asked], Step], ...] = (
+        (SetRamp, Step.SET_RAMP),
+        (Configure, Step.CONFIGURE),
+        (OverrideGate, Step.OVERRIDE_GATE),
+        (Activate, Step.ACTIVATE),
+        (RetireFlags, Step.RETIRE_FLAGS),
+        (BeginDecommission, Step.DECOMMISSION),
+        (TakeDecommissionStep, Step.DECOMMISSION),
+    )
+    return next((step for kind, step in steps if isinstance(asked, kind)), None)
+
+
+def gates_of(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> tuple[str, ...]:
+    """Return the platform's gates of a step."""
+    match asked:
+        case Transition(step=Step.PROMOTE):
+            return (changes.PRE_MERGE,)
+        case SetRamp(to=to):
+            return changes.gates_of_step(facts, to)
+        case Configure(mode=mode):
+            return gates_of_mode(rollout, mode)
+        case _:
+            return ()

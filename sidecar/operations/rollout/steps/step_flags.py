@@ -1,0 +1,140 @@
+"""Switches the flags that a step needs, or says what a person has to change first. Source: PF1-D-7, PF1-D-20, PF1-D-35.
+
+Flags are switched before the change is written: with the ramp still where it was nobody is served by that, and a step
+that fails half-way can be repeated.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from sidecar.core.errors import TransitionRefused
+from sidecar.core.flag_states import FlagSnapshot, FlagValue
+from sidecar.core.identifiers import Slot, Vertical
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
+from sidecar.core.rollout.step import Change
+from sidecar.core.rollout.view import sharing_flag
+from sidecar.operations.rollout.store.flag_writes import KeepsFlags
+from sidecar.operations.rollout.store.ports import FlagWriter
+
+WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
+
+
+class FlagSwitching:
+    """Knows which backend's flags can be written.
+
+    Args:
+        writer_of: for a vertical's backend.
+        snapshot: of all flags, as last fetched.
+        shown: the rollouts of all slots.
+    """
+
+    def __init__(
+        self,
+        writer_of: Callable[[Vertical], FlagWriter],
+        snapshot: Callable[[], FlagSnapshot],
+        shown: Callable[[], Mapping[Slot, SlotRollout]],
+    ) -> None:
+        """Join the parts."""
+        self._writer_of = writer_of
+        self._snapshot = snapshot
+        self._shown = shown
+
+    async def check(self, change: Change, before: DefinitionFacts) -> None:
+        """Refuse what would give somebody back whom a flag keeps away, and whom no gate of this step is about.
+
+        Flags that are let go give everybody what they gated; flags that come on give back what a shared one paused.
+
+        Raises:
+            TransitionRefused: a flag is off, or nobody can say.
+            StoreUnavailable: the flags are kept in a store that does not answer.
+        """
+        after = change.rollout.definitions[before.digest]
+        if after.flags is before.flags or after.flags not in {FlagPair.RETIRED, FlagPair.ON}:
+            return
+        whose = [before] if after.flags is FlagPair.RETIRED else self._live_behind(change, after)
+        for name in (before.flag, before.cohort_flag):
+            value = FlagValue.ON if name is None or not whose else await self._value(name, before.vertical)
+            if value is not FlagValue.ON:
+                one = f"{whose[0].definition_id} ({whose[0].digest[7:15]})"
+                raise TransitionRefused(
+                    f"the flag {name} is {value.value}, which keeps {one} from its users, and this would give it"
+                    " back to them; it can be done once both flags are seen on"
+                )
+
+    def _live_behind(self, change: Change, facts: DefinitionFacts) -> list[DefinitionFacts]:
+        """Return who else has the flags of a definition and was switched on with them."""
+        return [each for each in self._sharing(change, facts) if each.flags is FlagPair.ON]
+
+    def _sharing(self, change: Change, facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
+        return sharing_flag({**self._shown(), change.rollout.slot: change.rollout}, facts)
+
+    async def _value(self, name: str, vertical: Vertical) -> FlagValue:
+        """Return a flag as it is kept, or where others keep it as they said last."""
+        writer = self._writer_of(vertical)
+        if not isinstance(writer, KeepsFlags):
+            return self._snapshot().value(name, vertical)
+        kept = await writer.kept(name)
+        return FlagValue.ON if kept is not None and kept.on else FlagValue.OFF
+
+    async def prepare(self, change: Change, before: DefinitionFacts, actor: str) -> tuple[str, ...]:
+        """Set the flags as the change needs them; returns what a person has to change first, one edit a line.
+
+        Raises:
+            StoreUnavailable: a flag could not be switched; nothing else was done.
+        """
+        after = change.rollout.definitions[before.digest]
+        if after.flags is before.flags or after.flags not in WANTED:
+            return ()
+        on, writer = WANTED[after.flags], self._writer_of(after.vertical)
+        if not on and self._sharing(change, after):
+            return ()  # they were created for another definition, which their fall would kill
+        edits = []
+        for name in (after.flag, after.cohort_flag):
+            if name is None or (on and self._snapshot().value(name, after.vertical) is FlagValue.ON):
+                continue
+            edit = writer.edit_for(name, on)
+            if not edit:
+                await writer.switch(name, on, actor)
+            elif on:  # one that is to be created off is off already where nobody has created it
+                edits.append(edit)
+        return tuple(edits)
+
+    async def unserved(self, change: Change, before: DefinitionFacts) -> tuple[str, ...]:
+        """Return why a raise gives nobody anything yet, and what the end of a pause gives then. Source: TN-82.
+
+        Raises:
+            StoreUnavailable: the flags are kept in a store that does not answer.
+        """
+        after = change.rollout.definitions[before.digest]
+        raised, cohort = after.ramp > before.ramp, after.cohort_flag
+        if not raised or cohort is None or before.flags is not FlagPair.ON or not before.gated:
+            return ()  # what the step itself switches on is no pause
+        value = await self._value(cohort, after.vertical)
+        if value is FlagValue.ON:
+            return ()
+        why = "is off (a pause)" if value is FlagValue.OFF else "cannot be seen"
+        return (
+            f"no user is served by {after.definition_id}: its cohort flag {cohort} {why}; once it is on again,"
+            f" {after.ramp / 100:g} % of users are served at once, and not {before.ramp / 100:g} % as before this step",
+        )
+
+    def confirmed(self, change: Change, before: DefinitionFacts) -> Change:
+        """Return a change that switches flags on with the backend in it that has confirmed them."""
+        facts = change.rollout.definitions[before.digest]
+        if not facts.confirmed_on or facts.confirmed_on == before.confirmed_on:
+            return change
+        backend = self._snapshot().routes.backend_of(facts.vertical)
+        return msgspec.structs.replace(
+            change, rollout=change.rollout.with_facts(msgspec.structs.replace(facts, confirmed_by=backend))
+        )
+
+
+def still_named(facts: DefinitionFacts) -> tuple[str, ...]:
+    """Return what is left to take out of the configuration once flags have been let go. Source: TN-59."""
+    if facts.flags is not FlagPair.RETIRED or facts.flag is None:
+        return ()
+    return (
+        f"remove `enabled_via_flag: {facts.flag}` from the entry of {facts.definition_id}: it does nothing any more",
+    )

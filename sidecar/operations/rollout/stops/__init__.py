@@ -1,0 +1,1 @@
+"""Kills and ramp-downs: they take effect first and are recorded afterwards."""

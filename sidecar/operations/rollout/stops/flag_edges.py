@@ -1,0 +1,168 @@
+"""Sees a kill flag fall, and kills what it stands for. Source: PF1-FR-9, TN-56, TN-57, TN-82, DESIGN section 8.
+
+An edge is: confirmed on while the definition was in an active state, then confirmed off. What lies between does not
+matter; unreachable is neither. A first-seen off is no edge, unless the record says that the flag was confirmed on: then
+it fell while no sidecar looked. The cohort flag is never looked at: off, it is an exposure of 0.
+
+A confirmation counts from when binds here knew the state it belongs to: what was asked of a backend before may show the
+flag as it was before the sidecar itself switched it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import StoreUnavailable, SubagentsError
+from sidecar.core.flag_states import FlagSnapshot, FlagValue
+from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
+from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.flag_snapshot import FlagContactChanged
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.requests import Kill
+from sidecar.operations.rollout.stops.kills import KillDefinition
+from sidecar.operations.rollout.store.ports import RolloutRecorder
+
+KILL_SWITCH: Final = "kill-switch"
+"""Actor of a kill that a flag has asked for: its backend does not say who switched it."""
+INTERVAL: Final = timedelta(seconds=1)
+SETTLES_IN: Final = timedelta(seconds=30)
+"""A backend may tell another sidecar the old state for so long after a switch: an off that is an edge by the record
+alone counts only so long after the flag was switched on."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is known of the kill flag of one definition.
+
+    Attributes:
+        flag, vertical: as named when watching began; another name or vertical, and so perhaps another backend, begins
+            anew.
+        since: monotonic seconds at which its state became known here.
+        on: it was confirmed on since then.
+    """
+
+    flag: str
+    vertical: Vertical
+    since: float
+    pair: FlagPair
+    on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    slot: Slot
+    digest: Digest
+    definition_id: DefinitionId
+    flag: str
+
+
+class FlagEdges:
+    """Watches the kill flag of every definition that can be killed by it.
+
+    Args:
+        flags, view: as binds read them.
+        kill: the operation.
+        settles_in: see `SETTLES_IN`.
+    """
+
+    def __init__(
+        self,
+        flags: Callable[[], FlagSnapshot],
+        view: Callable[[], RolloutView],
+        kill: KillDefinition,
+        around: tuple[Clock, RolloutRecorder],
+        settles_in: timedelta = SETTLES_IN,
+    ) -> None:
+        """Begin with nothing seen."""
+        self._flags = flags
+        self._view = view
+        self._kill = kill
+        self._clock, self._recorder = around
+        self._settles_in = settles_in
+        self._watched: dict[Digest, _Watched] = {}
+        self._fallen: dict[Digest, _Edge] = {}
+        self._news = asyncio.Event()
+
+    def observe(self, change: FlagContactChanged | None = None) -> None:
+        """Look at the flags as they are now; for the observer of the snapshots, so that no change is missed.
+
+        Memory only; neither waits nor raises.
+        """
+        view, flags = self._view(), self._flags()
+        present = {facts.digest: (slot, facts) for slot, facts in _killable(view)}
+        for digest in [each for each in self._watched if each not in present]:
+            del self._watched[digest]
+        for digest, (slot, facts) in present.items():
+            if digest not in self._fallen and self._fell(facts, flags):
+                self._fallen[digest] = _Edge(slot, digest, facts.definition_id, str(facts.flag))
+                self._news.set()
+
+    async def run(self) -> None:
+        """Look for ever, and kill what fell; owned by the supervisor."""
+        while True:
+            await self.look()
+            try:
+                async with asyncio.timeout(INTERVAL.total_seconds()):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+
+    async def look(self) -> None:
+        """Look once, and kill what fell."""
+        self.observe()
+        self._news.clear()
+        for edge in list(self._fallen.values()):
+            if await self._killed(edge):
+                self._fallen.pop(edge.digest, None)
+                self._watched.pop(edge.digest, None)
+
+    def _fell(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
+        """Take note of the flag of a definition; say whether it fell."""
+        watched = self._watched.get(facts.digest)
+        same = watched is not None and (watched.flag, watched.vertical) == (facts.flag, facts.vertical)
+        if watched is None or not same or watched.pair is not facts.flags:
+            on = watched is not None and same and watched.on
+            watched = _Watched(str(facts.flag), facts.vertical, self._clock.monotonic(), facts.flags, on)
+            self._watched[facts.digest] = watched
+        value = flags.value(watched.flag, facts.vertical)
+        if value is FlagValue.UNREACHABLE or not flags.told_since(watched.since, facts.vertical):
+            return False
+        if value is FlagValue.ON:
+            watched.on = True
+        return value is FlagValue.OFF and (watched.on or self._was_on(facts, flags))
+
+    def _was_on(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
+        """Say whether the record knows that the flag was on at this very backend, long enough ago."""
+        if facts.activated_at is None or not facts.flag or facts.confirmed_on != facts.flag:
+            return False
+        if facts.confirmed_by not in {"", flags.routes.backend_of(facts.vertical)}:
+            return False
+        return self._clock.now() - (facts.confirmed_at or facts.activated_at) >= self._settles_in
+
+    async def _killed(self, edge: _Edge) -> bool:
+        """Kill for an edge; False: nothing here or on record could be reached, and it has to be tried again."""
+        asked = Kill(
+            definition_id=edge.definition_id,
+            request_id=f"{KILL_SWITCH}/{edge.digest}",
+            reason=f"the kill flag {edge.flag} was switched off",
+            slot=edge.slot,
+            digest=edge.digest,
+        )
+        try:
+            await self._kill(asked, KILL_SWITCH)
+        except StoreUnavailable:
+            return False
+        except SubagentsError as refused:
+            self._recorder.anomaly("kill_switch_refused", f"{edge.definition_id}: {refused.reason}")
+        return True
+
+
+def _killable(view: RolloutView) -> Iterator[tuple[Slot, DefinitionFacts]]:
+    """Yield the definitions that their kill flag can kill, by slot."""
+    for slot in sorted(view.slots):
+        for facts in view.slots[slot].definitions.values():
+            if facts.killable and facts.digest not in view.killed:
+                yield slot, facts

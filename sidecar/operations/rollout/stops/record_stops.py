@@ -1,0 +1,114 @@
+"""Puts stops that were taken here on record, as soon as the store takes them. Source: DESIGN section 12.
+
+A kill is for ever, and the record may be lost, or restored as it was before: a kill that is kept here, and whose
+definition the record would serve, is put on record again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.decoding import Undecodable
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.errors import StoreUnavailable, SubagentsError
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout import changes
+from sidecar.core.rollout.facts import DefinitionFacts
+from sidecar.core.rollout.view import RolloutView, revised_by
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.requests import Kill
+from sidecar.operations.rollout.stops.kills import KillDefinition
+from sidecar.operations.rollout.stops.ramp_downs import RampDownAtOnce
+from sidecar.operations.rollout.stops.stop_first import StopParts, asked_of
+from sidecar.operations.rollout.store.ports import LocalStop, Tombstones
+
+INTERVAL: Final = timedelta(seconds=1)
+LONGEST_RECORDING: Final = 8.0
+"""Seconds for one stop."""
+
+
+def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest], Card | None]) -> frozenset[Digest]:
+    """Return what was killed here, is not waiting to be put on record, and could be served by what the record says.
+
+    That may be an earlier content: a record that was restored knows a definition as it was before a revision.
+    """
+    waiting = {stop.digest for stop in tombstones.pending()}
+    return frozenset(
+        digest
+        for digest in tombstones.all()
+        if digest not in waiting and any(changes.may_be_killed(each) for each in _stands_for(view, digest, card_of))
+    )
+
+
+def _stands_for(
+    view: RolloutView, digest: Digest, card_of: Callable[[Digest], Card | None]
+) -> Iterator[DefinitionFacts]:
+    """Yield the definition with a content, or else the one of which that content is a revision."""
+    there = [rollout.definitions[digest] for rollout in view.slots.values() if digest in rollout.definitions]
+    yield from there
+    card = None if there else card_of(digest)
+    rollout = view.slots.get(card.definition.slot) if card is not None else None
+    if card is not None and rollout is not None:
+        facts = revised_by(rollout, card.definition.id, card.shape)
+        if facts is not None:
+            yield facts
+
+
+class RecordStops:
+    """The loop.
+
+    Args:
+        parts: of every stop: what is not on record yet, what the record says, every card that was ever loaded here.
+        kill, ramp_down: know how to put it there.
+    """
+
+    def __init__(self, parts: StopParts, kill: KillDefinition, ramp_down: RampDownAtOnce) -> None:
+        """Join the parts."""
+        self._tombstones, self._views, self._card_of = parts.tombstones, parts.views, parts.card
+        self._recorder = parts.recorder
+        self._compared: RolloutView | None = None
+        self._kill = kill
+        self._ramp_down = ramp_down
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await self.look()
+            await asyncio.sleep(INTERVAL.total_seconds())
+
+    async def look(self) -> None:
+        """Try every pending stop once, oldest first; the first that finds no store ends the look."""
+        await self._find_lost()
+        for stop in self._tombstones.pending():
+            try:
+                if isinstance(await in_time(self._recorded(stop), LONGEST_RECORDING), StoreUnavailable):
+                    return
+            except SubagentsError as refused:  # for good: it is not tried again
+                self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id}: {refused.reason}")
+
+    async def _find_lost(self) -> None:
+        """Let kills be pending again that the record does not have; without another view it costs a comparison."""
+        if self._views.current() is self._compared:
+            return
+        if revived(self._views.current(), self._tombstones, self._card_of):
+            await self._views.look()  # what was put on record just now may not be shown yet
+        self._compared = self._views.current()
+        lost = revived(self._compared, self._tombstones, self._card_of)
+        if lost:
+            self._tombstones.pending_again(lost)
+            self._recorder.anomaly(
+                "kill_lost_from_record", f"{len(lost)}; what is known of them is put on record again"
+            )
+
+    async def _recorded(self, stop: LocalStop) -> None:
+        try:
+            asked = asked_of(stop)
+        except Undecodable:
+            self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id} cannot be read any more")
+            await self._tombstones.recorded(stop)
+            return
+        if isinstance(asked, Kill):
+            await self._kill.record_pending(asked, stop)
+        else:
+            await self._ramp_down.record(asked, stop)

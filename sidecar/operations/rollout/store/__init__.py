@@ -1,0 +1,1 @@
+"""What the rollout needs of a store, and the rules that every store applies."""

@@ -1,0 +1,57 @@
+"""Decisions that every database of rollouts makes alike; the rules are in `ports.py`."""
+
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import RequestIdReused, RevisionConflict
+from sidecar.operations.rollout.store.ports import RolloutWrite, StoredAnswer
+
+ALIVE_FOR: Final = timedelta(seconds=10)
+"""A replica that has not said for so long which version it shows counts as dead; it says so every second."""
+LISTED_FOR: Final = timedelta(minutes=5)
+"""A replica that was silent for longer is forgotten."""
+
+
+def check_whole(change: RolloutWrite) -> None:
+    """Raise `ValueError` if a write contradicts itself: a defect of whoever made it."""
+    written = change.rollout
+    if written is not None and (written.slot, written.revision) != (change.slot, change.expected_revision + 1):
+        raise ValueError(
+            f"the rollout of {written.slot!r} with revision {written.revision} is no next one of"
+            f" {change.slot!r} with revision {change.expected_revision}"
+        )
+
+
+def kept_before(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bool:
+    """Say whether a write is the repetition of one that is kept: its answer was lost, and nothing is to be written.
+
+    Args:
+        kept: under the answer's `request_id`.
+        answer: of the write.
+
+    Raises:
+        RequestIdReused: the id was used for other contents.
+        RevisionConflict: another replica has answered the same request, and otherwise.
+    """
+    if kept is None or answer is None:
+        return False
+    if kept.fingerprint != answer.fingerprint:
+        raise RequestIdReused("request_id was used for another request", metadata={"at": kept.at.isoformat()})
+    if (kept.kind, kept.answer_json) != (answer.kind, answer.answer_json):
+        raise RevisionConflict("another sidecar has just answered this request; ask again for its answer")
+    return True
+
+
+def refuse_other_revision(what: str, expected: int, stored: int) -> None:
+    """Raise `RevisionConflict` unless a write is about what is stored.
+
+    Args:
+        what: is written, for the message: `the rollout of product_search`.
+        expected: revision that the writer has read; 0: nothing was there.
+        stored: revision that is there now; 0: nothing is.
+    """
+    if expected != stored:
+        raise RevisionConflict(
+            f"{what} has revision {stored}, not {expected}: somebody else changed it first",
+            metadata={"revision": str(stored)},
+        )

@@ -1,0 +1,1 @@
+"""What binds and operators read of rollouts."""

@@ -1,0 +1,53 @@
+"""Counts the distinct cohorts that turns are bound in, and warns when they become many. Source: PF1-D-65, TN-83."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from sidecar.core.binding.cohort import Cohort
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.store.ports import RolloutRecorder
+
+WINDOW: Final = timedelta(days=1)
+BOUND: Final = 64
+"""Distinct cohorts a day; ten sub-agents in ramps of their own can make 1,024."""
+MOST_TIMES_BOUND: Final = 16
+"""What is remembered at most, in bounds: further ones are not told apart."""
+
+
+class CohortCount:
+    """Counts; warns once a window.
+
+    Args:
+        bound: of distinct cohorts in a window.
+
+    Attributes:
+        bound: the same.
+    """
+
+    def __init__(self, clock: Clock, recorder: RolloutRecorder, bound: int = BOUND, window: timedelta = WINDOW) -> None:
+        """Begin with none."""
+        self._clock = clock
+        self._recorder = recorder
+        self.bound = bound
+        self._window = window
+        self._seen: set[Cohort] = set()
+        self._begun: datetime | None = None
+        self._warned = False
+
+    @property
+    def distinct(self) -> int:
+        """How many there were in this window."""
+        return len(self._seen)
+
+    def bound_in(self, cohort: Cohort) -> None:
+        """Count the cohort of a turn; about a microsecond. Never raises, never waits."""
+        now = self._clock.now()
+        if self._begun is None or now - self._begun >= self._window:
+            self._seen, self._begun, self._warned = set(), now, False
+        if len(self._seen) < self.bound * MOST_TIMES_BOUND:
+            self._seen.add(cohort)
+        if len(self._seen) > self.bound and not self._warned:
+            self._warned = True
+            self._recorder.anomaly(
+                "many_cohorts", f"more than {self.bound} cohorts since {self._begun.isoformat()}: end or join ramps"
+            )

@@ -1,0 +1,189 @@
+"""Says why a user gets a sub-agent or not, by the rule that binds use; now, or at a time that the audit knows.
+
+Source: PF1-D-50, PF1-D-66, DESIGN sections 4 and 8.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from sidecar.core.binding.surface import CandidateVerdict
+from sidecar.core.flag_states import FlagValue
+from sidecar.core.identifiers import Digest, Vertical
+from sidecar.core.rollout.bucketing import bucket_of
+from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout, Tombstone
+from sidecar.core.rollout.past_rollout import as_of
+from sidecar.core.rollout.serving import Asker, ReadsFlags, served_by
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.ports import Clock, Definitions
+from sidecar.operations.rollout.audit.audit_log import past_of
+from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, cards_now, find_rollout
+from sidecar.operations.rollout.views.snapshot import RolloutViews
+
+AS_NOW = (
+    "names of the flags and what is deprecated are those of now",
+    "flags are taken as the rollout had switched them; switches made past it, and backends away, are not on record",
+)
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of one definition."""
+
+    digest: Digest
+    definition_id: str
+    verdict: CandidateVerdict
+    state: LifecycleState
+    ramp: int
+    flags: tuple[tuple[str, FlagValue], ...]
+    killed: bool
+    words: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why.
+
+    Attributes:
+        served: None: nobody serves the user.
+        bucket: None without a key.
+        assumptions: what is not known of the past, a sentence each.
+    """
+
+    slot: str
+    served: Digest | None
+    key: str
+    salt: str
+    bucket: int | None
+    verdicts: tuple[Explained, ...]
+    at: datetime
+    assumptions: tuple[str, ...] = ()
+
+
+class FlagsThen:
+    """Flags as a rollout had switched them."""
+
+    def __init__(self, rollout: SlotRollout) -> None:
+        """Keep the names of those that were on."""
+        switched = [facts for facts in rollout.definitions.values() if facts.flags is FlagPair.ON]
+        self._on = [name for facts in switched for name in (facts.flag, facts.cohort_flag)]
+
+    def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
+        """Return the state of a flag then, whichever the vertical."""
+        return FlagValue.ON if flag_name in self._on else FlagValue.OFF
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainingParts:
+    """What explaining needs."""
+
+    store: RolloutStore
+    views: RolloutViews
+    definitions: Definitions
+    flags: ReadsFlagBackends
+    clock: Clock
+
+
+class Explain:
+    """The operation. Changes nothing."""
+
+    def __init__(self, parts: ExplainingParts) -> None:
+        """Join the parts."""
+        self._parts = parts
+
+    async def __call__(self, name: str, asker: Asker, at: datetime | None) -> Explanation:
+        """Explain.
+
+        Args:
+            name: slot, or id of a definition in one.
+            asker: for whom.
+            at: None: as a bind here would decide now.
+
+        Raises:
+            UnknownSubagent: there is none such, or there was none at that time.
+            StoreUnavailable: nobody can say.
+        """
+        present = await find_rollout(self._parts.store, name)
+        if at is None:
+            return self._explained(self._as_binds_see(present), asker, self._parts.flags.current(), None)
+        then, assumptions = await self._past(present, at)
+        explanation = self._explained(then, asker, FlagsThen(then), at)
+        return msgspec.structs.replace(explanation, assumptions=assumptions)
+
+    def _as_binds_see(self, present: SlotRollout) -> SlotRollout:
+        """Return the rollout that binds here read, with kills that may not be on record yet."""
+        view = self._parts.views.current()
+        rollout = view.slots.get(present.slot, present)
+        for digest, facts in rollout.definitions.items():
+            if digest in view.killed and facts.killed is None:
+                stone = Tombstone(self._parts.clock.now(), "", "killed here; on record soon")
+                rollout = rollout.with_facts(msgspec.structs.replace(facts, killed=stone))
+        return rollout
+
+    async def _past(self, present: SlotRollout, at: datetime) -> tuple[SlotRollout, tuple[str, ...]]:
+        past = await past_of(self._parts.store, present.slot)
+        bodies = [row.body for row in past.rows if row.body.at <= at]
+        then = as_of(present, bodies, past.beginning)
+        first = bodies[0] if bodies else None
+        begun = isinstance(first, RolloutEvent) and first.what is Happening.SEEN
+        whole = begun if past.known_from is None else at >= past.known_from
+        lost = () if whole else (f"the audit of {present.slot} does not reach back to its beginning",)
+        return then, (*lost, *AS_NOW)
+
+    def _explained(self, rollout: SlotRollout, asker: Asker, flags: ReadsFlags, at: datetime | None) -> Explanation:
+        cards = cards_now(self._parts.definitions)
+        deprecated = frozenset(digest for digest, card in cards.items() if card.definition.deprecated)
+        served = served_by(rollout, asker, flags, deprecated)
+        bucket = bucket_of(rollout.salt, asker.key) if asker.key else None
+        found = [_found(rollout.definitions[digest], verdict, bucket, flags) for digest, verdict in served.verdicts]
+        return Explanation(
+            slot=rollout.slot,
+            served=served.digest,
+            key=asker.key,
+            salt=rollout.salt,
+            bucket=bucket,
+            verdicts=tuple(found),
+            at=at or self._parts.clock.now(),
+        )
+
+
+def _found(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, flags: ReadsFlags) -> Explained:
+    names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
+    cohort = flags.value(facts.cohort_flag, facts.vertical) if facts.cohort_flag else FlagValue.ON
+    return Explained(
+        digest=facts.digest,
+        definition_id=facts.definition_id,
+        verdict=verdict,
+        state=facts.state,
+        ramp=facts.ramp,
+        flags=tuple((name, flags.value(name, facts.vertical)) for name in names),
+        killed=facts.killed is not None,
+        words=_words(facts, verdict, bucket, cohort_off=facts.gated and cohort is FlagValue.OFF),
+    )
+
+
+def _words(facts: DefinitionFacts, verdict: CandidateVerdict, bucket: int | None, *, cohort_off: bool) -> str:
+    ramp = f"the ramp of {facts.ramp / 100:g} %"
+    if verdict is CandidateVerdict.RAMP:
+        return f"bucket {bucket} is outside {ramp}" if bucket is not None else f"without a key nobody is inside {ramp}"
+    if verdict is CandidateVerdict.CHOSEN:
+        return f"bucket {bucket} is inside {ramp}"
+    if verdict is CandidateVerdict.STATE and facts.state is LifecycleState.PROMOTE:
+        return "it is in promote, and the slot is empty: nobody serves until an operator puts one there"
+    if verdict is CandidateVerdict.STATE and facts.flag is None and facts.state is not LifecycleState.ROLLBACK:
+        return f"it is in {facts.state} and names no flag, which promotion needs; only promote is served"
+    if verdict is CandidateVerdict.COHORT and not cohort_off:
+        return "the user is in the control arm, and the rollout is an experiment"
+    return WORDS.get(verdict, "").format(state=facts.state, flag=facts.flag, cohort=facts.cohort_flag)
+
+
+WORDS: Mapping[CandidateVerdict, str] = {
+    CandidateVerdict.STATE: "it is in {state}; only promote is served",
+    CandidateVerdict.KILLED: "it was killed",
+    CandidateVerdict.DEPRECATED: "its entry says that it is deprecated",
+    CandidateVerdict.FLAG_OFF: "its flag {flag} is off",
+    CandidateVerdict.FLAG_STALE: "its flags {flag} and {cohort} could not be confirmed recently enough",
+    CandidateVerdict.COHORT: "its flag {cohort} is off: nobody is exposed",
+}

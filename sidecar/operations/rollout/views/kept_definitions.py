@@ -1,0 +1,100 @@
+"""The configuration, with the cards of earlier states that rollouts and open turns still need."""
+
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.cards.card_json import card_of
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import Digest
+from sidecar.operations.first_result import Ending
+from sidecar.operations.ports import Definitions
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
+from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
+
+READ_SECONDS: Final = 1.0
+MOST_FETCHED: Final = 256
+"""Cards; those of the configuration and of what rollouts serve are not among them."""
+
+
+class KeptDefinitions:
+    """The port `Definitions` over the configuration as loaded and what is kept by digest.
+
+    Args:
+        loaded: the configuration.
+        seeing: keeps the cards that rollouts serve.
+        store: has every card that was ever on record.
+        recorder: of what goes wrong.
+    """
+
+    def __init__(
+        self, loaded: Definitions, seeing: SeeDefinitions, store: RolloutStore, recorder: RolloutRecorder
+    ) -> None:
+        """Join the parts."""
+        self._loaded = loaded
+        self._seeing = seeing
+        self._store = store
+        self._recorder = recorder
+        self._fetched: dict[Digest, Card] = {}
+        self._reading: dict[Digest, Ending[Card | StoreUnavailable | None]] = {}
+
+    def current(self) -> Catalogue | None:
+        """Return the newest valid state."""
+        return self._loaded.current()
+
+    def card_by_digest(self, digest: Digest) -> Card | None:
+        """Return a card of this state, of an earlier one, or one that is kept on record; memory only."""
+        return self._loaded.card_by_digest(digest) or self._seeing.card(digest) or self._fetched.get(digest)
+
+    async def fetch(self, digest: Digest) -> Card | None:
+        """Return a card, read from the store if it is not in memory; None: it is kept nowhere. Never for a bind.
+
+        However many ask for a card at the same time, it is read once.
+
+        Raises:
+            StoreUnavailable: nobody can say; try again.
+
+        Source: PF1-FR-8, DESIGN section 4.
+        """
+        held = self.card_by_digest(digest)
+        if held is not None:
+            return held
+        reading = self._reading.get(digest)
+        if reading is None:
+            reading = self._reading[digest] = Ending()
+            await self._read(digest, reading)
+        came = await reading.wait()
+        if isinstance(came, StoreUnavailable):
+            raise came
+        return came
+
+    async def _read(self, digest: Digest, reading: Ending[Card | StoreUnavailable | None]) -> None:
+        """Read, and tell all who wait; also if whoever reads is cancelled, since the others must not wait for ever."""
+        came: Card | StoreUnavailable | None = _away()
+        try:
+            came = await self._from_store(digest)
+        finally:
+            del self._reading[digest]
+            reading.settle(came)
+
+    async def _from_store(self, digest: Digest) -> Card | StoreUnavailable | None:
+        kept = await in_time(self._store.definition(digest), READ_SECONDS)
+        if isinstance(kept, StoreUnavailable):
+            return _away()
+        if kept is None:
+            return None
+        card = card_of(kept.card_json, digest)
+        if card is None:
+            self._recorder.anomaly("definition_lost", f"{digest} is kept with another content, or cannot be read")
+            return None
+        while len(self._fetched) >= MOST_FETCHED:
+            del self._fetched[next(iter(self._fetched))]
+        self._fetched[digest] = card
+        return card
+
+
+def _away() -> StoreUnavailable:
+    return StoreUnavailable(
+        "a definition that the turn was bound to cannot be read now; try again", retry_after=timedelta(seconds=1)
+    )

@@ -1,0 +1,158 @@
+"""How many open turns are bound to each definition: what a decommission has to wait for. Source: PF1-FR-8, SX-39.
+
+A decommission waits for the turns of a definition id, whatever the content that they were bound to: a minor revision
+has another digest, and what is taken away (entry, modules, blocks) goes by the id.
+
+Each replica shows how many turns it has bound, beside the version that its binds show. What one that died has shown
+last counts until the longest life of a turn is over: its tokens are good at the others. Binding itself tells nobody.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from sidecar.core.binding.surface import CandidateVerdict
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.decoding import from_json
+from sidecar.core.executing.stored_record import TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import DefinitionId, Digest, TurnId
+from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.rollout.store.ports import KeptDefinition
+from sidecar.operations.rollout.store.replicas import Pinned, Replica
+from sidecar.operations.rollout.store.store_rules import ALIVE_FOR
+from sidecar.operations.turn.state.open_turns import Turn
+
+CHOSEN: Final = CandidateVerdict.CHOSEN
+MOST_ELSEWHERE: Final = 200
+"""Open turns on record that are looked at for a table, the newest first; and of one page, where all are."""
+
+
+class Held(NamedTuple):
+    """What an open turn is bound to."""
+
+    digests: tuple[Digest, ...] = ()
+    ids: tuple[DefinitionId, ...] = ()
+
+
+class SaysWhatIsPinned(Protocol):
+    """What is needed of the store of rollouts."""
+
+    async def elsewhere(self, within: timedelta) -> Sequence[Replica]:
+        """Return what the other sidecars said last, dead ones too. Raises `StoreUnavailable`."""
+        ...
+
+    async def definition(self, digest: Digest) -> KeptDefinition | None:
+        """Return a definition as it is kept. Raises `StoreUnavailable`."""
+        ...
+
+
+class PinnedTurns:
+    """Counts the open turns over all replicas.
+
+    Twice, of which the larger counts: what the replicas say that they have bound; and what is known here or on record,
+    where a turn that outlives whoever bound it is known too, but not one that was bound elsewhere and called nothing.
+
+    Args:
+        open_here: the turns that this process knows.
+        record: what is on record.
+        said: what the other replicas say.
+        lasting: the longest life of a turn.
+    """
+
+    def __init__(
+        self,
+        open_here: Callable[[], Iterable[Turn]],
+        record: RecordReads,
+        said: SaysWhatIsPinned,
+        lasting: timedelta,
+    ) -> None:
+        """Join the parts."""
+        self._open_here = open_here
+        self._record = record
+        self._said = said
+        self._lasting = lasting
+        self._ids: dict[Digest, DefinitionId] = {}
+
+    def bound_here(self) -> Pinned:
+        """Return what this replica shows to the others: each turn is counted by the one that bound it; memory only."""
+        open_ones = (turn for turn in self._open_here() if turn.closed is None and turn.bound_here)
+        return Pinned(Counter(digest for turn in open_ones for digest in _held_by(turn).digests), self._lasting)
+
+    async def count(self) -> Mapping[Digest, int]:
+        """Return how many open turns hold each digest, of the newest on record. Raises `StoreUnavailable`."""
+        return Counter(digest for held in await self._newest() for digest in held.digests) | await self._bound()
+
+    async def count_by_id(self) -> Mapping[DefinitionId, int]:
+        """Return how many open turns hold each id, in any content, of the newest. Raises `StoreUnavailable`."""
+        known = Counter(definition_id for held in await self._newest() for definition_id in held.ids)
+        return known | await self._bound_ids()
+
+    async def pinned_to(self, definition_id: DefinitionId) -> int:
+        """Return how many open turns hold an id in any content, of all on record. Raises `StoreUnavailable`."""
+        pinned, known = self._here()
+        pinned += [
+            await self._bound_elsewhere(row.turn_id) async for row in self._all_open() if row.turn_id not in known
+        ]
+        bound = await self._bound_ids()
+        return max(sum(definition_id in held.ids for held in pinned), bound[definition_id])
+
+    async def _bound(self) -> Counter[Digest]:
+        """Return how many turns all replicas say that they have bound; this one by its memory."""
+        bound = Counter(self.bound_here().turns)
+        within = self._lasting + ALIVE_FOR  # it may have died before it said the last
+        for replica in await self._said.elsewhere(within):
+            bound.update(replica.pinned)
+        return bound
+
+    async def _bound_ids(self) -> Counter[DefinitionId]:
+        """Return the same by id; the content of what was bound is kept."""
+        bound = Counter[DefinitionId]()
+        for digest, turns in (await self._bound()).items():
+            kept = None if digest in self._ids else await self._said.definition(digest)
+            if kept is not None:
+                self._ids[digest] = kept.definition_id
+            if digest in self._ids:
+                bound[self._ids[digest]] += turns
+        return bound
+
+    async def _newest(self) -> list[Held]:
+        pinned, known = self._here()
+        rows = await self._record.turns(TurnQuery(state=TurnState.OPEN, limit=MOST_ELSEWHERE))
+        return pinned + [await self._bound_elsewhere(row.turn_id) for row in rows if row.turn_id not in known]
+
+    def _here(self) -> tuple[list[Held], dict[TurnId, bool]]:
+        """Return what is bound here, and which turns are known here, open or not."""
+        pinned: list[Held] = []
+        known: dict[TurnId, bool] = {}
+        for turn in self._open_here():
+            known[turn.turn_id] = True
+            if turn.closed is None:
+                pinned.append(_held_by(turn))
+        return pinned, known
+
+    async def _all_open(self) -> AsyncIterator[TurnRow]:
+        query = TurnQuery(state=TurnState.OPEN, limit=MOST_ELSEWHERE)
+        while True:
+            page = await self._record.turns(query)
+            for row in page:
+                yield row
+            if len(page) < MOST_ELSEWHERE:
+                return
+            query = msgspec.structs.replace(query, before=(page[-1].began_at, page[-1].turn_id))
+
+    async def _bound_elsewhere(self, turn_id: TurnId) -> Held:
+        turn = await self._record.turn(turn_id)
+        if turn is None or turn.ended is not None or not turn.dispatches:
+            return Held()
+        claims = from_json(turn.dispatches[0].opened.claims_json, SurfaceClaims)
+        slots = tuple(slot for slot, _ in claims.tools)
+        chosen = (name for slot, name, verdict in claims.candidates if verdict == CHOSEN and name and slot in slots)
+        return Held(tuple(digest for _, digest in claims.tools), tuple(chosen))
+
+
+def _held_by(turn: Turn) -> Held:
+    cards = [tool.card for tool in turn.surface.tools]
+    return Held(tuple(card.digest for card in cards), tuple(card.definition.id for card in cards))

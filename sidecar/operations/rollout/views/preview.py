@@ -1,0 +1,97 @@
+"""Says how many of the users seen lately a proposed ramp would bring in and take out. Only counts leave it.
+
+Source: PF1-D-66, DESIGN section 4.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from sidecar.core.errors import TransitionRefused, UnknownSubagent
+from sidecar.core.identifiers import DefinitionId, Digest
+from sidecar.core.rollout.bucketing import in_ramp
+from sidecar.core.rollout.changes import gates_of_step
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.operations.rollout.views.rollout_reading import find_rollout
+
+Inside = Callable[[str, str, int], bool]
+"""Says whether a key is inside a ramp: salt, key, basis points."""
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step would change, in numbers of users seen lately here."""
+
+    definition_id: str
+    digest: str
+    before: int
+    after: int
+    known: int
+    inside: int
+    joining: int
+    leaving: int
+    gates: tuple[str, ...]
+
+
+class PreviewRamp:
+    """The operation. Changes nothing.
+
+    Args:
+        store: of the rollouts.
+        keys: of the turns that are known here; a key may come often.
+        inside: the bucketing.
+    """
+
+    def __init__(self, store: RolloutStore, keys: Callable[[], Iterable[str]], inside: Inside = in_ramp) -> None:
+        """Join the parts."""
+        self._store = store
+        self._keys = keys
+        self._inside = inside
+
+    async def __call__(self, name: str, digest: str, to: int) -> Preview:
+        """Count.
+
+        Args:
+            name: id of a definition, or a slot.
+            digest: of the definition; empty: as `definition_meant` finds it.
+            to: basis points.
+
+        Raises:
+            UnknownSubagent: there is none such, or nothing is active.
+            TransitionRefused: a raise would take the sub-agent from somebody.
+            StoreUnavailable: nobody can say.
+        """
+        rollout = await find_rollout(self._store, name)
+        facts = rollout.definitions.get(Digest(digest)) if digest else definition_meant(rollout, name)
+        if facts is None:
+            raise UnknownSubagent(f"{rollout.slot} has no such definition; nothing is active, or the digest is wrong")
+        keys = dict.fromkeys(key for key in self._keys() if key)
+        inside = {key: self._inside(rollout.salt, key, facts.ramp) for key in keys}
+        then = {key: self._inside(rollout.salt, key, to) for key in keys}
+        joining = sum(1 for key in keys if then[key] and not inside[key])
+        leaving = sum(1 for key in keys if inside[key] and not then[key])
+        if to > facts.ramp and leaving:
+            raise TransitionRefused(
+                f"raising the ramp to {to / 100:g} % would take {facts.definition_id} from {leaving} of {len(keys)}"
+                " users: this is a defect of the bucketing; report it"
+            )
+        return Preview(
+            definition_id=facts.definition_id,
+            digest=facts.digest,
+            before=facts.ramp,
+            after=to,
+            known=len(keys),
+            inside=sum(inside.values()),
+            joining=joining,
+            leaving=leaving,
+            gates=gates_of_step(facts, to),
+        )
+
+
+def definition_meant(rollout: SlotRollout, name: str) -> DefinitionFacts | None:
+    """Return whose ramp is meant: of an id its active digest or else its newest one, of a slot the active one."""
+    fitting = rollout.of_id(DefinitionId(name))
+    active = [facts for facts in fitting if facts.digest == rollout.active]
+    if fitting:
+        return (active or fitting)[-1]
+    return rollout.definitions.get(rollout.active) if rollout.active else None

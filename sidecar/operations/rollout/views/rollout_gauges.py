@@ -1,0 +1,115 @@
+"""How rollouts stand now, from memory alone: what a process shows of them in numbers. Source: PF1-D-51, TN-71."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.core.identifiers import DefinitionId, Digest
+from sidecar.core.rollout.bucketing import WHOLE
+from sidecar.core.rollout.decommission_facts import Decommission
+from sidecar.core.rollout.drift import drifts_of
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.ports import Clock, Definitions
+from sidecar.operations.rollout.views.rollout_reading import ReadsFlagBackends, cards_now
+from sidecar.operations.rollout.views.snapshot import RolloutViews
+from sidecar.operations.turn.state.open_turns import Turn
+
+NEVER: Final = 1e9
+"""Seconds that stand for a backend that was never reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingParts:
+    """What is looked at.
+
+    Attributes:
+        turns: that are open here; asked late.
+    """
+
+    views: RolloutViews
+    definitions: Definitions
+    flags: ReadsFlagBackends
+    turns: Callable[[], Iterable[Turn]]
+    clock: Clock
+
+
+class RolloutStanding:
+    """Reads, whenever somebody asks; never waits.
+
+    A definition id is shown by one of its digests: the active one, else the one that was seen last.
+    """
+
+    def __init__(self, parts: StandingParts) -> None:
+        """Join the parts."""
+        self._parts = parts
+
+    def definitions(self) -> Mapping[tuple[str, ...], float]:
+        """Return 1 for each (subagent_id, slot, vertical, state, active): what other series are joined with."""
+        rows: dict[tuple[str, ...], float] = {}
+        for rollout, facts in self._shown():
+            active = "yes" if rollout.active == facts.digest else "no"
+            rows[str(facts.definition_id), str(rollout.slot), str(facts.vertical), facts.state.value, active] = 1.0
+        return rows
+
+    def ramps(self) -> Mapping[tuple[str, ...], float]:
+        """Return the own ramp of each definition in `promote`, 0 to 1, by id; 0 for one that was killed here."""
+        ramps: dict[tuple[str, ...], float] = {}
+        killed = self._parts.views.current().killed
+        for _, facts in self._shown():
+            if facts.state is LifecycleState.PROMOTE:
+                ramps[str(facts.definition_id),] = 0.0 if facts.digest in killed else facts.ramp / WHOLE
+        return ramps
+
+    def pinned(self) -> Mapping[tuple[str, ...], float]:
+        """Return how many turns that are open here hold a definition, by id; 0 for those that none holds."""
+        counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
+        for turn in self._parts.turns():
+            if turn.closed is None:
+                for tool in turn.surface.tools:
+                    key = (str(tool.card.definition.id),)
+                    counts[key] = counts.get(key, 0.0) + 1
+        return counts
+
+    def drift(self) -> Mapping[tuple[str, ...], float]:
+        """Return how many contradictions of configuration, flags and rollout there are, by id."""
+        cards, flags = cards_now(self._parts.definitions), self._parts.flags.current()
+        counts: dict[tuple[str, ...], float] = {}
+        for rollout, facts in _all(self._parts.views.current().slots.values()):
+            configured = facts.digest in cards
+            deprecated = configured and cards[facts.digest].definition.deprecated
+            found = drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)
+            key = (str(facts.definition_id),)
+            counts[key] = counts.get(key, 0.0) + sum(1 for _ in found)
+        return counts
+
+    def flag_ages(self) -> Mapping[tuple[str, ...], float]:
+        """Return seconds since the last confirmed contact, by backend; `NEVER`: there was none."""
+        ages = self._parts.flags.ages()
+        return {(name,): NEVER if age is None else age.total_seconds() for name, age in ages.items()}
+
+    def cleanups_pending(self) -> float:
+        """Return how many decommissions have begun and not ended. Source: PF1-OBS-5."""
+        return float(sum(record.finished_at is None for record in self._decommissions()))
+
+    def cleanups_overdue(self) -> float:
+        """Return how many of them have outlived their window. Source: PF1-AC-7b."""
+        now = self._parts.clock.now()
+        return float(sum(record.overdue(now) for record in self._decommissions()))
+
+    def _decommissions(self) -> Iterator[Decommission]:
+        for _, facts in _all(self._parts.views.current().slots.values()):
+            if facts.decommission is not None:
+                yield facts.decommission
+
+    def _shown(self) -> Iterator[tuple[SlotRollout, DefinitionFacts]]:
+        for rollout in self._parts.views.current().slots.values():
+            newest: dict[DefinitionId, Digest] = {}
+            for facts in rollout.definitions.values():
+                if newest.get(facts.definition_id) != rollout.active or rollout.active is None:
+                    newest[facts.definition_id] = facts.digest
+            yield from ((rollout, rollout.definitions[digest]) for digest in newest.values())
+
+
+def _all(rollouts: Iterable[SlotRollout]) -> Iterator[tuple[SlotRollout, DefinitionFacts]]:
+    return ((rollout, facts) for rollout in rollouts for facts in rollout.definitions.values())

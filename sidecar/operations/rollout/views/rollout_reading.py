@@ -1,0 +1,182 @@
+"""Reads how rollouts stand: what is on record, what the flags say, who is bound to what, and what contradicts what.
+
+Source: PF1-D-2, PF1-D-32, PF1-D-63, TN-71.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+import msgspec
+
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.errors import UnknownSubagent
+from sidecar.core.flag_states import FlagSnapshot, FlagValue
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.drift import drifts_of
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
+from sidecar.operations.ports import Clock, Definitions
+from sidecar.operations.rollout.audit.audit_log import GatesSaid, LastSaid
+from sidecar.operations.rollout.store.ports import RolloutStore
+from sidecar.operations.rollout.store.replicas import Replica
+from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
+from sidecar.operations.rollout.views.snapshot import RolloutViews
+
+
+class ReadsFlagBackends(Protocol):
+    """The flags of all backends, in memory."""
+
+    def current(self) -> FlagSnapshot:
+        """Return the snapshot as it holds now."""
+        ...
+
+    def ages(self) -> Mapping[str, timedelta | None]:
+        """Return the age of the last contact with each backend; None: there was none."""
+        ...
+
+
+class DefinitionReading(msgspec.Struct, frozen=True, kw_only=True):
+    """One definition as it stands.
+
+    Attributes:
+        flags: (name, value) of kill and cohort flag; empty if it names none.
+        backend: that answers for them.
+        said: what gates last said; None: they were not asked.
+        pinned: open turns that are bound to it, over all replicas.
+        configured: the configuration has this digest.
+        overdue: its decommission has outlived its window.
+    """
+
+    facts: DefinitionFacts
+    active: bool
+    flags: tuple[tuple[str, FlagValue], ...]
+    backend: str
+    said: GatesSaid | None
+    pinned: int
+    configured: bool
+    deprecated: bool
+    overdue: bool
+    drifts: tuple[str, ...]
+
+
+class SlotReading(msgspec.Struct, frozen=True):
+    """One slot as it stands."""
+
+    rollout: SlotRollout
+    definitions: tuple[DefinitionReading, ...]
+
+
+class BackendReading(msgspec.Struct, frozen=True):
+    """How fresh a backend's flags are."""
+
+    name: str
+    fresh: bool
+    age: timedelta | None
+
+
+class RolloutsReading(msgspec.Struct, frozen=True):
+    """Everything. `version`: that the binds here show."""
+
+    slots: tuple[SlotReading, ...]
+    backends: tuple[BackendReading, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingParts:
+    """What reading needs."""
+
+    store: RolloutStore
+    views: RolloutViews
+    definitions: Definitions
+    flags: ReadsFlagBackends
+    pinned: PinnedTurns
+    clock: Clock
+
+
+async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
+    """Return the rollout of a slot, or that which has a definition of that id.
+
+    Raises:
+        UnknownSubagent: there is none such.
+        StoreUnavailable: nobody can say.
+    """
+    rollouts = await store.rollouts()
+    for rollout in rollouts:
+        if rollout.slot == name:
+            return rollout
+    for rollout in rollouts:
+        if any(facts.definition_id == name for facts in rollout.definitions.values()):
+            return rollout
+    raise UnknownSubagent(f"no rollout is of {name[:60]!r}; `sidecar subagent list` shows all")
+
+
+class ReadRollouts:
+    """The reading operations."""
+
+    def __init__(self, parts: ReadingParts) -> None:
+        """Join the parts."""
+        self._parts = parts
+        self._said = LastSaid(parts.store)
+
+    async def list(self) -> RolloutsReading:
+        """Return all slots. Raises `StoreUnavailable`."""
+        rollouts = await self._parts.store.rollouts()
+        pinned = await self._parts.pinned.count()
+        await self._said.look()
+        return RolloutsReading(
+            tuple(self._slot(rollout, pinned) for rollout in rollouts),
+            self._backends(),
+            self._parts.views.current().version,
+        )
+
+    async def get(self, name: str) -> SlotReading:
+        """Return one slot, by its name or by a definition's id. Raises `UnknownSubagent`, `StoreUnavailable`."""
+        rollout = await find_rollout(self._parts.store, name)
+        await self._said.look()
+        return self._slot(rollout, await self._parts.pinned.count())
+
+    async def replicas(self) -> tuple[Sequence[Replica], int]:
+        """Return the sidecars that serve lately, and the newest version. Raises `StoreUnavailable`."""
+        return await self._parts.store.replicas(), await self._parts.store.version()
+
+    def _backends(self) -> tuple[BackendReading, ...]:
+        stale, ages = self._parts.flags.current().stale_backends, self._parts.flags.ages()
+        return tuple(BackendReading(name, name not in stale, ages[name]) for name in sorted(ages))
+
+    def _slot(self, rollout: SlotRollout, pinned: Mapping[Digest, int]) -> SlotReading:
+        cards = cards_now(self._parts.definitions)
+        read = [self._definition(rollout, facts, cards, pinned) for facts in rollout.definitions.values()]
+        return SlotReading(rollout, tuple(read))
+
+    def _definition(
+        self, rollout: SlotRollout, facts: DefinitionFacts, cards: Mapping[Digest, Card], pinned: Mapping[Digest, int]
+    ) -> DefinitionReading:
+        flags = self._parts.flags.current()
+        configured = facts.digest in cards
+        deprecated = configured and cards[facts.digest].definition.deprecated
+        return DefinitionReading(
+            facts=facts,
+            active=rollout.active == facts.digest,
+            flags=flag_values(facts, flags),
+            backend=flags.routes.backend_of(facts.vertical),
+            said=self._said.of(facts.digest),
+            pinned=pinned.get(facts.digest, 0),
+            configured=configured,
+            deprecated=deprecated,
+            overdue=facts.decommission is not None and facts.decommission.overdue(self._parts.clock.now()),
+            drifts=tuple(drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)),
+        )
+
+
+def cards_now(definitions: Definitions) -> Mapping[Digest, Card]:
+    """Return the cards of the configuration as last loaded, by digest."""
+    catalogue = definitions.current()
+    return {card.digest: card for card in catalogue.cards.values()} if catalogue else {}
+
+
+def flag_values(facts: DefinitionFacts, flags: FlagSnapshot) -> tuple[tuple[str, FlagValue], ...]:
+    """Return the two flags of a definition and what is known of them."""
+    names = [name for name in (facts.flag, facts.cohort_flag) if name is not None]
+    return tuple((name, flags.value(name, facts.vertical)) for name in names)

@@ -1,0 +1,109 @@
+"""Keeps all rollouts in one immutable view that binds read from memory. Source: PF1-NFR-4, PF1-FR-8, DESIGN section 8.
+
+The store says when something may have changed; a poll of one number every second is heartbeat and fallback. A store
+that does not answer changes nothing: what is known goes on being served, and nothing widens. Kills and ramp-downs that
+were made here count at once, on record or not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import timedelta
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.view import RolloutView, in_their_place, with_ramps_down
+from sidecar.operations.ports import Clock
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, StopKind, Tombstones
+from sidecar.operations.rollout.store.replicas import Pinned
+
+POLL = timedelta(seconds=1)
+LONGEST_READ = 2.0
+
+
+class RolloutViews:
+    """The present view, and the loop that keeps it so."""
+
+    def __init__(self, store: RolloutStore, tombstones: Tombstones, clock: Clock, recorder: RolloutRecorder) -> None:
+        """Begin with nothing: nobody is served before the first look."""
+        self._store = store
+        self._tombstones = tombstones
+        self._clock = clock
+        self._recorder = recorder
+        self._read = RolloutView(version=-1)
+        self._view = self._read
+        self._stopped: tuple[frozenset[Digest], frozenset[Digest]] = (frozenset(), frozenset())
+        self._pinned: Callable[[], Pinned] = Pinned
+        self._preparing: list[Callable[[frozenset[Digest]], Awaitable[None]]] = []
+        self._changed = asyncio.Event()
+        self._looking = asyncio.Lock()
+        store.on_change(self._changed.set)
+
+    def before_showing(self, prepare: Callable[[frozenset[Digest]], Awaitable[None]]) -> None:
+        """Have `prepare` awaited with what binds may choose, before they are shown a state in which they may."""
+        self._preparing.append(prepare)
+
+    def shown_with(self, pinned: Callable[[], Pinned]) -> None:
+        """Have the others told, with each version that is shown here, which turns are bound here; memory only."""
+        self._pinned = pinned
+
+    def current(self) -> RolloutView:
+        """Return the view; memory only."""
+        stopped = (self._tombstones.all(), self._tombstones.ramped_down())
+        if stopped != self._stopped:
+            self._stop(*stopped)
+        return self._view
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await self.look()
+            try:
+                async with asyncio.timeout(POLL.total_seconds()):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+
+    async def look(self) -> None:
+        """Look once; if the version is another, read all rollouts."""
+        async with self._looking:
+            version = await in_time(self._store.version(), LONGEST_READ)
+            if isinstance(version, StoreUnavailable):
+                self._recorder.anomaly("rollout_store_away", "the store does not answer; what is known is served on")
+                return
+            if version != self._read.version:
+                found = await in_time(self._store.rollouts(), LONGEST_READ)
+                if isinstance(found, StoreUnavailable):
+                    return
+                chosen = frozenset(_chosen(found))
+                for prepare in self._preparing:
+                    await in_time(prepare(chosen), LONGEST_READ)
+                self._read = RolloutView({each.slot: each for each in found}, version)
+                self._stop(self._tombstones.all(), self._tombstones.ramped_down())
+                for facts in (facts for each in found for facts in each.definitions.values()):
+                    self._recorder.known(facts.definition_id)  # before anything happens to it: a first kill is a rise
+            # What was bound by an earlier view is among them: a bind reads the view and is kept without a wait.
+            said = self._store.show(self._view.version, self._clock.now(), self._pinned())
+            await in_time(said, LONGEST_READ)
+
+    def _stop(self, killed: frozenset[Digest], down: frozenset[Digest]) -> None:
+        """Let what was read be shown with what was stopped here."""
+        self._stopped = (killed, down)
+        slots = self._read.slots
+        killed, down = killed | self._revised(StopKind.KILL), down | self._revised(StopKind.RAMP_DOWN)
+        self._view = RolloutView(with_ramps_down(slots, down), self._read.version, killed)
+
+    def _revised(self, kind: StopKind) -> frozenset[Digest]:
+        pending = [each for each in self._tombstones.pending() if each.kind is kind]
+        return in_their_place(self._read.slots, [(each.slot, each.digest, each.definition_id) for each in pending])
+
+    def served_digests(self) -> frozenset[Digest]:
+        """Return every definition that a bind may choose now: their cards have to be kept."""
+        return frozenset(_chosen(self.current().slots.values()))
+
+
+def _chosen(rollouts: Iterable[SlotRollout]) -> Iterator[Digest]:
+    for each in rollouts:
+        yield from (digest for digest in (each.active, each.target) if digest is not None)

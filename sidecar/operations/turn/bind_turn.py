@@ -1,0 +1,183 @@
+"""Bind a turn: decide from memory what it may call, freeze that, and sign it.
+
+The factory invocation of TN-4. Nothing here waits for a flag backend, a file or the network; the one thing that may
+wait, what is known of the episode, has a limit of milliseconds and an answer for not knowing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sidecar.core.binding.bind import orchestrator_of
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface import Surface
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
+from sidecar.core.history.compaction import CompactionDue
+from sidecar.core.history.records import EpisodeKey
+from sidecar.core.identifiers import Slot
+from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.view import RolloutView
+from sidecar.operations.flag_snapshot import FlagSnapshots
+from sidecar.operations.history.episode_facts import CompactionFacts, EpisodeFacts
+from sidecar.operations.ports import Clock, Definitions
+from sidecar.operations.requests import BindTurnRequest
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.cohort_surfaces import CohortSurfaces
+from sidecar.operations.turn.state.open_turns import Turn, Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a turn may call.
+
+    Attributes:
+        previous: slots of the episode's last dispatching turn; None if it could not be found out.
+        compaction_due: whether the episode's history is to be compacted.
+        attached: the same request had bound the turn before.
+    """
+
+    surface: Surface
+    prompt_suffix: str
+    surface_token: str
+    expires_at: datetime
+    previous: tuple[Slot, ...] | None
+    compaction_due: CompactionDue
+    attached: bool
+
+
+class BindTurn:
+    """The operation. Safe to repeat with the same contents."""
+
+    def __init__(
+        self,
+        rules: DispatchRules,
+        clock: Clock,
+        definitions: Definitions,
+        flags: FlagSnapshots,
+        turns: Turns,
+        binding: "BindingState",
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._clock = clock
+        self._definitions = definitions
+        self._flags = flags
+        self._turns = turns
+        self._binding = binding
+        self._rollouts = binding.rollouts
+        self._surfaces = CohortSurfaces(rules.binding, definitions.card_by_digest)
+
+    async def __call__(self, request: BindTurnRequest) -> Bound:
+        """Bind the turn.
+
+        Raises:
+            Draining, AdmissionRefused, DefinitionsUnavailable, UnknownOrchestrator, TurnIdReused, InvalidRequest.
+        """
+        known = self._known(request)
+        if known is not None:
+            return known
+        if self._binding.draining:
+            raise Draining("the sidecar is shutting down and takes no new turns", retry_after=timedelta(seconds=1))
+        previous = await self._binding.facts.last_dispatched(request.episode_id)
+        due = await self._binding.compaction.compaction_due(EpisodeKey(request.episode_id, request.principal))
+        # Another request for the same turn may have been quicker while this one waited.
+        return self._known(request) or self._bind(request, previous, due)
+
+    def _known(self, request: BindTurnRequest) -> Bound | None:
+        turn = self._turns.known(request.turn_id)
+        if turn is None:
+            return None
+        if turn.bind_request != request and not (turn.bind_request is None and _is_bound_as(turn.claims, request)):
+            raise TurnIdReused(
+                "turn_id names a turn that was bound with other contents; make a new id for each turn",
+                metadata={"turn_id": request.turn_id},
+            )
+        return _bound(turn, attached=True)
+
+    def _bind(self, request: BindTurnRequest, previous: tuple[Slot, ...] | None, due: CompactionDue) -> Bound:
+        catalogue = self._definitions.current()
+        if catalogue is None:
+            raise DefinitionsUnavailable(
+                "no valid definitions have been loaded; see the log, or run `sidecar validate`"
+            )
+        orchestrator = orchestrator_of(catalogue, request.orchestrator_id)
+        asker = Asker(request.principal, request.experiment_arm)
+        surface = self._surfaces.surface(catalogue, orchestrator, self._flags.current(), asker, self._rollouts())
+        now = self._clock.now()
+        claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
+        reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
+        token = seal(claims, self._binding.keys)
+        self._binding.seen(surface.cohort)
+        turn = Turn(claims, token, surface, reap_at, bind_request=request, compaction_due=due)
+        self._turns.add(turn)
+        return _bound(turn, attached=False)
+
+
+@dataclass(slots=True)
+class BindingState:
+    """What binding shares with the rest of the process.
+
+    Attributes:
+        seen: told of the cohort of each turn; memory only, and must not raise.
+    """
+
+    keys: SigningKeys
+    facts: EpisodeFacts
+    compaction: CompactionFacts
+    rollouts: Callable[[], RolloutView]
+    seen: Callable[[Cohort], None] = lambda _: None
+    draining: bool = False
+
+
+def _bound(turn: Turn, *, attached: bool) -> Bound:
+    claims = turn.claims
+    return Bound(
+        surface=turn.surface,
+        prompt_suffix=turn.prompt_suffix,
+        surface_token=turn.token,
+        expires_at=claims.expires_at,
+        previous=claims.previous,
+        compaction_due=turn.compaction_due,
+        attached=attached,
+    )
+
+
+def _is_bound_as(claims: SurfaceClaims, request: BindTurnRequest) -> bool:
+    """Say whether a turn that is known here from its token only was bound with `request`, as far as the token tells."""
+    asked = (request.episode_id, request.principal, request.source, request.locale, request.location)
+    bound = (claims.episode_id, claims.principal, claims.source, claims.locale, claims.location)
+    same_arm = request.experiment_arm == claims.arm
+    same_orchestrator = request.orchestrator_id in {"", claims.orchestrator_id}
+    return asked == bound and same_arm and same_orchestrator
+
+
+def _claims(
+    request: BindTurnRequest, surface: Surface, previous: tuple[Slot, ...] | None, now: datetime, expires_at: datetime
+) -> SurfaceClaims:
+    cohort = surface.cohort
+    return SurfaceClaims(
+        turn_id=request.turn_id,
+        episode_id=request.episode_id,
+        principal=request.principal,
+        source=request.source,
+        locale=request.locale,
+        location=request.location,
+        date=(request.date or now.astimezone(UTC).date()).isoformat(),
+        orchestrator_digest=surface.orchestrator.digest,
+        orchestrator_id=surface.orchestrator.definition.id,
+        tools=surface.claimed_tools,
+        candidates=surface.claimed_candidates,
+        versions=(
+            cohort.agent_definition_version,
+            cohort.prompt_block_registry_version,
+            cohort.xml_prompt_component_registry_version,
+        ),
+        flags=cohort.active_feature_flags,
+        arm=cohort.experiment_arm_assignment,
+        previous=previous,
+        fan_out_cap=surface.fan_out_cap,
+        max_dispatches=surface.max_dispatches,
+        bound_at=now,
+        expires_at=expires_at,
+    )

@@ -1,0 +1,1 @@
+"""Runs one child: attempts, tool calls, reports."""

@@ -1,0 +1,137 @@
+"""What an attempt's end means for its child: the outcome that its parent is told."""
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage
+from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.faults import Fault
+from sidecar.operations.turn.child.run_attempt import AttemptEnd, Broken, Finished, OutOfBudget
+from sidecar.operations.turn.state.child import Child
+from subagents_errors import CallFailure
+
+OUT_OF_TIME: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
+
+
+def lost_with_its_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
+    """Return how a child ends whose sidecar is gone; None if it may make another attempt. Source: SX-28."""
+    if not child.restored or child.attempts < allowed:
+        return None
+    return Broken(CallFailure.SIDECAR_LOST, "its sidecar is gone, and no attempt is left")
+
+
+def accepted(child: Child, end: AttemptEnd) -> AttemptEnd:
+    """Return the end, or a failure for an answer that says nothing, unless the card allows it or data is missing."""
+    if not isinstance(end, Finished) or not end.answer.is_empty or child.tool.card.definition.allow_empty_answer:
+        return end
+    if child.data.forces_degraded or child.data.budget_hit:
+        return end
+    return Broken(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
+
+
+def with_evidence(end: AttemptEnd, evidence: Answer) -> AttemptEnd:
+    """Return the end; a failure with what the child had brought before."""
+    return msgspec.structs.replace(end, evidence=evidence) if isinstance(end, Broken) else end
+
+
+def silent(end: AttemptEnd, target: str) -> AttemptEnd:
+    """Return the end of an attempt of which nothing was heard: running out of time is a transport fault then."""
+    if not (isinstance(end, Broken) and end.reason in OUT_OF_TIME):
+        return end
+    remedy = "the host took the attempt and reported nothing in time: see its log, or allow the attempt more time"
+    return msgspec.structs.replace(end, fault=Fault(target, target, remedy=remedy))
+
+
+def fault_of(end: AttemptEnd | None) -> Fault | None:
+    """Return where the way to the host broke; None if that is not why the attempt ended."""
+    return end.fault if isinstance(end, Broken) else None
+
+
+def fault_details(end: AttemptEnd) -> dict[str, str]:
+    """Return the same for an event of the child: target, address, errno and remedy, or nothing."""
+    fault = fault_of(end)
+    return {} if fault is None else fault.details()
+
+
+def failed_at(end: AttemptEnd) -> str:
+    """Return the same for the one line of a timeline."""
+    fault = fault_of(end)
+    return "" if fault is None else f" at {fault.in_words()}"
+
+
+def failure_of(end: AttemptEnd | None) -> str:
+    """Return what a span says of an attempt that did not bring a whole answer; None: the sidecar gave it up."""
+    match end:
+        case Finished():
+            return ""
+        case OutOfBudget():
+            return CallFailure.BUDGET_EXHAUSTED.name
+        case Broken(reason):
+            return reason.name
+        case None:
+            return CallFailure.INTERNAL.name
+
+
+def outcome_of(child: Child, end: AttemptEnd, took: timedelta, usage: Usage | None) -> CallOutcome:
+    """Return the outcome that an end means. Source: PC2-FR-10, TN-26, DESIGN section 5."""
+    outcome, reason, answer = Outcome.SUCCEEDED, None, Answer()
+    match end:
+        case Broken(reason=why):
+            outcome, reason, answer = Outcome.FAILED, why, end.evidence
+        case OutOfBudget(answer):
+            outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
+        case Finished(answer):
+            without_data = answer.data_unavailable or child.data.forces_degraded
+            answer = Answer(answer.narration, answer.components, without_data)
+            if child.data.budget_hit:
+                outcome, reason = Outcome.DEGRADED, CallFailure.BUDGET_EXHAUSTED
+            elif without_data:
+                outcome, reason = Outcome.DEGRADED, CallFailure.DATA_UNAVAILABLE
+    return CallOutcome(
+        call_id=child.call_id,
+        tool_name=child.tool.name,
+        sub_agent_id=child.slot,
+        child_id=child.child_id,
+        emission_index=child.step_idx,
+        outcome=outcome,
+        reason=reason,
+        answer=answer,
+        attempts=child.attempts,
+        duration=took,
+        usage=usage,
+    )
+
+
+def unrecorded(outcome: CallOutcome) -> CallOutcome:
+    """Return what is said of an outcome that could not be made durable: an answer nobody can vouch for is not given."""
+    return CallOutcome(
+        call_id=outcome.call_id,
+        tool_name=outcome.tool_name,
+        sub_agent_id=outcome.sub_agent_id,
+        child_id=outcome.child_id,
+        emission_index=outcome.emission_index,
+        outcome=Outcome.FAILED,
+        reason=CallFailure.RECORD_UNAVAILABLE,
+        attempts=outcome.attempts,
+        duration=outcome.duration,
+        usage=outcome.usage,
+    )
+
+
+def corrected(record: Record, told: CallOutcome) -> Record:
+    """Return `record`, or what the parent is told in the place of an outcome that could not be recorded in time.
+
+    The store may have the first one even so; the higher revision is the one that stands.
+    """
+    if not isinstance(record, CallSettled):
+        return record
+    return msgspec.structs.replace(record, outcome=told, revision=1)
+
+
+def added(spent: Usage, more: Usage | None) -> Usage:
+    """Return both together."""
+    if more is None:
+        return spent
+    return Usage(spent.input_tokens + more.input_tokens, spent.output_tokens + more.output_tokens)

@@ -1,0 +1,54 @@
+"""What running a child needs to know of whoever asked for it: a dispatch, or a child that delegates."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.operations.first_result import Ending
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.policy.protocols import InheritedContext
+from subagents_errors import CallFailure
+
+
+class Errand(Protocol):
+    """One or several calls that somebody waits for.
+
+    Attributes:
+        settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+    """
+
+    turn: Turn
+    settle_at: float
+    record_by: float
+
+    @property
+    def dispatch_id(self) -> DispatchId:
+        """Which dispatch it is part of."""
+        ...
+
+    @property
+    def trace(self) -> TraceContext:
+        """What attempts belong to."""
+        ...
+
+    def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
+        """Return what stops one call."""
+        ...
+
+    def arguments_of(self, call_id: CallId) -> str:
+        """Return the arguments of a call that its sub-agent is given."""
+        ...
+
+    def inherited_of(self, call_id: CallId) -> InheritedContext:
+        """Return what the sub-agent of a call is given of the turn."""
+        ...
+
+    def lose(self) -> None:
+        """Give it up: the record says that another sidecar has gone on with it."""
+        ...
+
+    def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
+        """A sub-agent reports progress."""
+        ...

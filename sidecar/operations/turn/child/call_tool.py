@@ -1,0 +1,261 @@
+"""The tool gateway: the only way from a sub-agent to data (DESIGN section 6).
+
+The gateway decides on whose behalf the data service is asked, and nothing that comes back gets past here unless it is
+for that user. A sub-agent learns "data unavailable" and nothing else.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
+from sidecar.core.definitions.cards.card import Card, ToolEntry
+from sidecar.core.envelopes.release import expectation_of, judge
+from sidecar.core.envelopes.typing_registry import TypingRegistry, build_typing_registry
+from sidecar.core.envelopes.verdicts import (
+    REMEDY_OF_REASON,
+    EnvelopeStatus,
+    Judgement,
+    Released,
+    Withheld,
+    WithholdReason,
+)
+from sidecar.core.errors import (
+    FieldProblem,
+    InvalidRequest,
+    MessageTooLarge,
+    SubagentsError,
+    ToolBudgetExhausted,
+    ToolNotAllowed,
+)
+from sidecar.core.executing.events import DATA_WITHHELD, TOOL_REFUSED
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.faults import Fault
+from sidecar.core.identifiers import Digest
+from sidecar.core.json_schemas import canonical_text
+from sidecar.core.replaying.frames import Effect
+from sidecar.operations.ports import Clock, Ids, OffLoop, Recorder
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.connector_boundary import ConnectorBorder
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.grants import GrantTable
+from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.operations.turn.state.tracing import Tracing
+from sidecar.policy.protocols import EnricherCall, EnricherRefused, RefusalKind
+
+SMALL_BODY = 16 * 1024
+"""Bytes of an answer that is judged on the event loop, within a few milliseconds; the largest take 100 and more."""
+
+WITHHOLD_REASON_OF = {
+    RefusalKind.MISSING_PRINCIPAL: WithholdReason.MISSING_PRINCIPAL,
+    RefusalKind.PRINCIPAL_MISMATCH: WithholdReason.PRINCIPAL_REFUSED,
+    RefusalKind.UNAVAILABLE: WithholdReason.UNAVAILABLE,
+    RefusalKind.TIMEOUT: WithholdReason.TIMEOUT,
+    RefusalKind.TOO_LARGE: WithholdReason.TOO_LARGE,
+    RefusalKind.MALFORMED: WithholdReason.MALFORMED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the sub-agent gets. `payload_json` None: data unavailable."""
+
+    payload_json: str | None
+    partial: bool = False
+
+
+class CallTool:
+    """The operation, for sub-agents in other processes and in this one alike."""
+
+    def __init__(
+        self,
+        rules: DispatchRules,
+        grants: GrantTable,
+        connectors: ConnectorBorder,
+        outside: tuple[Clock, Ids, Recorder, Tracing],
+        off_loop: OffLoop,
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._grants = grants
+        self._connectors = connectors
+        self._clock, self._ids, self._recorder, self._tracing = outside
+        self._off_loop = off_loop
+        self._registries = TypingRegistries()
+
+    async def __call__(
+        self, grant: str, tool_id: str, arguments_json: str, time_left: timedelta | None = None
+    ) -> ToolResult:
+        """Call one data-backed tool.
+
+        Args:
+            grant: of the running attempt.
+            tool_id: exactly one of the contract's tools.
+            arguments_json: must fit the tool's schema.
+            time_left: until the caller's deadline; None if it set none.
+
+        Raises:
+            GrantInvalid, GrantSpent, ToolNotAllowed, ToolBudgetExhausted, InvalidRequest, MessageTooLarge.
+        """
+        child = self._grants.claim(grant).child
+        try:
+            tool = self._allowed(child, tool_id, arguments_json)
+        except SubagentsError as refused:
+            self._note(child, TOOL_REFUSED, f"refused: {refused.reason}", tool=tool_id[:64], reason=refused.reason)
+            raise
+        child.data.calls += 1
+        _keep(child, Effect.CALLED, tool.id)
+        child.ledger.use_tool_call()
+        began = self._clock.monotonic()
+        if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
+            return ToolResult(None)
+        nonce = self._ids.new("nonce") if tool.echoes_nonce else None
+        judgement = await self._traced(child, tool, arguments_json, nonce, time_left)
+        self._account(child, tool, judgement, self._clock.monotonic() - began)
+        # The attempt may have ended while the service answered: then nobody is entitled to the payload any more.
+        self._grants.claim(grant)
+        if isinstance(judgement, Withheld):
+            return ToolResult(None)
+        child.data.released += 1  # only what the sub-agent really got
+        _keep(child, Effect.RELEASED, tool.id)
+        return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
+
+    def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
+        """Check tool, arguments and budget, in this order. Source: SX-13, TN-102."""
+        allowed = tool_id in child.contract.permissions.allowed_tools
+        tool = next((entry for entry in child.tool.card.tools if entry.id == tool_id), None)
+        if not allowed or tool is None or not tool.is_data_backed:
+            raise ToolNotAllowed("the contract does not allow this tool", metadata={"tool_id": tool_id[:64]})
+        if len(arguments_json.encode(errors="replace")) > ARGUMENTS_LIMIT:
+            raise MessageTooLarge(
+                f"arguments_json is over {ARGUMENTS_LIMIT} bytes", metadata={"limit": str(ARGUMENTS_LIMIT)}
+            )
+        self._check_arguments(tool, arguments_json)
+        budget, left = child.contract.budgets.tool_calls, child.ledger.tool_calls_left
+        if left is not None and left <= 0:
+            child.data.budget_hit = True
+            _keep(child, Effect.BUDGET, tool.id)
+            raise ToolBudgetExhausted(f"the child has used its {budget} tool calls", metadata={"limit": str(budget)})
+        return tool
+
+    def _check_arguments(self, tool: ToolEntry, arguments_json: str) -> None:
+        read = read_arguments(arguments_json, canonical_text(tool.arguments))
+        if isinstance(read, str):
+            raise InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", read)])
+
+    async def _traced(
+        self, child: Child, tool: ToolEntry, arguments_json: str, nonce: str | None, time_left: timedelta | None
+    ) -> Judgement:
+        """Ask, within a span if the trace is sampled."""
+        span = self._tracing.tool(child, tool.id)
+        if span is None:
+            return await self._ask(child, tool, arguments_json, nonce, time_left, child.trace)
+        failure, cache_meta = "cancelled", ""
+        try:
+            judgement = await self._ask(child, tool, arguments_json, nonce, time_left, span.context)
+            failure, cache_meta = _seen_of(judgement)
+        finally:
+            span.ended(failure, cache_meta)
+        return judgement
+
+    async def _ask(
+        self,
+        child: Child,
+        tool: ToolEntry,
+        arguments_json: str,
+        nonce: str | None,
+        time_left: timedelta | None,
+        trace: TraceContext,
+    ) -> Judgement:
+        """Ask the data service once and judge its answer; never again, whatever it is. Source: PC2-FR-12e."""
+        call = EnricherCall(
+            tool_id=tool.id,
+            endpoint=tool.endpoint or "",
+            domain_type=tool.domain_type or "",
+            enricher_id=tool.enricher_id or "",
+            principal=child.principal,
+            arguments_json=arguments_json,
+            nonce=nonce,
+            timeout=tool.timeout if time_left is None else min(tool.timeout, time_left),
+            trace_headers=trace.headers,
+        )
+        reply = await self._connectors.ask(child.tool.card, call)
+        if isinstance(reply, EnricherRefused):
+            return Withheld(WITHHOLD_REASON_OF[reply.kind], reply.fault)
+        card = child.tool.card
+        check = self._rules.signatures.check_for(card.definition.vertical, tool)
+        expected = expectation_of(tool, self._registries.of_card(card), child.principal, nonce, check)
+        judging = partial(judge, reply.body, expected, self._rules.envelopes, reply.form)
+        return judging() if len(reply.body) <= SMALL_BODY else await self._off_loop(judging)
+
+    def _account(self, child: Child, tool: ToolEntry, judgement: Judgement, seconds: float) -> None:
+        """Count, alert and record. Nothing that the service sent is in any of it. Source: PC2-FR-12c, PC2-FR-12d."""
+        if isinstance(judgement, Released):
+            self._recorder.data_call(child.slot, tool.id, "released", seconds)
+            return
+        self._recorder.data_call(child.slot, tool.id, judgement.reason, seconds)
+        _keep(child, Effect.BARRED if judgement.security else Effect.WITHHELD, tool.id)
+        fault = fault_of(judgement, tool)
+        if judgement.security:
+            child.data.barred.add(tool.id)
+            self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
+        else:
+            self._warn(child, tool, judgement.reason, fault)
+        if judgement.reason is WithholdReason.PRINCIPAL_MISMATCH:
+            self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
+        if judgement.reason is WithholdReason.VERSION_MISMATCH:
+            self._recorder.version_mismatch(child.slot, tool.id)
+        summary = f"{tool.id}: withheld, {judgement.reason} at {fault.in_words()}"
+        self._note(child, DATA_WITHHELD, summary, tool=tool.id, reason=judgement.reason.value, **fault.details())
+
+    def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
+        """Write one line for data that was withheld; an incident has a line of its own."""
+        told = f"{child.slot} got no data of {tool.id}, {reason} at {fault.in_words()}: {fault.remedy}"
+        about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
+        self._recorder.anomaly("data_withheld", told, about)
+
+    def _note(self, child: Child, name: str, summary: str, **details: str) -> None:
+        if child.log.state is ExecutionState.RUNNING:
+            child.unsaved.extend(child.log.repeatable(self._clock.now(), name, summary, **details))
+
+
+class TypingRegistries:
+    """The typing registry of each card's own tools: what the turn was bound to, not what is newest."""
+
+    KEPT = 1024
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_digest: OrderedDict[Digest, TypingRegistry] = OrderedDict()
+
+    def of_card(self, card: Card) -> TypingRegistry:
+        """Return the registry of a card's tools."""
+        known = self._by_digest.get(card.digest)
+        if known is None:
+            known, _ = build_typing_registry(card.tools)
+            self._by_digest[card.digest] = known
+            if len(self._by_digest) > self.KEPT:
+                self._by_digest.popitem(last=False)
+        return known
+
+
+def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
+    """Return where and why there is no data: what the connector found out, or what the reason alone says."""
+    if withheld.fault is not None:
+        return withheld.fault
+    target = (tool.endpoint or "").partition("?")[0]  # a query may hold a key
+    return Fault(target, target, remedy=REMEDY_OF_REASON[withheld.reason])
+
+
+def _keep(child: Child, effect: Effect, tool_id: str) -> None:
+    """Keep what changes the outcome, for replays."""
+    if child.frames is not None:
+        child.frames.effect(effect, tool_id)
+
+
+def _seen_of(judgement: Judgement) -> tuple[str, str]:
+    """Return what a span may hold of a data call: why it failed, and `cache_meta` of what passed all checks."""
+    if isinstance(judgement, Released):
+        return "", judgement.cache_meta_json
+    return judgement.reason.value, ""

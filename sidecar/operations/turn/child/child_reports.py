@@ -1,0 +1,56 @@
+"""Writes the report of each child once its outcome is durable; beside the turn, which it never delays or fails."""
+
+from typing import Final, Protocol
+
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.executing.report import ChildReport, report_text
+from sidecar.core.executing.report_paths import report_path
+from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.turn.state.child import Child
+
+MOST_AT_ONCE: Final = 64
+"""Reports that wait for a slow disk; more are left out and counted."""
+
+
+class ReportFiles(Protocol):
+    """A directory for reports."""
+
+    async def write(self, path: tuple[str, ...], text: str) -> None:
+        """Write a file below the directory, whole or not at all, replacing one that is there. May raise anything."""
+        ...
+
+
+class ChildReports:
+    """The reports of this process; None for files: nothing is written."""
+
+    def __init__(self, files: ReportFiles | None, record: RecordReads, outside: tuple[Spawner, Recorder]) -> None:
+        """Join the parts."""
+        self._files = files
+        self._record = record
+        self._spawner, self._recorder = outside
+        self._under_way = 0
+
+    def write(self, child: Child, outcome: CallOutcome) -> None:
+        """See to it that a report is written; returns at once."""
+        if self._files is None:
+            return
+        if self._under_way >= MOST_AT_ONCE:
+            self._recorder.anomaly("report_left_out", f"{child.child_id}: {MOST_AT_ONCE} others are being written")
+            return
+        self._under_way += 1
+        self._spawner.spawn(self._write(self._files, child, outcome), f"report {child.child_id}")
+
+    async def _write(self, files: ReportFiles, child: Child, outcome: CallOutcome) -> None:
+        try:
+            contract = child.contract
+            path = report_path(contract.parent.run_id, contract.outputs.report_path_pattern, contract.parent.step_idx)
+            events = await self._record.child_events(child.child_id)
+            report = ChildReport(
+                child.child_id, contract, outcome, child.ledger.tool_calls, child.ledger.tokens, tuple(events)
+            )
+            await files.write(path, report_text(report))
+        except Exception as error:  # noqa: BLE001  whatever becomes of a report, the turn goes on
+            self._recorder.anomaly("report_failed", f"{child.child_id}: {type(error).__name__}")
+        finally:
+            self._under_way -= 1

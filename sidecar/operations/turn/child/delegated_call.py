@@ -1,0 +1,78 @@
+"""One delegation while it runs, as the child that is run for it sees it."""
+
+import asyncio
+from collections.abc import Mapping
+
+from sidecar.core.dispatching.plan import PlannedCall
+from sidecar.core.identifiers import CallId, ChildId, DispatchId
+from sidecar.operations.first_result import Ending
+from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.inherited_context import briefed
+from sidecar.operations.turn.state.ledger import Delegation
+from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.policy.protocols import InheritedContext
+from subagents_errors import CallFailure
+
+
+class DelegatedCall:
+    """The errand of a child that a child delegated to.
+
+    Attributes:
+        child_id: of whom was delegated to; its name among the calls of the turn, too.
+        settle_at: the end of the attempt that delegates, or earlier.
+        lenders: names, among the calls of the turn, of those who wait for it.
+        delegation: how it is stopped.
+    """
+
+    def __init__(
+        self,
+        planned: PlannedCall,
+        above: tuple[Errand, Child],
+        settle_at: float,
+        lenders: tuple[str, ...],
+    ) -> None:
+        """Begin; it is stopped at `settle_at` if nothing else ends it before."""
+        errand, parent = above
+        self.child_id, self.lenders = ChildId(planned.call.call_id), lenders
+        self.turn, self.record_by = errand.turn, errand.record_by
+        self.settle_at = settle_at
+        self.delegation = Delegation()
+        self._errand, self._parent, self._planned = errand, parent, planned
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(settle_at, self.delegation.stop.settle, CallFailure.JOIN_DEADLINE)
+
+    @property
+    def dispatch_id(self) -> DispatchId:
+        """The dispatch that the call at the top belongs to."""
+        return self._errand.dispatch_id
+
+    @property
+    def trace(self) -> TraceContext:
+        """The attempt that delegates."""
+        return self._parent.trace
+
+    def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
+        """Return what stops it; there is only one call."""
+        return self.delegation.stop
+
+    def arguments_of(self, call_id: CallId) -> str:
+        """Return the arguments of the one call."""
+        return self._planned.arguments_json
+
+    def inherited_of(self, call_id: CallId) -> InheritedContext:
+        """Return what the child that delegates was given, with its own summary if it wrote one."""
+        return briefed(self._errand.inherited_of(self._parent.call_id), self._planned)
+
+    def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
+        """Report progress as that of the call at the top, which is the one that the client knows. Source: PC2-FR-13."""
+        self._errand.status(self._parent, event_type, attributes)
+
+    def lose(self) -> None:
+        """Another sidecar has gone on with the turn: give it up as a whole."""
+        self._errand.lose()
+
+    def end(self) -> None:
+        """It is over."""
+        self._timer.cancel()
+        self.delegation.over.settle(None)

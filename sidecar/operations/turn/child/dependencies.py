@@ -1,0 +1,25 @@
+"""What the operations on turns and children need from outside, as one value."""
+
+from dataclasses import dataclass
+
+from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner
+from sidecar.operations.record.ports import Store
+from sidecar.operations.turn.child.child_reports import ChildReports
+from sidecar.operations.turn.state.grants import GrantTable
+from sidecar.operations.turn.state.tracing import Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What running children needs from outside."""
+
+    clock: Clock
+    ids: Ids
+    chance: Chance
+    spawner: Spawner
+    store: Store
+    recorder: Recorder
+    runners: Runners
+    grants: GrantTable
+    tracing: Tracing
+    reports: ChildReports

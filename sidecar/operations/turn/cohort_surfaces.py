@@ -1,0 +1,77 @@
+"""The surfaces of the present definitions, flags and rollouts, each made once for everybody who is judged alike."""
+
+from typing import Final
+
+from sidecar.core.binding.bind import BindingRules, judged_slots, surface_for
+from sidecar.core.binding.candidates import CardOf, Judged
+from sidecar.core.binding.surface import Surface
+from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.flag_states import FlagSnapshot
+from sidecar.core.identifiers import Digest
+from sidecar.core.rollout.ramp_sides import Divide, Sides, divides_of, sides_of
+from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.view import RolloutView
+
+KEPT: Final = 256
+"""Surfaces; experiment arms are the caller's words, and must not fill the memory."""
+MOST_STANDINGS: Final = 4096
+"""Combinations of sides that are remembered; with many ramps there are many, which come to few surfaces."""
+
+
+class CohortSurfaces:
+    """Remembers surfaces until definitions, flags or rollouts are others; all are immutable, so identity says so.
+
+    A bind whose user stands on the same sides of all ramps as an earlier one is not judged again.
+
+    Args:
+        rules: what the operator decided.
+        kept: cards of earlier states of the configuration, by digest.
+    """
+
+    def __init__(self, rules: BindingRules, kept: CardOf = lambda _: None) -> None:
+        """Begin with none."""
+        self._rules = rules
+        self._kept = kept
+        self._made_from: tuple[Catalogue, FlagSnapshot, RolloutView] | None = None
+        self._divides: dict[Digest, tuple[Divide, ...]] = {}
+        self._standing: dict[tuple[Digest, str, Sides], Surface] = {}
+        self._surfaces: dict[tuple[Digest, str, tuple[Judged, ...]], Surface] = {}
+
+    def surface(
+        self,
+        catalogue: Catalogue,
+        orchestrator: Card,
+        flags: FlagSnapshot,
+        asker: Asker,
+        view: RolloutView,
+    ) -> Surface:
+        """Return the surface for `asker`."""
+        seen = self._made_from
+        if seen is None or seen[0] is not catalogue or seen[1] is not flags or seen[2] is not view:
+            self._forget((catalogue, flags, view))
+        digest = orchestrator.digest
+        divides = self._divides.get(digest)
+        if divides is None:
+            divides = self._divides[digest] = divides_of(orchestrator.definition.sub_agents, view)
+        standing = (digest, asker.arm, sides_of(divides, asker.key))
+        surface = self._standing.get(standing)
+        if surface is None:
+            surface = self._judged(catalogue, orchestrator, flags, asker, view)
+            self._standing[standing] = surface
+        return surface
+
+    def _judged(
+        self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, asker: Asker, view: RolloutView
+    ) -> Surface:
+        if len(self._surfaces) >= KEPT or len(self._standing) >= MOST_STANDINGS:
+            self._forget((catalogue, flags, view))
+        judged = judged_slots(catalogue, orchestrator, flags, view, asker)
+        key = (orchestrator.digest, asker.arm, judged)
+        if key not in self._surfaces:
+            using = (flags, self._rules, self._kept)
+            self._surfaces[key] = surface_for(catalogue, orchestrator, judged, asker.arm, using)
+        return self._surfaces[key]
+
+    def _forget(self, made_from: tuple[Catalogue, FlagSnapshot, RolloutView]) -> None:
+        self._made_from = made_from
+        self._divides, self._standing, self._surfaces = {}, {}, {}

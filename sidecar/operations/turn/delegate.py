@@ -1,0 +1,207 @@
+"""Delegate: a running sub-agent has another one of the turn do part of its work.
+
+Off by default. What is asked is checked against what the sidecar itself knows of the child, never against its word. The
+child below is on record before it starts, is run like any other, and is always closed by the sidecar: when it is done,
+and when the attempt that waits for it ends in any way. Source: SX-14 .. SX-17, TN-101, DESIGN section 5.
+"""
+
+import asyncio
+from datetime import timedelta
+
+from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.dispatching.lanes import Waiting
+from sidecar.core.dispatching.outcomes import CallOutcome, Usage
+from sidecar.core.dispatching.plan import PlannedCall, plan_dispatch
+from sidecar.core.errors import DelegationRefused, FieldProblem, GrantSpent, InvalidRequest, SubagentsError
+from sidecar.core.executing.delegation import Delegating, DelegationRefusal, Left, narrowed, refusal_of_any
+from sidecar.core.executing.events import DELEGATED, DELEGATION_REFUSED, SIDECAR, SUB_AGENT
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import CallId, ChildId
+from sidecar.operations.first_result import outlive
+from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.requests import Integration, Verdict
+from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.delegated_call import DelegatedCall
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.open_child import make_delegated_child
+from sidecar.operations.turn.child.run_child import RunChild
+from sidecar.operations.turn.settle_child import integrate
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.operations.turn.state.open_turns import Turns
+from subagents_errors import CallFailure
+
+
+class Delegate:
+    """The operation. Not safe to repeat: each call is another child."""
+
+    def __init__(self, outside: Outside, turns: Turns, run_child: RunChild) -> None:
+        """Join the parts."""
+        self._out = outside
+        self._turns = turns
+        self._run_child = run_child
+        self._calls: dict[ChildId, DelegatedCall] = {}
+
+    async def __call__(
+        self, grant: str, tool_name: str, arguments_json: str, time_left: timedelta | None = None
+    ) -> CallOutcome:
+        """Run the sub-agent behind `tool_name` for the child that the grant belongs to; return what it came to.
+
+        Args:
+            grant: of the running attempt.
+            tool_name: exactly as on the turn's surface, e.g. `ask_rewards`.
+            arguments_json: must fit that sub-agent's schema.
+            time_left: until the caller's deadline; None if it set none.
+
+        Raises:
+            GrantInvalid, GrantSpent, InvalidRequest, StoreUnavailable.
+            DelegationRefused: `reason` in its metadata is one of `DelegationRefusal`.
+        """
+        parent = self._out.grants.claim(grant).child
+        above = self._errand_of(parent)
+        try:
+            call, child = self._accept(parent, above, (tool_name, arguments_json), time_left)
+        except (DelegationRefused, InvalidRequest) as refused:
+            self._note_refusal(parent, tool_name, refused)
+            raise
+        try:
+            work = self._carry_out(parent, child, call)
+            outcome = await outlive(self._out.spawner, work, f"delegated {child.child_id}")
+        except asyncio.CancelledError:
+            call.delegation.stop.settle(CallFailure.CALL_CANCELLED)  # nobody waits for the answer any more
+            raise
+        # The attempt may have ended meanwhile: then nobody is entitled to the answer any more.
+        self._out.grants.claim(grant)
+        return outcome
+
+    def _errand_of(self, parent: Child) -> Errand:
+        """Return what the child is run for. Raises `GrantSpent` if that is over."""
+        turn = self._turns.known(parent.log.run_id)
+        above: Errand | None = self._calls.get(parent.child_id)
+        if above is None and turn is not None:
+            above = turn.dispatches.get(parent.dispatch_id)
+        if above is None or above.turn.closing is not None or above.stop_of(parent.call_id).settled:
+            raise GrantSpent("the attempt that this grant was for is over; stop delegating")
+        return above
+
+    def _accept(
+        self, parent: Child, above: Errand, asked: tuple[str, str], time_left: timedelta | None
+    ) -> tuple[DelegatedCall, Child]:
+        """Check everything that can refuse it, then take its place in the turn. No await in here."""
+        refusal = refusal_of_any(parent.contract)
+        if refusal is not None:
+            raise _refused(refusal)
+        turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._out.ids.new("child"))
+        planned = self._planned(above, child_id, *asked)
+        ends_at = self._ends_at(parent, above, time_left)
+        delegating = Delegating(parent.child_id, parent.contract, self._left(parent, ends_at))
+        contract = narrowed(delegating, planned.tool, planned.step_idx, planned.request)
+        if isinstance(contract, DelegationRefusal):
+            raise _refused(contract)
+        lenders = _lenders(parent, above)
+        lane = Waiting(child_id, parent.child_id, 1, contract.ownership)
+        if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
+            raise _refused(DelegationRefusal.BUSY)
+        turn.next_step += 1
+        call = DelegatedCall(planned, (above, parent), ends_at, lenders)
+        ledger.made += 1
+        ledger.running[child_id] = call.delegation
+        self._calls[child_id] = call
+        return call, make_delegated_child(parent, above, planned, contract, self._out.clock)
+
+    def _planned(self, above: Errand, child_id: ChildId, tool_name: str, arguments_json: str) -> PlannedCall:
+        """Look the tool up on the bound surface, and check the arguments."""
+        turn = above.turn
+        plan = plan_dispatch(
+            turn.surface, (ToolCall(CallId(child_id), tool_name, arguments_json),), turn.next_step, places=1
+        )
+        if plan.run:
+            return plan.run[0]
+        if plan.settled[0].reason is CallFailure.UNKNOWN_TOOL:
+            raise _refused(DelegationRefusal.NOT_BOUND)
+        raise InvalidRequest(
+            "the arguments cannot be used", fields=[FieldProblem("arguments_json", plan.settled[0].hint)]
+        )
+
+    def _ends_at(self, parent: Child, above: Errand, time_left: timedelta | None) -> float:
+        """Return when whoever waits stops waiting; of the loop's clock."""
+        bounds = [parent.ends_at, above.settle_at]
+        if parent.wall_clock_at is not None:
+            bounds.append(parent.wall_clock_at)
+        if time_left is not None:
+            bounds.append(self._out.clock.monotonic() + time_left.total_seconds())
+        return min(bounds)
+
+    def _left(self, parent: Child, ends_at: float) -> Left:
+        now, wall_clock_at = self._out.clock.monotonic(), parent.wall_clock_at
+        return Left(
+            time_ms=int((ends_at - now) * 1000),
+            wall_clock_ms=None if wall_clock_at is None else int((wall_clock_at - now) * 1000),
+            tool_calls=parent.ledger.tool_calls_left,
+            tokens=parent.ledger.tokens_left,
+            delegations=parent.ledger.made,
+        )
+
+    async def _carry_out(self, parent: Child, child: Child, call: DelegatedCall) -> CallOutcome:
+        """Open, run, join, close; it is over when this returns, whatever happens."""
+        if parent.frames is not None:
+            parent.frames.delegating(child.child_id)
+        try:
+            await self._open(parent, child, call)
+            outcome = await self._run_child(child, call)
+            parent.data.barred_below = parent.data.barred_below or child.data.barred_anywhere
+            parent.ledger.add_below(outcome.usage or Usage())
+            await self._close(child, call)
+            return outcome
+        finally:
+            if parent.frames is not None:
+                used = None if child.outcome is None else child.outcome.usage
+                parent.frames.delegated(child.child_id, used, barred=child.data.barred_anywhere)
+            self._calls.pop(child.child_id, None)
+            parent.ledger.running.pop(child.child_id, None)
+            call.turn.lanes.leave(child.child_id)
+            call.end()
+
+    async def _open(self, parent: Child, child: Child, call: DelegatedCall) -> None:
+        """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16."""
+        summary, now = f"delegated to {child.slot}", self._out.clock.now()
+        details = {"child_id": child.child_id, "sub_agent_id": child.slot, "step_idx": child.step_idx}
+        parent.unsaved.append(parent.log.noted(now, DELEGATED, summary, actor=SUB_AGENT, **details))
+        before, opening = parent.take_unsaved(), child.take_unsaved()
+        refused = await put_on_record(self._out.store, (*before, *opening), call.record_by)
+        if refused is not None:
+            call.turn.uncertain = True
+            raise refused
+        parent.saved(before)
+        child.saved(opening)
+        call.turn.children[child.child_id] = child
+
+    async def _close(self, child: Child, call: DelegatedCall) -> None:
+        """Join and close it; what cannot be recorded now goes along with the end of the turn. Source: SX-25, SX-29."""
+        integrate(child, Integration(child.child_id, Verdict.AUTOMATIC), self._out.clock.now(), SIDECAR)
+        records = child.take_unsaved()
+        if await put_on_record(self._out.store, records, call.record_by) is None:
+            child.saved(records)
+        else:
+            self._out.recorder.anomaly("close_unrecorded", child.child_id)
+
+    def _note_refusal(self, parent: Child, tool_name: str, refused: SubagentsError) -> None:
+        """Leave a trace. Source: SX-16, SX-39."""
+        if parent.log.state is not ExecutionState.RUNNING:
+            return
+        reason = refused.metadata.get("reason", refused.reason)
+        now, summary = self._out.clock.now(), f"delegation refused: {reason}"
+        parent.unsaved.extend(
+            parent.log.repeatable(now, DELEGATION_REFUSED, summary, tool=tool_name[:64], reason=reason)
+        )
+
+
+def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:
+    """Return the names, among the calls of the turn, of all who wait for the delegation."""
+    if isinstance(above, DelegatedCall):
+        return (*above.lenders, parent.child_id)
+    return (above.lane_key(parent.call_id),) if isinstance(above, LiveDispatch) else ()
+
+
+def _refused(why: DelegationRefusal) -> DelegationRefused:
+    return DelegationRefused(f"the delegation is refused: {why}", metadata={"reason": why.value})

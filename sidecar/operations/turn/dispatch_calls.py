@@ -1,0 +1,275 @@
+"""Dispatch: run the sub-agent calls of one model response and settle every one of them.
+
+Begin decides and refuses; from then on nothing can keep a call from getting its one outcome. The work belongs to the
+process, not to the RPC that began it, so that a broken connection costs nothing but the connection.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from sidecar.core.dispatching.intents import IntentReport, newly_called
+from sidecar.core.dispatching.lanes import Waiting
+from sidecar.core.dispatching.plan import DispatchPlan, PlannedCall, plan_dispatch
+from sidecar.core.dispatching.routing_record import distinct
+from sidecar.core.errors import (
+    BindingDigestMismatch,
+    DeadlineTooShort,
+    DispatchIdReused,
+    InternalFault,
+    PriorContextMissing,
+    RecordConflict,
+    SubagentsError,
+    TooManyDispatches,
+)
+from sidecar.core.executing.contract import ownership_of
+from sidecar.core.executing.records import CallSettled
+from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.operations.history.episode_facts import EpisodeFacts
+from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.open_child import make_child
+from sidecar.operations.turn.execute_dispatch import CarryOut
+from sidecar.operations.turn.find_turn import FindTurn
+from sidecar.operations.turn.restore_turn import RestoreTurn
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.operations.turn.state.open_turns import Turn, Turns
+from sidecar.operations.turn.state.opening_records import opened_record
+from sidecar.operations.turn.state.places import Places
+from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
+from sidecar.operations.turn.state.tracing import DispatchTrace
+from sidecar.operations.turn.takeover import GoOn
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A dispatch to listen to; `attached` if an earlier request began it."""
+
+    dispatch: LiveDispatch
+    attached: bool
+
+
+class Going(msgspec.Struct, frozen=True):
+    """How a turn is found, brought up to what is on record, and gone on with."""
+
+    find: FindTurn
+    restore: RestoreTurn
+    go_on: GoOn
+
+
+async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: Going) -> None:
+    """Read a dispatch that was lost to another sidecar from the record again, once nothing of it runs here any more."""
+    known = turn.dispatches.get(dispatch_id)
+    if known is not None and known.lost.settled:
+        await known.finished.wait()
+        await going.restore(turn)
+
+
+async def attached(dispatch: LiveDispatch, going: Going) -> Begun:
+    """Return a dispatch that was begun before, with somebody to see to it that it comes to its result."""
+    with dispatch.about_to_listen():
+        refused = await dispatch.opened.wait()
+    if refused is not None:
+        raise refused
+    going.go_on(dispatch)
+    return Begun(dispatch, attached=True)
+
+
+class DispatchCalls:
+    """The operation. Safe to repeat with the same `dispatch_id` and contents."""
+
+    def __init__(
+        self,
+        rules: DispatchRules,
+        outside: Outside,
+        going: Going,
+        facts: EpisodeFacts,
+        carry_out: CarryOut,
+        turns: Turns,
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+        self._going = going
+        self._facts = facts
+        self._carry_out = carry_out
+        self._turns = turns
+        longest = (rules.join_timeout + rules.record_timeout).total_seconds()
+        self._places = Places("dispatches", rules.admission.dispatches, longest, outside.clock)
+
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return self._places.taken
+
+    async def begin(
+        self, request: DispatchRequest, time_left: timedelta | None, trace: TraceContext = NO_TRACE
+    ) -> Begun:
+        """Begin a dispatch, or find the one that the same request began.
+
+        Args:
+            request: checked for form already.
+            time_left: until the client's deadline; None if it set none.
+            trace: that the client says the dispatch belongs to; of a repeated request it is not looked at.
+
+        Returns when the children that start at once are on record.
+
+        Raises:
+            RecordConflict (somebody else uses the turn at the same time),
+            SurfaceTokenInvalid, SurfaceTokenExpired, BindingDigestMismatch, DispatchIdReused, TurnEnded,
+            TooManyDispatches, PriorContextMissing, DeadlineTooShort, AdmissionRefused, StoreUnavailable.
+        """
+        turn = await self._going.find(request.surface_token)
+        await give_up_lost(turn, request.dispatch_id, self._going)
+        begun = await self._begin(request, turn, time_left, trace)
+        if isinstance(begun, RecordConflict):
+            # It was opened, or the turn was used, where this process did not see it: the record says how.
+            await self._going.restore(turn)
+            begun = await self._begin(request, turn, time_left, trace)
+        if isinstance(begun, RecordConflict):
+            raise begun
+        return begun
+
+    async def _begin(
+        self, request: DispatchRequest, turn: Turn, time_left: timedelta | None, trace: TraceContext
+    ) -> Begun | RecordConflict:
+        known = turn.dispatches.get(request.dispatch_id)
+        if known is not None:
+            return await self._attach(known, request)
+        seconds = self._seconds_for(request, time_left)
+        dispatch = self._accept(request, turn, trace)
+        dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
+        with dispatch.about_to_listen():
+            self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
+            refused = await dispatch.opened.wait()
+        if isinstance(refused, RecordConflict):
+            return refused
+        if refused is not None:
+            raise refused
+        return Begun(dispatch, attached=False)
+
+    async def _attach(self, dispatch: LiveDispatch, request: DispatchRequest) -> Begun:
+        if msgspec.structs.replace(request, surface_token=dispatch.request.surface_token) != dispatch.request:
+            raise DispatchIdReused(
+                "dispatch_id names a dispatch with other contents; make a new id for each model response",
+                metadata={"dispatch_id": request.dispatch_id},
+            )
+        return await attached(dispatch, self._going)
+
+    def _seconds_for(self, request: DispatchRequest, time_left: timedelta | None) -> float:
+        """Return how long the calls may take: what is left after keeping time to deliver the outcomes."""
+        bounds = [self._rules.join_timeout]
+        if request.join.timeout is not None:
+            bounds.append(request.join.timeout)
+        if time_left is not None:
+            bounds.append(time_left - self._rules.delivery_margin)
+        seconds = min(bounds)
+        if seconds < self._rules.admission.least_time:
+            margin = self._rules.delivery_margin.total_seconds()
+            raise DeadlineTooShort(
+                f"too little time is left: set a deadline well over {margin} s away", metadata={"limit": "time_left"}
+            )
+        return seconds.total_seconds()
+
+    def _accept(self, request: DispatchRequest, turn: Turn, trace: TraceContext) -> LiveDispatch:
+        """Check everything that can refuse a dispatch, then take its place in the turn. No await in here."""
+        turn.refuse_if_over()
+        surface = turn.surface
+        if request.binding_digest != surface.binding_digest:
+            raise BindingDigestMismatch(
+                "binding_digest is not that of the bound surface; use the one that BindTurn returned, or bind again",
+                metadata={"expected": surface.binding_digest},
+            )
+        if len(turn.dispatches) >= surface.max_dispatches:
+            raise TooManyDispatches(
+                f"the turn has used its {surface.max_dispatches} dispatches; end it",
+                metadata={"limit": str(surface.max_dispatches)},
+            )
+        self._places.refuse_if_full(
+            "dispatches are running already; come back when one is done, or raise dispatch.admission.dispatches"
+        )
+        places = max(0, surface.fan_out_cap - turn.lanes.occupied)
+        plan = plan_dispatch(surface, request.calls, turn.next_step, places)
+        intents = self._intents(request, turn, plan)
+        traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
+        outside = (self._out.clock, self._out.recorder, self._rules)
+        dispatch = LiveDispatch(request, turn, plan, intents, outside, traced)
+        dispatch.first_step, dispatch.places = turn.next_step, places
+        turn.dispatches[request.dispatch_id] = dispatch
+        turn.next_step += len(request.calls)
+        turn.lanes.enter([_waiting(dispatch, planned) for planned in plan.run])
+        self._places.take(dispatch)
+        self._turns.begins_work(turn)
+        return dispatch
+
+    def _intents(self, request: DispatchRequest, turn: Turn, plan: DispatchPlan) -> IntentReport:
+        """Count intents, and hold the parent to `prior_context` on a switch. Source: TN-12, TN-16, PC2-T-13."""
+        called = distinct(plan.called)
+        new = newly_called(called, turn.claims.previous)
+        missing = not request.prior_context.strip() and any(slot not in plan.briefed for slot in new)
+        if missing:
+            self._out.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
+            if self._rules.strict_prior_context:
+                raise PriorContextMissing(
+                    "the calls turn to sub-agents that the last dispatching turn did not call: send "
+                    "prior_context, in the request or with each of these calls"
+                )
+        declared = max(request.declared_intent_count, plan.declared)
+        return IntentReport(declared, len(called), bool(new), missing)
+
+    async def _open_and_carry_out(self, dispatch: LiveDispatch) -> None:
+        """Put the children that start at once on record, then let everything run; or leave no trace."""
+        try:
+            children = await self._put_on_record(dispatch)
+        except BaseException as error:
+            self._withdraw(dispatch)
+            dispatch.opened.settle(error if isinstance(error, SubagentsError) else InternalFault("try again"))
+            if isinstance(error, SubagentsError):
+                return
+            raise
+        dispatch.opened.settle(None)
+        try:
+            await self._carry_out(dispatch, children)
+        finally:
+            self._is_over(dispatch)
+
+    async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
+        turn, out = dispatch.turn, self._out
+        ready = [each for each in dispatch.plan.run if turn.lanes.has_turn(dispatch.lane_key(each.call.call_id))]
+        children = {each.call.call_id: make_child(dispatch, each, out.clock, out.ids) for each in ready}
+        now, outcomes = out.clock.now(), dispatch.plan.settled.values()
+        settled = [CallSettled(turn.turn_id, dispatch.dispatch_id, each, now) for each in outcomes]
+        opening = [record for child in children.values() for record in child.take_unsaved()]
+        records = [opened_record(dispatch, out.clock), *opening, *settled]
+        refused = await put_on_record(out.store, records, dispatch.record_by)
+        if refused is not None:
+            turn.uncertain = True
+            raise refused
+        for child in children.values():
+            child.saved(child.take_unsaved())
+            turn.children[child.child_id] = child
+        called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
+        self._facts.dispatched(turn.claims.episode_id, distinct(called))
+        return children
+
+    def _withdraw(self, dispatch: LiveDispatch) -> None:
+        """Undo the acceptance of a dispatch that could not be put on record; nothing of it was started."""
+        dispatch.drop_timers()
+        dispatch.turn.dispatches.pop(dispatch.dispatch_id, None)
+        dispatch.trace_ended()
+        for planned in dispatch.plan.run:
+            dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
+        self._is_over(dispatch)
+
+    def _is_over(self, dispatch: LiveDispatch) -> None:
+        self._places.give_back(dispatch)
+        self._turns.ends_work(dispatch.turn)
+
+
+def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> Waiting:
+    parallel = dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
+    key = dispatch.lane_key(planned.call.call_id)
+    return Waiting(key, dispatch.dispatch_id, parallel, ownership_of(planned.tool))

@@ -1,0 +1,93 @@
+"""End a turn that its parent does not end, because an operator says so."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.errors import StoreUnavailable, SurfaceTokenExpired, TurnEnded, UnknownTurn
+from sidecar.core.executing.stored_record import StoredTurn
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.end_turn import EndTurn
+from sidecar.operations.turn.find_turn import FindTurn
+from sidecar.operations.turn.state.open_turns import Turn, Turns
+
+
+class SaysWhoEnds(Protocol):
+    """Told who ends a turn and why, before that is done. Never raises, never waits."""
+
+    def __call__(self, turn_id: str, by: str, reason: str) -> None:
+        """Write it down."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EndedTurn:
+    """How a turn ended; `before`: not by this request."""
+
+    before: bool
+    close_reason: str
+    children: int
+
+
+class EndTurnForOperator:
+    """The operation. Safe to repeat."""
+
+    def __init__(
+        self,
+        rules: DispatchRules,
+        outside: Outside,
+        turns: Turns,
+        keys: SigningKeys,
+        ending: tuple[FindTurn, EndTurn],
+    ) -> None:
+        """Join the parts."""
+        self._timeout = rules.record_timeout.total_seconds()
+        self._out = outside
+        self._turns = turns
+        self._keys = keys
+        self._find, self._end_turn = ending
+
+    async def __call__(self, turn_id: TurnId) -> EndedTurn:
+        """End a turn, wherever it was bound: what is not known here is read from the record.
+
+        Raises:
+            UnknownTurn: nothing is known of it here, nor on record.
+            TurnEnded: its time is over; it is closed for its parent soon.
+            StoreUnavailable: it cannot be read, or its end is not on record; repeat the request.
+            RecordConflict: another sidecar was quicker with something else; repeat the request.
+        """
+        turn = self._turns.known(turn_id)
+        if turn is None:
+            stored = await self._stored(turn_id)
+            if stored.ended is not None:
+                return EndedTurn(True, stored.ended.close_reason, len(stored.children))
+            turn = await self._brought_back(stored)
+        before = turn.closed is not None
+        closed = await self._end_turn.for_operator(turn)
+        return EndedTurn(before, closed.routing.close_reason, len(closed.children))
+
+    async def _stored(self, turn_id: TurnId) -> StoredTurn:
+        stored = await in_time(self._out.store.turn(turn_id), self._timeout)
+        if isinstance(stored, StoreUnavailable):
+            raise stored
+        if stored is None:
+            raise UnknownTurn(
+                "no such turn is open here or on record; one that has not dispatched is known only where it was bound",
+                metadata={"turn_id": turn_id},
+            )
+        return stored
+
+    async def _brought_back(self, stored: StoredTurn) -> Turn:
+        claims = msgspec.json.decode(stored.dispatches[0].opened.claims_json, type=SurfaceClaims)
+        try:
+            return await self._find(seal(claims, self._keys))
+        except SurfaceTokenExpired:
+            raise TurnEnded(
+                "the turn's time is over; it is closed for its parent within seconds, by a sidecar that lives",
+                metadata={"turn_id": claims.turn_id},
+            ) from None

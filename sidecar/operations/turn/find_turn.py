@@ -1,0 +1,71 @@
+"""Find the turn of a token, with everything that is on record of it if this process did not bind it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.errors import StoreUnavailable, SubagentsError
+from sidecar.core.identifiers import Digest
+from sidecar.operations.first_result import Ending
+from sidecar.operations.turn.restore_turn import RestoreTurn
+from sidecar.operations.turn.state.open_turns import Turn, Turns
+
+FetchCard = Callable[[Digest], Awaitable[Card | None]]
+
+
+class FindTurn:
+    """What every operation on a turn begins with.
+
+    Args:
+        turns: those that are known here.
+        restore: reads what is on record of one.
+        fetch: reads a card that the token names and the configuration does not have any more.
+    """
+
+    def __init__(self, turns: Turns, restore: RestoreTurn, fetch: FetchCard) -> None:
+        """Join the parts."""
+        self._turns = turns
+        self._restore = restore
+        self._fetch = fetch
+
+    async def __call__(self, token: str) -> Turn:
+        """Return the turn.
+
+        Raises:
+            SurfaceTokenInvalid, SurfaceTokenExpired, AdmissionRefused.
+            StoreUnavailable: it was bound elsewhere, and nobody can say to what, or what became of it there.
+        """
+        turn = self._turns.held(token)
+        if turn is None:
+            turn = self._turns.of_token(token, await self._cards_of(self._turns.claims_of(token)))
+        self._turns.asked_for(turn)
+        if turn.bound_here:
+            return turn
+        if turn.restored is None:
+            turn.restored = Ending()
+            await self._bring_back(turn, turn.restored)
+        refused = await turn.restored.wait()
+        if refused is not None:
+            raise refused
+        return turn
+
+    async def _cards_of(self, claims: SurfaceClaims) -> Mapping[Digest, Card]:
+        """Return the cards that the turn was bound to, as far as they are kept anywhere."""
+        cards = {}
+        for digest in (claims.orchestrator_digest, *(digest for _, digest in claims.tools)):
+            card = await self._fetch(digest)
+            if card is not None:
+                cards[digest] = card
+        return cards
+
+    async def _bring_back(self, turn: Turn, restored: Ending[SubagentsError | None]) -> None:
+        refused: SubagentsError | None = StoreUnavailable("the turn could not be brought back; try again")
+        try:
+            await self._restore(turn)
+            refused = None
+        except SubagentsError as error:
+            refused = error
+        finally:
+            if refused is not None:
+                self._turns.forget(turn)
+            restored.settle(refused)

@@ -1,0 +1,172 @@
+"""Settles what dead sidecars left behind, and closes turns whose parent is lost with them. Source: SX-25, SX-26."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from datetime import datetime
+from typing import Final, TypeVar
+
+from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.decoding import from_json
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
+from sidecar.core.executing.abandoned import closing, settling
+from sidecar.core.executing.records import Record
+from sidecar.core.executing.stored_record import StoredDispatch, StoredTurn
+from sidecar.core.identifiers import DispatchId, TurnId
+from sidecar.operations.record.timed_access import in_time, put_on_record
+from sidecar.operations.requests import OnDisconnect
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.dispatch_calls import Going
+from sidecar.operations.turn.state.open_turns import Turn, Turns
+from sidecar.operations.turn.state.opening_records import request_from_json
+
+Found = TypeVar("Found")
+
+AT_A_TIME: Final = 100
+"""Dispatches, and turns, of one look."""
+
+
+class LostWork:
+    """Looks for what nobody goes on with.
+
+    A dispatch whose sidecar died is left to its parent for a while: resuming it may bring another attempt.
+
+    Args:
+        keys: make the token again that a turn was bound with.
+    """
+
+    def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns, keys: SigningKeys, going: Going) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+        self._turns = turns
+        self._keys = keys
+        self._find, self._restore, self._go_on = going.find, going.restore, going.go_on
+        self._noticed: dict[tuple[TurnId, DispatchId], float] = {}
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._rules.look_every.total_seconds())
+
+    async def look(self) -> None:
+        """Look once; what cannot be done now is done by a later look."""
+        try:
+            await self._look()
+        except StoreUnavailable:
+            self._out.recorder.anomaly("lost_work_waits", "the store does not answer")
+
+    async def _look(self) -> None:
+        store = self._out.store
+        for turn in self._turns:
+            if turn.closing is None and turn.closed is None:
+                await self._write_late(turn)
+                if turn.uncertain:
+                    await self._find_own(turn)
+        left = await self._asked(store.left_behind(AT_A_TIME))
+        self._noticed = {each: self._noticed.get(each, self._out.clock.monotonic()) for each in left}
+        for turn_id, dispatch_id in left:
+            await self._settle(turn_id, dispatch_id)
+        for turn_id in await self._asked(store.overdue_turns(self._out.clock.now(), AT_A_TIME)):
+            await self._close(turn_id)
+
+    async def _write_late(self, turn: Turn) -> None:
+        """Put outcomes on record that could not be when they came: whoever follows from elsewhere waits for them."""
+        for dispatch in list(turn.dispatches.values()):
+            if not (dispatch.runs_here and dispatch.finished.settled) or dispatch.lost.settled:
+                continue
+            late = [each for each in turn.late if each.dispatch_id == dispatch.dispatch_id]
+            children = turn.children_of(dispatch.dispatch_id)
+            unsaved = [(child, child.take_unsaved()) for child in children if child.unsaved]
+            records: list[Record] = [*late, *(record for _, of_child in unsaved for record in of_child)]
+            until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+            refused = await put_on_record(self._out.store, records, until)
+            if isinstance(refused, StoreUnavailable):
+                raise refused
+            if isinstance(refused, RecordConflict):
+                dispatch.lose()
+                continue
+            turn.late = [each for each in turn.late if each not in late]
+            for child, of_child in unsaved:
+                child.saved(of_child)
+
+    async def _find_own(self, turn: Turn) -> None:
+        """Go on with what was opened here although the store did not say so: nobody else does while this one lives."""
+        store, turn.uncertain = self._out.store, False
+        try:
+            await self._asked(store.append(()))  # whatever was handed over before is decided then
+            await self._restore(turn)
+        except StoreUnavailable:
+            turn.uncertain = True
+            raise
+        for dispatch in [each for each in turn.dispatches.values() if each.owner == store.instance]:
+            self._go_on(dispatch, unheard=True)
+
+    async def _asked(self, reading: Awaitable[Found]) -> Found:
+        found = await in_time(reading, self._rules.record_timeout.total_seconds())
+        if isinstance(found, StoreUnavailable):
+            raise found
+        return found
+
+    async def _settle(self, turn_id: TurnId, dispatch_id: DispatchId) -> None:
+        stored = await self._asked(self._out.store.turn(turn_id))
+        dispatch = stored.dispatch(dispatch_id) if stored else None
+        if stored is None or dispatch is None or dispatch.settled or dispatch.owner_alive or stored.ended is not None:
+            return
+        now = self._out.clock.now()
+        if await self._goes_on(dispatch, now) or self._is_left_to_its_parent(dispatch, now):
+            return
+        await self._write(
+            stored, settling(stored, dispatch, now, self._out.store.instance), "dispatch_settled_for_dead"
+        )
+
+    async def _goes_on(self, dispatch: StoredDispatch, now: datetime) -> bool:
+        """Go on with a dispatch that needs no listener; False if it does, or if that cannot be done here."""
+        opened = dispatch.opened
+        request = request_from_json(opened.request_json, "")
+        if request.on_disconnect is OnDisconnect.CANCEL or now >= opened.settle_by:
+            return False
+        claims = from_json(opened.claims_json, SurfaceClaims)
+        try:
+            turn = await self._find(seal(claims, self._keys))
+        except StoreUnavailable:
+            raise  # a read that failed is no reason to settle what may still come to its end
+        except SubagentsError:
+            return False
+        live = turn.dispatches.get(opened.dispatch_id)
+        if live is None or turn.closed is not None:
+            return False
+        self._go_on(live, unheard=True)
+        return True
+
+    def _is_left_to_its_parent(self, dispatch: StoredDispatch, now: datetime) -> bool:
+        key = (dispatch.opened.turn_id, dispatch.opened.dispatch_id)
+        waited = self._out.clock.monotonic() - self._noticed[key]
+        return waited < self._rules.resume_grace.total_seconds() and now < dispatch.opened.settle_by
+
+    async def _close(self, turn_id: TurnId) -> None:
+        """Close a turn that nobody will end: its parent is lost, and so is the sidecar that would have noticed."""
+        known = self._turns.known(turn_id)
+        if known is not None and known.closed is None:
+            return  # the reaper's
+        stored = await self._asked(self._out.store.turn(turn_id))
+        if stored is None or stored.ended is not None:
+            return
+        me = self._out.store.instance
+        if any(each.owner_alive and each.owner != me for each in stored.dispatches):
+            return  # the reaper's of that sidecar
+        await self._write(stored, closing(stored, self._out.clock.now(), me), "turn_closed_for_lost")
+
+    async def _write(self, stored: StoredTurn, records: Sequence[Record], kind: str) -> None:
+        until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await put_on_record(self._out.store, records, until)
+        if isinstance(refused, StoreUnavailable):
+            raise refused
+        if isinstance(refused, RecordConflict):
+            return  # somebody else was quicker
+        self._out.recorder.anomaly(kind, stored.turn_id)
+        for record in records:
+            if isinstance(record, RoutingRecord):
+                self._out.recorder.turn_routed(record)

@@ -1,0 +1,45 @@
+"""Ends turns whose parent is lost, or has not asked for anything for long."""
+
+import asyncio
+
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.end_turn import EndTurn
+from sidecar.operations.turn.state.open_turns import Turns
+from sidecar.operations.turn.state.turn_ends import IDLE
+
+
+class Reaper:
+    """Closes turns whose parent is lost, and forgets ended ones when their token has expired."""
+
+    def __init__(
+        self, rules: DispatchRules, outside: Outside, turns: Turns, end_turn: EndTurn, interval: float = 1.0
+    ) -> None:
+        """Look every `interval` seconds."""
+        self._idle_lifetime = rules.idle_lifetime.total_seconds()
+        self._out = outside
+        self._turns = turns
+        self._end_turn = end_turn
+        self._interval = interval
+
+    async def run(self) -> None:
+        """Look for ever; owned by the supervisor."""
+        while True:
+            await asyncio.sleep(self._interval)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once."""
+        now = self._out.clock.monotonic()
+        for turn in self._turns:
+            if now < turn.reap_at:
+                continue
+            if turn.closed is None:
+                await self._end_turn.reap(turn)
+            else:
+                self._end_turn.report(turn)  # it may have been found ended on record after its end was not confirmed
+                self._turns.forget(turn)
+        while (idle := self._turns.idle_for(self._idle_lifetime)) is not None:
+            if not await self._end_turn.reap(idle, IDLE):
+                return  # the store is away: the others would wait in vain, too
+            self._out.recorder.idle_turn_ended("lifetime")

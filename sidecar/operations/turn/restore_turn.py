@@ -1,0 +1,189 @@
+"""Bring what is on record of a turn back to life here: after a restart, on another replica, after a lost answer.
+
+The record wins: what is known here and contradicts it is given up.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
+from sidecar.core.dispatching.plan import not_run, plan_dispatch
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.abandoned import log_of
+from sidecar.core.executing.contract import contract_from_json
+from sidecar.core.executing.events import ATTEMPT, CLOSED, COMPLETED_STATUS
+from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
+from sidecar.core.identifiers import CallId, ChildId, DispatchId
+from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.operations.turn.state.opening_records import request_from_json
+from sidecar.operations.turn.state.turn_ends import ChildSummary, TurnClosed
+from subagents_errors import CallFailure
+
+EVENTS_PER_OWNER = 1_000_000
+"""Room for the events of one owner of a dispatch; whoever goes on begins another range: listeners see a gap."""
+
+
+def events_of_owner(epoch: int) -> int:
+    """Return after which sequence the owner with `epoch` counts: two ranges each, for it may begin a second time."""
+    return 2 * epoch * EVENTS_PER_OWNER
+
+
+class RestoreTurn:
+    """Reads a turn from the store and merges it into the one that is known here."""
+
+    def __init__(self, rules: DispatchRules, outside: Outside) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+
+    async def __call__(self, turn: Turn) -> StoredTurn | None:
+        """Merge what is on record of `turn`; returns what was found. Raises `StoreUnavailable`."""
+        seconds = self._rules.record_timeout.total_seconds()
+        found = await in_time(self._out.store.turn(turn.turn_id), seconds)
+        if isinstance(found, StoreUnavailable):
+            raise found
+        if found is not None:
+            self._merge(turn, found)
+        return found
+
+    def _merge(self, turn: Turn, stored: StoredTurn) -> None:
+        outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
+        for child in stored.children:
+            self._merge_child(turn, child, outcomes.get(child.opened.child_id))
+        for dispatch in stored.dispatches:
+            self._merge_dispatch(turn, dispatch, stored)
+        taken = [each.opened.step_idx for each in stored.children]
+        taken += [each.opened.first_step + each.opened.calls - 1 for each in stored.dispatches]
+        turn.next_step = max(turn.next_step, *(step + 1 for step in taken), 0)
+        if stored.ended is not None and stored.routing is not None and turn.closed is None:
+            turn.closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
+            turn.closed_as = stored.ended.fingerprint
+
+    def _merge_child(self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None) -> None:
+        known = turn.children.get(stored.opened.child_id)
+        if known is not None and known.is_ahead_of(stored.events):
+            known.saved(stored.events)
+            if known.restored and outcome is not None and not known.has_unsaved_outcome:
+                known.outcome = outcome  # a later revision may stand now
+            return
+        if known is not None and known.outcome is None:
+            self._out.grants.revoke_all_of(known.child_id)
+        restored = restored_child(turn, stored, outcome)
+        if restored is not None:
+            turn.children[restored.child_id] = restored
+
+    def _merge_dispatch(self, turn: Turn, stored: StoredDispatch, of_turn: StoredTurn) -> None:
+        opened, known = stored.opened, turn.dispatches.get(stored.opened.dispatch_id)
+        mine = stored.owner == self._out.store.instance
+        if known is not None:
+            self._note_owner(known, stored)
+            gone = known.lost.settled and known.finished.settled
+            same = known.runs_here or all(each in known.outcomes.values() for each in stored.outcomes)
+            if known.runs_here and (gone or not mine):
+                known.lose()
+                turn.dispatches.pop(opened.dispatch_id)
+                turn.drop_late(opened.dispatch_id)  # whoever took it over has settled it, or will
+            elif known.finished.settled and same:
+                return
+            elif not known.finished.settled:
+                if not known.runs_here:
+                    self._fill(known, stored, of_turn)
+                return
+        dispatch = self._restored(turn, stored)
+        turn.dispatches[opened.dispatch_id] = dispatch
+        self._fill(dispatch, stored, of_turn)
+
+    def _restored(self, turn: Turn, stored: StoredDispatch) -> LiveDispatch:
+        """Return a dispatch that does not run here."""
+        opened, out = stored.opened, self._out
+        request = request_from_json(opened.request_json, turn.token)
+        plan = plan_dispatch(turn.surface, request.calls, opened.first_step, opened.places)
+        dispatch = LiveDispatch(request, turn, plan, opened.intents, (out.clock, out.recorder, self._rules))
+        dispatch.first_step, dispatch.places = opened.first_step, opened.places
+        self._note_owner(dispatch, stored)
+        dispatch.settle_by = opened.settle_by
+        dispatch.runs_here = False
+        dispatch.begin_events_after(events_of_owner(stored.epoch) + EVENTS_PER_OWNER)
+        dispatch.opened.settle(None)
+        return dispatch
+
+    def _note_owner(self, dispatch: LiveDispatch, stored: StoredDispatch) -> None:
+        dispatch.owner, dispatch.epoch = stored.owner, stored.epoch
+        # What this process has taken over without carrying it out, as whoever closes a child does, is not elsewhere.
+        dispatch.owned_elsewhere = stored.owner_alive and stored.owner != self._out.store.instance
+
+    def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
+        """Take in the outcomes that are on record; with the last one the dispatch is finished."""
+        children = _children_of(of_turn, stored.opened.dispatch_id)
+        dispatch.take_in({each.call_id: each for each in stored.outcomes}, children)
+        if stored.settled and not dispatch.finished.settled:
+            dispatch.finish(dispatch.joined(timedelta(0)))
+
+
+def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None) -> Child | None:
+    """Return a stored child as one that is known here; None if its slot is not on the turn's surface."""
+    opened = stored.opened
+    tool = next((tool for tool in turn.surface.tools if tool.slot == opened.slot), None)
+    if tool is None:
+        return None
+    closed = stored.events[-1] if stored.events and stored.events[-1].name == CLOSED else None
+    details = closed.details() if closed else {}
+    return Child(
+        child_id=opened.child_id,
+        call_id=opened.call_id,
+        dispatch_id=opened.dispatch_id,
+        step_idx=opened.step_idx,
+        tool=tool,
+        contract=contract_from_json(opened.context_json),
+        contract_json=opened.context_json,
+        principal=turn.claims.principal,
+        log=log_of(stored),
+        outcome=outcome,
+        # The event of an attempt may be lost with the sidecar that made it; its number never is: the next one has it.
+        attempts=max([1, *(event.details()["number"] for event in stored.events if event.name == ATTEMPT)]),
+        started_at=opened.opened_at,
+        settled_at=stored.events[-1].time if outcome and stored.events else None,
+        close_reason=str(details.get("close_reason", "")),
+        integrated=details.get("final_status") == COMPLETED_STATUS,
+        restored=True,
+    )
+
+
+def unfinished_outcomes(dispatch: LiveDispatch, children: Sequence[Child]) -> Iterator[CallOutcome]:
+    """Yield what the end of the turn makes of each call that nobody finished."""
+    child_of = {child.call_id: child for child in children}
+    for planned in dispatch.plan.run:
+        if planned.place in dispatch.outcomes:
+            continue
+        child = child_of.get(planned.call.call_id)
+        outcome = not_run(planned, Outcome.FAILED if child else Outcome.NOT_STARTED, CallFailure.TURN_OVER)
+        if child is not None:
+            outcome = msgspec.structs.replace(outcome, child_id=child.child_id, attempts=child.attempts)
+        yield outcome
+
+
+def _children_of(turn: StoredTurn, dispatch_id: DispatchId) -> Mapping[CallId, ChildId]:
+    return {
+        child.opened.call_id: child.opened.child_id
+        for child in turn.children
+        if child.opened.dispatch_id == dispatch_id and child.opened.parent_child_id is None
+    }
+
+
+def _summary(stored: StoredChild) -> ChildSummary:
+    closed = from_json(stored.events[-1].details_json)
+    return ChildSummary(
+        child_id=stored.opened.child_id,
+        sub_agent_id=stored.opened.slot,
+        step_idx=stored.opened.step_idx,
+        final_status=closed["final_status"],
+        close_reason=closed["close_reason"],
+    )

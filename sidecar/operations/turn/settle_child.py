@@ -1,0 +1,164 @@
+"""The parent's verdict on a child: integration decides, then the child is closed (SX-25, SX-30, SX-34).
+
+`close_events` prepares; who calls makes the events durable. Preparing twice is prevented by the child's own state.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.errors import ChildClosed, RecordConflict, RunsElsewhere, UnknownChild
+from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, PARENT
+from sidecar.core.executing.records import DispatchTaken
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import ChildId
+from sidecar.operations.first_result import outlive
+from sidecar.operations.record.ports import Store
+from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.requests import CloseChildRequest, Integration, Verdict
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.find_turn import FindTurn
+from sidecar.operations.turn.restore_turn import RestoreTurn
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.operations.turn.state.turn_ends import ChildSummary
+from subagents_errors import CallFailure
+
+ANSWERED = (Outcome.SUCCEEDED, Outcome.DEGRADED)
+
+
+def integrate(child: Child, integration: Integration, now: datetime, actor: str = PARENT) -> None:
+    """Apply a verdict to a child whose work has ended and close it; the events are left unsaved.
+
+    Raises:
+        ChildClosed: the child still runs.
+    """
+    if child.outcome is None:
+        raise ChildClosed("the child is still running; cancel its call first", metadata={"child_id": child.child_id})
+    reason = "execution_failed"
+    if child.log.state is ExecutionState.WAITING_FOR_MERGE:
+        accepted = child.outcome.outcome in ANSWERED and integration.verdict is not Verdict.REJECTED
+        if accepted:
+            child.unsaved.append(child.log.integrated(now, actor))
+        else:
+            # Without an answer there was nothing to reject: its outcome could not be recorded while it still counted.
+            answered = child.outcome.outcome in ANSWERED
+            why = integration.reason or "rejected by the parent" if answered else str(child.outcome.reason)
+            child.unsaved.append(child.log.integration_failed(now, why, actor))
+        reason = "integrated" if accepted else "integration_failed"
+    _close(child, now, reason, actor)
+
+
+def close_unintegrated(child: Child, now: datetime, reason: str, actor: str) -> None:
+    """Close a child that nobody gave a verdict on; what waits for the parent has failed to be integrated."""
+    if child.log.state is ExecutionState.WAITING_FOR_MERGE:
+        child.unsaved.append(child.log.integration_failed(now, reason, actor))
+    _close(child, now, reason, actor)
+
+
+def fail_unfinished(child: Child, now: datetime, cause: CallFailure) -> None:
+    """Fail a child that was brought back from the record and that nobody has gone on with."""
+    if child.log.state in {ExecutionState.CREATED, ExecutionState.RUNNING}:
+        child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}"))
+
+
+def is_contradicted(child: Child, verdict: Verdict) -> bool:
+    """Say whether a child was closed otherwise than `verdict` says."""
+    if child.log.state is not ExecutionState.CLOSED:
+        return False
+    return (verdict is Verdict.ACCEPTED and not child.integrated) or (verdict is Verdict.REJECTED and child.integrated)
+
+
+def refuse_contradiction(child: Child, verdict: Verdict) -> None:
+    """Raise `ChildClosed` if the child was closed otherwise than `verdict` says."""
+    if is_contradicted(child, verdict):
+        raise ChildClosed(
+            "the child was closed with another verdict already; end the turn without one for it",
+            metadata={"child_id": child.child_id, "close_reason": child.close_reason},
+        )
+
+
+def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[DispatchTaken]:
+    """Yield what makes a dispatch this process's own, if it belongs to another one."""
+    if dispatch is not None and dispatch.owner not in {"", store.instance}:
+        yield DispatchTaken(dispatch.turn.turn_id, dispatch.dispatch_id, dispatch.epoch + 1, now)
+
+
+def summary_of(child: Child) -> ChildSummary:
+    """Return the end state of a closed child, or what it would be if it were closed as it is."""
+    return ChildSummary(child.child_id, child.slot, child.step_idx, final_status_of(child), child.close_reason)
+
+
+def final_status_of(child: Child) -> str:
+    """Return `completed` or `failed`. Source: SX-47."""
+    return COMPLETED_STATUS if child.integrated else FAILED_STATUS
+
+
+def child_named(turn: Turn, child_id: ChildId) -> Child:
+    """Return a child of the turn. Raises `UnknownChild`."""
+    child = turn.children.get(child_id)
+    if child is None:
+        raise UnknownChild("the turn has no child with that child_id", metadata={"child_id": child_id})
+    return child
+
+
+def _close(child: Child, now: datetime, reason: str, actor: str) -> None:
+    child.integrated = child.log.state is ExecutionState.COMPLETED
+    child.close_reason = reason
+    child.unsaved.append(child.log.closed(now, reason, actor))
+
+
+class CloseChild:
+    """The operation: a verdict on one child before the turn ends. Safe to repeat with the same verdict."""
+
+    def __init__(self, rules: DispatchRules, outside: Outside, find: FindTurn, restore: RestoreTurn) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+        self._find = find
+        self._restore = restore
+
+    async def __call__(self, request: CloseChildRequest) -> ChildSummary:
+        """Close the child.
+
+        Raises:
+            UnknownChild, ChildClosed (still running, or closed with another verdict), RunsElsewhere, RecordConflict,
+            StoreUnavailable.
+        """
+        turn = await self._find(request.surface_token)
+        if request.integration.child_id not in turn.children:
+            await self._restore(turn)
+        child = child_named(turn, request.integration.child_id)
+        if turn.runs_elsewhere(child.dispatch_id):
+            await self._restore(turn)  # what is known of it here may be old
+            child = child_named(turn, child.child_id)
+            if turn.runs_elsewhere(child.dispatch_id):
+                raise RunsElsewhere("another sidecar runs the child's dispatch; close it there, or end the turn here")
+        if child.log.state is not ExecutionState.CLOSED:
+            turn.refuse_if_over()
+            integrate(child, request.integration, self._out.clock.now())
+            child.verdict = request.integration
+        elif is_contradicted(child, request.integration.verdict) or child.verdict not in {None, request.integration}:
+            raise ChildClosed(
+                "the child was closed with another verdict, or at the end of the turn",
+                metadata={"child_id": child.child_id, "close_reason": child.close_reason},
+            )
+        await outlive(self._out.spawner, self._save(turn, child), f"close {child.child_id}")
+        return summary_of(child)
+
+    async def _save(self, turn: Turn, child: Child) -> None:
+        unsaved, out, now = child.take_unsaved(), self._out, self._out.clock.now()
+        if not unsaved:
+            return
+        dispatch = turn.dispatches.get(child.dispatch_id)
+        until = out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+        refused = await put_on_record(out.store, [*taking(dispatch, out.store, now), *unsaved], until)
+        if isinstance(refused, RecordConflict):
+            await self._restore(turn)
+        if refused is not None:
+            raise refused
+        child.saved(unsaved)
+        if dispatch is not None and dispatch.owner:
+            dispatch.owner, dispatch.epoch = out.store.instance, dispatch.epoch + (dispatch.owner != out.store.instance)

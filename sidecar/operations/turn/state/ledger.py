@@ -1,0 +1,86 @@
+"""What a child uses, with everybody below it, and which delegations of its run.
+
+Each use counts for the child and for all that wait for it above, at once: two who run at the same time cannot both
+spend what is left. Source: DESIGN section 5.
+"""
+
+from sidecar.core.dispatching.outcomes import Usage
+from sidecar.core.executing.contract import Budgets
+from sidecar.core.identifiers import ChildId
+from sidecar.operations.first_result import Ending
+from subagents_errors import CallFailure
+
+
+class Delegation:
+    """A delegation that runs: how to stop it, and when it is over, its child closed."""
+
+    __slots__ = ("over", "stop")
+
+    def __init__(self) -> None:
+        """Begin with both undecided."""
+        self.stop: Ending[CallFailure] = Ending()
+        self.over: Ending[None] = Ending()
+
+
+class Ledger:
+    """One child's.
+
+    Attributes:
+        tokens, tool_calls: used by the child and below, over all attempts.
+        usage_below: tokens of those it delegated to.
+        made: delegations so far, over all attempts.
+        running: by the child that was delegated to, in order of beginning.
+    """
+
+    __slots__ = ("_above", "_budgets", "made", "running", "tokens", "tool_calls", "usage_below")
+
+    def __init__(self, budgets: Budgets, above: "Ledger | None" = None) -> None:
+        """Begin with nothing used; `above` is that of the child that delegates to this one."""
+        self._budgets = budgets
+        self._above = above
+        self.tokens = self.tool_calls = self.made = 0
+        self.usage_below = Usage()
+        self.running: dict[ChildId, Delegation] = {}
+
+    def use_tokens(self, more: int) -> None:
+        """Count tokens."""
+        self.tokens += more
+        if self._above is not None:
+            self._above.use_tokens(more)
+
+    def use_tool_call(self) -> None:
+        """Count a call through the gateway."""
+        self.tool_calls += 1
+        if self._above is not None:
+            self._above.use_tool_call()
+
+    def add_below(self, usage: Usage) -> None:
+        """Take note of what a delegation cost, its own delegations included; they were counted as they came."""
+        below = self.usage_below
+        self.usage_below = Usage(below.input_tokens + usage.input_tokens, below.output_tokens + usage.output_tokens)
+
+    @property
+    def tokens_left(self) -> int | None:
+        """The least that is left here or above, below 0 if too many were used; None: no limit."""
+        own = None if self._budgets.tokens is None else self._budgets.tokens - self.tokens
+        return _lesser(own, None if self._above is None else self._above.tokens_left)
+
+    @property
+    def tool_calls_left(self) -> int | None:
+        """The least that is left here or above; None: no limit."""
+        own = None if self._budgets.tool_calls is None else self._budgets.tool_calls - self.tool_calls
+        return _lesser(own, None if self._above is None else self._above.tool_calls_left)
+
+    async def end_delegations(self, reason: CallFailure) -> None:
+        """Stop every delegation that runs and wait until each is over, which takes no longer than recording it."""
+        running = list(self.running.values())
+        for delegation in running:  # all before waiting for any
+            delegation.stop.settle(reason)
+        for delegation in running:
+            await delegation.over.wait()
+
+
+def _lesser(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)

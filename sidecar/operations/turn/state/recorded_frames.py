@@ -1,0 +1,243 @@
+"""Keeps what comes from outside while a child runs, so that its turn can be replayed.
+
+While an attempt runs this appends to a list and does nothing else; the text is made once, when the child settles.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sidecar.core.dispatching.outcomes import Usage
+from sidecar.core.executing.records import AttemptRecorded
+from sidecar.core.identifiers import AttemptId, ChildId
+from sidecar.core.replaying.frames import (
+    LARGEST,
+    ComponentFrame,
+    DelegationFrame,
+    Effect,
+    EndFrame,
+    FinishedFrame,
+    Frame,
+    GatewayFrame,
+    Narration,
+    RecordedAttempt,
+    Status,
+    StoppedCall,
+    StoppedFrame,
+    StrayFrame,
+    UsageFrame,
+    attempt_to_json,
+)
+from sidecar.policy.protocols import (
+    ComponentMade,
+    NarrationPart,
+    RunFinished,
+    RunnerError,
+    StatusReported,
+    UsageReported,
+)
+from subagents_errors import CallFailure
+
+if TYPE_CHECKING:
+    from sidecar.operations.turn.state.child import Child
+    from sidecar.operations.turn.state.open_turns import Turn
+
+FRAME_BYTES: Final = 32
+"""About what a frame takes beside its texts."""
+TOO_LARGE: Final = f"over {LARGEST // 1024} KiB"
+UNREADABLE: Final = "the sub-agent reported something that is no text"
+
+
+class AttemptFrames:
+    """One attempt's."""
+
+    __slots__ = ("attempt_id", "began", "entries", "incomplete", "number", "pause", "refused", "size")
+
+    def __init__(self, attempt_id: AttemptId, number: int, began: float) -> None:
+        """Begin at a time of the loop's clock."""
+        self.attempt_id = attempt_id
+        self.number = number
+        self.began = began
+        self.entries: list[tuple[float, object]] = []
+        self.size = 0
+        self.pause: float | None = None
+        self.refused = ""
+        self.incomplete = ""
+
+    def came(self, event: object, now: float) -> None:
+        """Keep one thing that came from outside, if there is still room. Never raises."""
+        if self.incomplete:
+            return
+        try:
+            self.size += _size_of(event)
+        except (TypeError, AttributeError):
+            self.incomplete = UNREADABLE
+        if self.size > LARGEST:
+            self.incomplete = TOO_LARGE
+        if self.incomplete:
+            self.entries = []
+        else:
+            self.entries.append((now, event))
+
+    def runner_ended(self, error: BaseException | None, now: float) -> None:
+        """Keep how the runner's stream ended."""
+        if error is None:
+            end = EndFrame(0, "ended", "", False, False)
+        elif isinstance(error, RunnerError):
+            end = EndFrame(0, "error", str(error.detail), error.transient, error.unreachable)
+        elif isinstance(error, asyncio.CancelledError):
+            end = EndFrame(0, "cancelled", "", False, False)
+        else:
+            end = EndFrame(0, "raised", type(error).__name__, False, False)
+        self.came(end, now)
+
+    def to_json(self, received_at: float, stopped: tuple[StoppedCall, ...]) -> str:
+        """Return what is kept of it. Never raises."""
+        whole = RecordedAttempt(
+            began=_microseconds(self.began - received_at),
+            frames=_frames(self.entries, self.began),
+            pause=None if self.pause is None else _microseconds(self.pause),
+            refused=self.refused,
+            stopped_calls=stopped,
+            incomplete=self.incomplete,
+        )
+        try:
+            text = attempt_to_json(whole)
+        except (UnicodeEncodeError, TypeError, ValueError):
+            return attempt_to_json(RecordedAttempt(incomplete=UNREADABLE))
+        if len(text) > LARGEST * 2:  # of what was estimated in characters, as it is kept
+            return attempt_to_json(RecordedAttempt(incomplete=TOO_LARGE))
+        return text
+
+
+class ChildFrames:
+    """One child's, over all its attempts."""
+
+    __slots__ = ("attempts", "began", "refused_at_once")
+
+    def __init__(self, began: float) -> None:
+        """Begin at a time of the loop's clock."""
+        self.began = began
+        self.attempts: list[AttemptFrames] = []
+        self.refused_at_once = ""
+
+    def begin(self, attempt_id: AttemptId, number: int, now: float) -> AttemptFrames:
+        """Begin an attempt."""
+        frames = AttemptFrames(attempt_id, number, now)
+        self.attempts.append(frames)
+        return frames
+
+    def effect(self, effect: Effect, tool: str) -> None:
+        """Keep what the tool gateway did for the child."""
+        self._came(GatewayFrame(0, effect, tool))
+
+    def delegating(self, child_id: ChildId) -> None:
+        """Keep that it began to delegate."""
+        self._came(DelegationFrame(0, child_id, False, 0, 0, False))
+
+    def delegated(self, child_id: ChildId, used: Usage | None, *, barred: bool) -> None:
+        """Keep what a delegation came to, as far as that counts for who delegated."""
+        spent = used or Usage()
+        self._came(DelegationFrame(0, child_id, True, spent.input_tokens, spent.output_tokens, barred))
+
+    def _came(self, frame: Frame) -> None:
+        if self.attempts:
+            self.attempts[-1].came(frame, asyncio.get_running_loop().time())
+
+    def stopped(self, reason: CallFailure) -> None:
+        """Keep that the call was stopped; not at the join deadline, which a replay comes to by itself."""
+        if reason is not CallFailure.JOIN_DEADLINE:
+            self._came(StoppedFrame(0, reason.name))
+
+    def paused(self, seconds: float) -> None:
+        """Keep the wait that was drawn before the next attempt."""
+        self.attempts[-1].pause = seconds
+
+    def refused(self, why: str) -> None:
+        """Keep that another attempt was not made."""
+        if self.attempts:
+            self.attempts[-1].refused = why
+        else:
+            self.refused_at_once = why
+
+    def none_made(self) -> AttemptFrames:
+        """Return what stands for a child that made no attempt."""
+        none = AttemptFrames(AttemptId(""), 0, self.began)
+        none.refused = self.refused_at_once
+        return none
+
+
+def recorded_attempts(child: "Child", turn: "Turn") -> Sequence[AttemptRecorded]:
+    """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded."""
+    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.frames
+    child.frames = None  # a child is kept longer than it runs
+    if frames is None or of_dispatch is None:
+        return ()
+    stopped = tuple(
+        StoppedCall(each.dispatch_id, call_id, reason.name, _microseconds(at - each.received_at))
+        for each in turn.dispatches.values()
+        for call_id, reason, at in each.stopped
+        if reason is not CallFailure.JOIN_DEADLINE
+    )
+    made = frames.attempts or ([] if child.attempts else [frames.none_made()])
+    return [
+        AttemptRecorded(
+            attempt_id=each.attempt_id or AttemptId(f"{child.child_id}-none"),
+            child_id=child.child_id,
+            turn_id=turn.turn_id,
+            dispatch_id=child.dispatch_id,
+            number=each.number,
+            frames_json=each.to_json(of_dispatch.received_at, stopped),
+        )
+        for each in made
+    ]
+
+
+def _size_of(event: object) -> int:
+    match event:
+        case NarrationPart(text):
+            return FRAME_BYTES + len(text)
+        case ComponentMade(name, tool_input, data):
+            return FRAME_BYTES + len(name) + len(tool_input) + len(data)
+        case StatusReported(named, attributes):
+            return FRAME_BYTES + len(named) + sum(len(key) + len(value) for key, value in attributes.items())
+        case EndFrame(_, _, what):
+            return FRAME_BYTES + len(what)
+        case _:
+            return FRAME_BYTES
+
+
+def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Frame, ...]:
+    """Return frames with offsets that grow."""
+    frames: list[Frame] = []
+    last = -1
+    for at, event in entries:
+        last = max(last + 1, _microseconds(at - began))
+        frames.append(_frame(event, last))
+    return tuple(frames)
+
+
+def _frame(event: object, at: int) -> Frame:
+    frame: Frame
+    match event:
+        case NarrationPart(text):
+            frame = Narration(at, text)
+        case StatusReported(named, attributes):
+            frame = Status(at, named, dict(attributes))
+        case ComponentMade(name, tool_input, data):
+            frame = ComponentFrame(at, name, tool_input, data)
+        case UsageReported(read, written):
+            frame = UsageFrame(at, read, written)
+        case RunFinished(data_unavailable):
+            frame = FinishedFrame(at, data_unavailable)
+        case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
+            frame = msgspec.structs.replace(event, at=at)
+        case _:
+            frame = StrayFrame(at, type(event).__name__)
+    return frame
+
+
+def _microseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1_000_000))

@@ -1,0 +1,121 @@
+"""Go on with a dispatch that was opened elsewhere: follow it while its sidecar lives, take it over when that is gone.
+
+Only for somebody who asks for it: the parent that resumes, or a dispatch that is to go on without a listener. What
+nobody asks for is settled by `lost_work`.
+"""
+
+import asyncio
+
+from sidecar.core.dispatching.lanes import Waiting
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.contract import ownership_of
+from sidecar.core.executing.events import TAKEN_OVER
+from sidecar.core.executing.records import DispatchTaken
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import CallId
+from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.rules import DispatchRules
+from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.execute_dispatch import CarryOut
+from sidecar.operations.turn.restore_turn import RestoreTurn, events_of_owner
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.operations.turn.state.open_turns import Turns
+
+
+class GoOn:
+    """Brings dispatches of others to their result."""
+
+    def __init__(
+        self, rules: DispatchRules, outside: Outside, restore: RestoreTurn, carry_out: CarryOut, turns: Turns
+    ) -> None:
+        """Join the parts."""
+        self._rules = rules
+        self._out = outside
+        self._restore = restore
+        self._carry_out = carry_out
+        self._turns = turns
+
+    def __call__(self, dispatch: LiveDispatch, *, unheard: bool = False) -> None:
+        """See to it that `dispatch` comes to its result; returns at once.
+
+        Args:
+            dispatch: brought back from the record.
+            unheard: go on even if nobody listens.
+        """
+        if dispatch.runs_here or dispatch.followed or dispatch.finished.settled:
+            return
+        dispatch.followed = True
+        self._turns.begins_work(dispatch.turn)
+        self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
+
+    async def _follow(self, dispatch: LiveDispatch, unheard: bool) -> None:
+        turn, store = dispatch.turn, self._out.store
+        try:
+            while not (dispatch.finished.settled or dispatch.lost.settled or turn.closed):
+                mine = dispatch.owner == store.instance
+                if not dispatch.owned_elsewhere and await self._take_over(dispatch, mine=mine):
+                    return
+                await asyncio.sleep(self._rules.look_every.total_seconds())
+                if not dispatch.heard and not unheard:
+                    break
+                await self._look_again(dispatch)
+        finally:
+            self._turns.ends_work(turn)
+            dispatch.followed = False
+            if not dispatch.finished.settled and not dispatch.runs_here:
+                # Nobody follows it any more: whoever asks next reads it from the record again.
+                dispatch.lose()
+                turn.uncertain = True
+                if turn.dispatches.get(dispatch.dispatch_id) is dispatch:
+                    turn.dispatches.pop(dispatch.dispatch_id)
+
+    async def _look_again(self, dispatch: LiveDispatch) -> None:
+        try:
+            await self._restore(dispatch.turn)
+        except StoreUnavailable:
+            self._out.recorder.anomaly("follow_failed", f"{dispatch.dispatch_id}: the store does not answer")
+
+    async def _take_over(self, dispatch: LiveDispatch, *, mine: bool) -> bool:
+        """Make the dispatch this process's own and carry it out; says whether it came to that."""
+        opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
+        if not mine:
+            taken = DispatchTaken(turn.turn_id, opened_id, dispatch.epoch + 1, now)
+            until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
+            if await put_on_record(self._out.store, [taken], until) is not None:
+                await self._look_again(dispatch)
+                return dispatch.finished.settled
+        try:
+            await self._restore(turn)  # with what its owner wrote last
+        except StoreUnavailable:
+            return False
+        if dispatch.finished.settled or turn.closing is not None or dispatch.owner != self._out.store.instance:
+            return dispatch.finished.settled
+        self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
+        begun = self._begin(dispatch)
+        dispatch.leave(None)  # if nobody listens, what the request asks for in that case is done
+        await self._carry_out(dispatch, begun)
+        return True
+
+    def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
+        """Let what is left of the dispatch begin here; returns the children that are on record. No await in here."""
+        turn, now = dispatch.turn, self._out.clock.now()
+        dispatch.begin_events_after(max(dispatch.sequence, events_of_owner(dispatch.epoch)))
+        dispatch.runs_here = True
+        left = (dispatch.settle_by - now).total_seconds() if dispatch.settle_by else 0.0
+        since = self._out.clock.monotonic() - dispatch.received_at
+        dispatch.settle_within(since + max(0.0, left), self._rules.record_timeout.total_seconds())
+        unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.outcomes]
+        asked = {each.call.call_id for each in unsettled}
+        begun = {child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in asked}
+        parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
+        turn.lanes.enter(
+            [
+                Waiting(dispatch.lane_key(each.call.call_id), dispatch.dispatch_id, parallel, ownership_of(each.tool))
+                for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
+            ]
+        )
+        for child in begun.values():
+            if child.log.state is ExecutionState.RUNNING:
+                child.unsaved.append(child.log.noted(now, TAKEN_OVER, "another sidecar goes on with it"))
+        return begun

@@ -1,0 +1,189 @@
+"""Makes runtime objects from chosen descriptors: settings are checked first, and the factory runs at a border."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import jsonschema_rs
+
+from sidecar.policy.audit import AuditSink
+from sidecar.policy.config_schemas import compiled, plain
+from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
+from sidecar.policy.loading import PluginHost
+from sidecar.policy.memory import EpisodeMemory
+from sidecar.policy.problems import PluginProblem, choices_for, nearest
+from sidecar.policy.protocols import Connector, FlagBackend, Runner
+from sidecar.policy.registration import guarded
+from sidecar.policy.specs import (
+    AuditSinkSpec,
+    ConnectorSpec,
+    EpisodeMemorySpec,
+    FlagBackendSpec,
+    GateClientSpec,
+    LifecyclePolicySpec,
+    PluginKind,
+    PluginSpec,
+    RunnerConfig,
+    RunnerSpec,
+)
+
+SECTION: Final[Mapping[PluginKind, str]] = {
+    PluginKind.FLAG_BACKEND: "flags",
+    PluginKind.RUNNER: "runners",
+    PluginKind.CONNECTOR: "connectors",
+    PluginKind.EPISODE_MEMORY: "memories",
+    PluginKind.GATE_CLIENT: "gates",
+    PluginKind.LIFECYCLE_POLICY: "lifecycle",
+    PluginKind.AUDIT_SINK: "audit_sinks",
+}
+"""The settings of the flag backend `file` stand in `[flags.file]`."""
+
+
+def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> FlagBackend:
+    """Make a flag backend. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: FlagBackend = _made(spec, lambda: spec.factory(checked), ("fetch", "changed", "close"))
+    return made
+
+
+def make_runner(spec: RunnerSpec, config: RunnerConfig) -> Runner:
+    """Make a runner for one target. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = replace(config, settings=checked_settings(spec, config.settings))
+    made: Runner = _made(spec, lambda: spec.factory(checked), ("run", "close"))
+    return made
+
+
+def make_connector(spec: ConnectorSpec, settings: Mapping[str, Any]) -> Connector:
+    """Make a connector. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: Connector = _made(spec, lambda: spec.factory(checked), ("enrich", "close"))
+    return made
+
+
+def make_episode_memory(spec: EpisodeMemorySpec, settings: Mapping[str, Any]) -> EpisodeMemory:
+    """Make an episode memory. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    methods = ("append", "read", "own_turns", "size", "write_summary", "close")
+    made: EpisodeMemory = _made(spec, lambda: spec.factory(checked), methods)
+    return made
+
+
+def make_gate_client(spec: GateClientSpec, settings: Mapping[str, Any]) -> GateClient:
+    """Make a gate client. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: GateClient = _made(spec, lambda: spec.factory(checked), ("ask", "close"))
+    return made
+
+
+def make_lifecycle_policy(spec: LifecyclePolicySpec, settings: Mapping[str, Any]) -> LifecyclePolicy:
+    """Make a lifecycle policy. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: LifecyclePolicy = _made(spec, lambda: spec.factory(checked), ("check",))
+    return made
+
+
+def make_audit_sink(spec: AuditSinkSpec, settings: Mapping[str, Any]) -> AuditSink:
+    """Make an audit sink. Raises `PluginProblem` if the settings or the factory are wrong."""
+    checked = checked_settings(spec, settings)
+    made: AuditSink = _made(spec, lambda: spec.factory(checked), ("take", "close"))
+    return made
+
+
+def make_plugin(spec: PluginSpec, settings: Mapping[str, Any]) -> object:
+    """Make whatever a descriptor describes, to see whether that can be done; a runner for its default target.
+
+    Raises:
+        PluginProblem: the settings or the factory are wrong.
+    """
+    if isinstance(spec, RunnerSpec):
+        return make_runner(spec, RunnerConfig(settings, target=None, gateway_address=""))
+    return _MAKERS[spec.kind](spec, settings)
+
+
+def needs_settings(spec: PluginSpec) -> bool:
+    """Say whether it cannot be made without any."""
+    return not compiled(spec.config_schema).is_valid({})
+
+
+def checked_settings(spec: PluginSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of the settings that the plugin may keep.
+
+    Raises:
+        PluginProblem: they do not fit `spec.config_schema`; names every problem, and no value, which may be a secret.
+    """
+    section = section_of(spec)
+    copied: dict[str, Any] = plain(settings)
+    problems = [_sentence(section, error) for error in compiled(spec.config_schema).iter_errors(copied)]
+    if problems:
+        known = sorted(_properties(spec))
+        unknown = [name for name in copied if name not in known]
+        meant = [f"`{name}` may mean `{near}`" for name in unknown if (near := nearest(name, known))]
+        raise PluginProblem(
+            f"the settings of the {spec.kind} `{spec.name}` are wrong: {'; '.join(problems)}",
+            where=f"[{section}]",
+            remedy="; ".join([*meant, f"its settings are: {', '.join(known) or 'none'}"]),
+        )
+    return copied
+
+
+def check_sections(host: PluginHost, sections: Mapping[PluginKind, Mapping[str, Any]]) -> None:
+    """Refuse settings of a plugin that is not there, which would otherwise be ignored without a word.
+
+    Args:
+        host: what is loaded.
+        sections: for each kind its section, such as `[flags]` or `[memories]`: settings by plugin name.
+
+    Raises:
+        PluginProblem: a section whose name no loaded plugin has.
+    """
+    for kind, by_name in sections.items():
+        known = host.names(kind)
+        for name in by_name:
+            if name not in known:
+                raise PluginProblem(
+                    f"there are settings for a {kind} named `{name}`, but no such plugin is loaded",
+                    where=f"[{SECTION[kind]}.{name}]",
+                    remedy=f"take the section out, enable its plugin, or {choices_for(name, known)}",
+                )
+
+
+def section_of(spec: PluginSpec) -> str:
+    """Return the name of the settings section that configures this descriptor."""
+    return f"{SECTION[spec.kind]}.{spec.name}"
+
+
+def _made(spec: PluginSpec, make: Any, methods: Sequence[str]) -> Any:
+    where = f"{spec.kind} `{spec.name}`, settings in [{section_of(spec)}]"
+    made = guarded(make, doing="making it", where=where, remedy="correct its settings, or choose another by name")
+    if inspect.iscoroutine(made):
+        made.close()
+        raise PluginProblem("its factory is async", where=where, remedy="make the factory a plain `def`")
+    missing = [name for name in methods if not callable(getattr(made, name, None))]
+    if missing:
+        raise PluginProblem(
+            f"its factory made a {type(made).__name__}, which lacks {', '.join(missing)}",
+            where=where,
+            remedy=f"implement the protocol of a {spec.kind} in sidecar.policy",
+        )
+    return made
+
+
+def _sentence(section: str, error: jsonschema_rs.ValidationError) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    return f"{section}{path}: {error.message}"
+
+
+def _properties(spec: PluginSpec) -> Mapping[str, Any]:
+    properties = spec.config_schema.get("properties", {})
+    return properties if isinstance(properties, Mapping) else {}
+
+
+_MAKERS: Final[Mapping[PluginKind, Callable[[Any, Mapping[str, Any]], object]]] = {
+    PluginKind.FLAG_BACKEND: make_flag_backend,
+    PluginKind.CONNECTOR: make_connector,
+    PluginKind.EPISODE_MEMORY: make_episode_memory,
+    PluginKind.GATE_CLIENT: make_gate_client,
+    PluginKind.LIFECYCLE_POLICY: make_lifecycle_policy,
+    PluginKind.AUDIT_SINK: make_audit_sink,
+}

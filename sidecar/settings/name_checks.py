@@ -1,0 +1,85 @@
+"""What settings say of definitions, held against them: names that nothing has, and addresses without a scheme.
+
+A name that matches nothing would have no effect and no message: a host that is never asked, a policy that never holds,
+a signature that is never demanded.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.core.definitions.cards.card import AgentDefinition, Catalogue
+from sidecar.core.definitions.files.addresses import problem_with_target
+from sidecar.core.identifiers import Vertical
+from sidecar.policy.problems import choices_for
+from sidecar.settings.whole import Settings
+
+GRPC: Final = "grpc"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What there is to be named: slots, verticals and data-backed tools."""
+
+    slots: frozenset[str] = frozenset()
+    verticals: frozenset[str] = frozenset()
+    tools: frozenset[str] = frozenset()
+
+    def __or__(self, other: "Names") -> "Names":
+        """Return what either has."""
+        return Names(self.slots | other.slots, self.verticals | other.verticals, self.tools | other.tools)
+
+
+def names_of(catalogue: Catalogue) -> Names:
+    """Return what a configuration has."""
+    verticals = frozenset(str(card.definition.vertical) for card in catalogue.cards.values())
+    tools = frozenset(str(name) for name, tool in catalogue.tools.items() if tool.is_data_backed)
+    return Names(frozenset(str(slot) for slot in catalogue.slots), verticals, tools)
+
+
+def unmatched(settings: Settings, known: Names) -> Iterator[str]:
+    """Yield one line for each name in the settings that nothing has, and that is not announced."""
+    announced = frozenset(settings.definitions.expected)
+    yield from _unknown("targets.slots", "slot", settings.targets.slots, known.slots, announced)
+    by_vertical: tuple[tuple[str, Iterable[str]], ...] = (
+        ("targets.verticals", settings.targets.verticals),
+        ("policy.verticals", settings.policy.verticals),
+        ("signatures.verticals", settings.signatures.verticals),
+    )
+    for path, names in by_vertical:
+        yield from _unknown(path, "vertical", names, known.verticals, announced)
+    yield from _unknown("signatures.tools", "data-backed tool", settings.signatures.tools, known.tools, announced)
+
+
+def _unknown(
+    path: str, what: str, names: Iterable[str], known: Collection[str], announced: Collection[str]
+) -> Iterator[str]:
+    for name in names:
+        if name not in known and name not in announced:
+            remedy = f"{choices_for(name, known)}; or list it in definitions.expected if it is to come"
+            yield f"{path}: no definition has a {what} `{name}`: {remedy}"
+
+
+def bad_targets(settings: Settings, catalogue: Catalogue) -> Iterator[str]:
+    """Yield one line for each target that the runner `grpc` gets from the settings and that has no scheme."""
+    found: dict[str, str] = {}
+    own = settings.runners.get(GRPC, {}).get("target")
+    if isinstance(own, str):
+        found["runners.grpc.target"] = own
+    for card in catalogue.cards.values():
+        definition = card.definition
+        if _runner_of(definition, settings) == GRPC:
+            slot, vertical = definition.slot, definition.vertical
+            if slot in settings.targets.slots:
+                found[f"targets.slots.{slot}"] = settings.targets.slots[slot]
+            if vertical in settings.targets.verticals:
+                found[f"targets.verticals.{vertical}"] = settings.targets.verticals[vertical]
+    for path, target in found.items():
+        problem = problem_with_target(target)
+        if problem is not None:
+            yield f"{path}: {problem}"
+
+
+def _runner_of(definition: AgentDefinition, settings: Settings) -> str:
+    own = settings.policy.verticals.get(Vertical(definition.vertical))
+    return definition.runner.kind or (own.runner if own else None) or settings.policy.default.runner
