@@ -6,10 +6,8 @@ import pytest
 
 from sidecar.core.definitions.cards.digest import LATER, canonical
 from tests.support.builders import a_card
-from tests.support.requirement import requirement
 
 
-@requirement("PF1-FR-12a")
 @pytest.mark.parametrize("name", LATER)
 def test_a_field_that_came_later_is_in_no_digest_while_it_has_its_default(name: str) -> None:
     """Kept revisions stay provable; saying anything but the default is another content."""
