@@ -53,6 +53,7 @@ async def exported() -> str:
 
     async def second(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
         second_is_through.set()
+        yield NarrationPart("Seven points.")
         yield RunFinished()
 
     async def third(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:

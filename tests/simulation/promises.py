@@ -53,7 +53,8 @@ _FAULTS: Final = tuple(
     """
 client: cancel_call|client: cancel_unknown|client: close_child|client: deadline too short|client: disconnect
 client: early|client: end rejecting|client: end twice|client: end unknown_child|client: lost|client: repeat
-client: repeat_otherwise|client: resume|client: slow reader|data: error|data: malformed|data: no principal|data: ok
+client: repeat_otherwise|client: resume|client: slow reader|data: cancelled and went on|data: error|data: hangs
+data: hangs and clings|data: interrupts|data: malformed|data: no principal|data: ok
 data: other nonce|data: other version|data: partial|data: raises|data: refused as mismatch|data: returns nonsense
 data: schema|data: two principals|data: unavailable|data: wrong principal|refused: ADMISSION_REFUSED
 refused: DEADLINE_TOO_SHORT|refused: DISPATCH_ID_REUSED|refused: DRAINING|refused: PRIOR_CONTEXT_MISSING

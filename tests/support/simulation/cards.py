@@ -12,6 +12,8 @@ COMPONENT: Final = {"type": "object", "required": ["title"], "additionalProperti
 PAYLOAD: Final = {"type": "object", "required": ["note"], "properties": {"note": {"type": "string"}}}
 DATA_TOOLS: Final = ("notes", "offers")
 LOCAL_TOOL: Final = "calculator"
+TOOL_LIMIT: Final = 3.0
+"""Seconds that a data call may take."""
 
 
 def _tool(tool_id: str) -> ToolEntry:
@@ -28,7 +30,7 @@ def _tool(tool_id: str) -> ToolEntry:
         version="1.2.0",
         echoes_nonce=tool_id == "offers",
         payload_schema=PAYLOAD,
-        timeout=timedelta(seconds=3),
+        timeout=timedelta(seconds=TOOL_LIMIT),
     )
 
 

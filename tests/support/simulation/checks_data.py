@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tests.support.simulation.cards import TOOL_LIMIT
 from tests.support.simulation.connector import CANARY
 from tests.support.simulation.data_use import expected_answers, is_incident
 from tests.support.simulation.facts import INSTANT, Facts
@@ -16,6 +17,13 @@ def data_is_released_or_withheld(facts: Facts) -> Iterator[str]:
                 yield f"{call.name}: {tool.tool_id} ({tool.reply}) at {tool.began_at}: {tool.answer}, not {wanted}"
             if tool.began_at > run.over_at + INSTANT and tool.answer != "GRANT_SPENT":
                 yield f"{call.name}: a grant worked after its attempt"
+
+
+def data_calls_end_at_their_limit(facts: Facts) -> Iterator[str]:
+    """Whatever a connector does, the sub-agent that waits for it has its answer when the tool's time is over."""
+    for tool in _tools(facts):
+        if tool.ended_at is not None and tool.ended_at > tool.began_at + TOOL_LIMIT + INSTANT:
+            yield f"{tool.tool_id} ({tool.reply}) at {tool.began_at}: answered at {tool.ended_at}"
 
 
 def the_principal_is_the_users(facts: Facts) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tests.support.simulation.data_use import DataFacts, expected_answers, is_in
 from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, Facts, opened_unconfirmed
 from tests.support.simulation.predicting import TRANSIENT, Kind, Predicted, predict
 from tests.support.simulation.schedule import CallKind
-from tests.support.simulation.scripts import Do
+from tests.support.simulation.scripts import Do, End
 from tests.support.simulation.stops import Stop, saving_until, stops_of
 
 STOPPED = ("JOIN_DEADLINE", "CALL_CANCELLED", "TURN_OVER")
@@ -40,12 +40,25 @@ def _problems(facts: Facts, call: CallFacts, stops: list[Stop]) -> Iterator[str]
     elif reason == "RUNNER_BREAKER_OPEN":
         if not facts.seen.schedule.tuning.stingy:
             yield "no breaker could be open"
+        elif not _may_be_unreachable(facts, call, decided):
+            yield "nothing was wrong on the way to its sub-agent"
     elif reason in STOPPED:
         yield from _stopped_wrongly(facts, call, stops, decided)
     elif not call.runs:
         yield "it never ran"
     else:
         yield from _ended_wrongly(facts, call, stops, decided)
+
+
+def _may_be_unreachable(facts: Facts, call: CallFacts, decided: float) -> bool:
+    """Say whether an attempt of the same slot may have met a transport fault: unreachable, or silent at first."""
+    slot = None if call.spec.card is None else call.spec.card.definition.slot
+    runs = [run for run in facts.seen.runner.runs if run.request.card.definition.slot == slot]
+    return any(
+        run.began_at <= decided + INSTANT
+        and (run.script.end is End.UNREACHABLE or not run.script.steps or run.script.steps[0].do is Do.WAIT)
+        for run in runs
+    )
 
 
 def _ended_wrongly(facts: Facts, call: CallFacts, stops: list[Stop], decided: float) -> Iterator[str]:

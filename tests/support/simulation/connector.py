@@ -15,7 +15,12 @@ GOOD: Final = ("ok", "partial")
 WRONG: Final = ("wrong principal", "two principals", "no principal", "other nonce", "refused as mismatch")
 """Replies that are security incidents. The nonce matters only for the tool that echoes it."""
 OTHER: Final = ("error", "other version", "malformed", "schema", "raises", "returns nonsense", "unavailable")
-REPLIES: Final = (*GOOD, *WRONG, *OTHER)
+BROKEN: Final = ("interrupts",)
+HANGING: Final = ("hangs", "hangs and clings")
+"""The connector takes no notice of the tool's limit; the second, nor of being cancelled."""
+REPLIES: Final = (*GOOD, *WRONG, *OTHER, *BROKEN, *HANGING)
+CLINGS_FOR: Final = 6.0
+"""Seconds; twice the tool's limit."""
 
 
 class ScriptedConnector:
@@ -39,9 +44,13 @@ class ScriptedConnector:
         reply = str(wanted["reply"])
         self._asked(int(wanted["number"]))
         self._counted[f"data: {reply}"] += 1
+        if reply in HANGING:
+            await self._hang(clings=reply != "hangs")
         await asyncio.sleep(float(wanted["takes"]))
         if reply == "raises":
             raise ValueError(CANARY)
+        if reply == "interrupts":
+            raise KeyboardInterrupt(CANARY)
         if reply == "returns nonsense":
             return CANARY  # type: ignore[return-value]  # what a broken connector does
         if reply == "refused as mismatch":
@@ -49,6 +58,17 @@ class ScriptedConnector:
         if reply == "unavailable":
             return EnricherRefused(RefusalKind.UNAVAILABLE)
         return EnricherAnswer(_envelope(call, reply))
+
+    async def _hang(self, *, clings: bool) -> None:
+        """Answer much too late, or never."""
+        until = self._loop.time() + (CLINGS_FOR if clings else 3600.0)
+        while self._loop.time() < until:
+            try:
+                await asyncio.sleep(until - self._loop.time())
+            except asyncio.CancelledError:
+                if not clings:
+                    raise
+                self._counted["data: cancelled and went on"] += 1
 
     async def close(self) -> None:
         """Nothing to release."""

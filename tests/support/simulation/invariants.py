@@ -65,6 +65,7 @@ _ALL: Final = (
     streams.calls_run_and_settle_in_streams,
     streams.progress_follows_the_policy,
     data.data_is_released_or_withheld,
+    data.data_calls_end_at_their_limit,
     data.the_principal_is_the_users,
     data.nobody_sees_somebody_elses_data,
     data.incidents_are_told,

@@ -110,7 +110,7 @@ def _own_end(run: RunSeen, idle: float | None, tokens_left: int | None) -> tuple
             tool = next(tools, None)
             if tool is None:
                 return Predicted(NEVER, Kind.ANSWER), _first_silence(silent, walk, NEVER, idle)
-            walk.at += step.amount if tool.ended_at is None else tool.ended_at - tool.began_at
+            walk.at += tool.takes if tool.ended_at is None else tool.ended_at - tool.began_at
             continue
         _note_silence(silent, walk, idle)
         walk.speak(400 if step.do is Do.FLOOD else 1)

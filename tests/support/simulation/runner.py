@@ -20,6 +20,8 @@ from sidecar.policy.protocols import (
     StatusReported,
     UsageReported,
 )
+from tests.support.simulation.cards import TOOL_LIMIT
+from tests.support.simulation.connector import HANGING
 from tests.support.simulation.scripts import AttemptScript, CallScript, Do, End, Step
 
 IGNORES_FOR = 12.0
@@ -151,7 +153,7 @@ class ScriptedRunner:
 
     async def _tool(self, run: RunSeen, step: Step) -> None:
         tool_id, _, reply = step.text.removesuffix(STUBBORN).partition(" ")
-        seen = ToolSeen(tool_id, reply, self._loop.time(), step.amount)
+        seen = ToolSeen(tool_id, reply, self._loop.time(), TOOL_LIMIT if reply in HANGING else step.amount)
         run.tools.append(seen)
         self._tools.append(seen)
         assert self.call_tool is not None

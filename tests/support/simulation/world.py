@@ -91,7 +91,7 @@ def rules_of(tuning: Tuning) -> DispatchRules:
         events_kept=tuning.events_kept,
         admission=AdmissionRules(tuning.turns, tuning.admission, idle_turns=tuning.idle_turns),
         retries=RetryRules() if tuning.stingy else generous,
-        breaker=BreakerRules() if tuning.stingy else BreakerRules(failures=10**6),
+        breaker=BreakerRules(failures=1) if tuning.stingy else BreakerRules(failures=10**6),
         results=ResultLimits(narration=4000, events=300),
     )
 
