@@ -69,7 +69,7 @@ class MeasuringRolloutRecorder:
         ids = [each.definition_id for each in waiting]
         self._log.warning(names.DEFINITIONS_ON_RECORD, text, version=version, waiting=ids)
         for each in waiting:
-            if not each.flagged:
+            if each.needs_flag:
                 self._log.warning(
                     names.DEFINITION_UNFLAGGED, _unflagged(each), definition_id=each.definition_id, slot=each.slot
                 )

@@ -55,11 +55,15 @@ def may_be_rolled_out(catalogue: Catalogue, card: Card) -> bool:
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A definition that serves no user until an operator promotes it; `flagged`: a flag gates it, so that one may."""
+    """A definition that serves no user until an operator takes a step.
+
+    Attributes:
+        needs_flag: no step can promote it before its entry names a flag.
+    """
 
     definition_id: DefinitionId
     slot: Slot
-    flagged: bool
+    needs_flag: bool
 
 
 def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[Waiting, ...]:
@@ -71,7 +75,7 @@ def waiting_for_operators(catalogue: Catalogue, view: RolloutView) -> tuple[Wait
     nobody = [slot for slot in catalogue.slots if slot in listed and not _served(slot, view)]
     cards = [catalogue.cards[definition_id] for slot in nobody for definition_id in catalogue.slots[slot]]
     return tuple(
-        Waiting(card.definition.id, card.definition.slot, _is_flagged(card, _facts(card, view)))
+        Waiting(card.definition.id, card.definition.slot, _needs_flag(card, _facts(card, view)))
         for card in cards
         if _may_be_promoted(_facts(card, view))
     )
@@ -86,8 +90,10 @@ def _facts(card: Card, view: RolloutView) -> DefinitionFacts | None:
     return rollout.definitions.get(card.digest) if rollout else None
 
 
-def _is_flagged(card: Card, facts: DefinitionFacts | None) -> bool:
-    return card.definition.enabled_via_flag is not None or (facts is not None and facts.flag is not None)
+def _needs_flag(card: Card, facts: DefinitionFacts | None) -> bool:
+    if facts is None:
+        return card.definition.enabled_via_flag is None
+    return facts.flag is None and facts.state is not LifecycleState.PROMOTE
 
 
 def _may_be_promoted(facts: DefinitionFacts | None) -> bool:

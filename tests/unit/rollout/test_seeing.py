@@ -179,12 +179,20 @@ def test_who_waits_for_operators_is_whoever_could_be_promoted_into_an_empty_slot
     emptied = msgspec.structs.replace(served.with_facts(killed), active=None)
 
     assert waiting_for_operators(catalogue, RolloutView()) == (
-        Waiting(shop.definition.id, SHOP, flagged=False),
-        Waiting(beside.definition.id, SHOP, flagged=True),
+        Waiting(shop.definition.id, SHOP, needs_flag=True),
+        Waiting(beside.definition.id, SHOP, needs_flag=False),
     )
     assert waiting_for_operators(catalogue, RolloutView({SHOP: served})) == ()
     (left,) = waiting_for_operators(catalogue, RolloutView({SHOP: emptied}))
     assert left.definition_id == "shop2"
+
+
+def test_what_was_promoted_without_a_flag_and_is_not_active_any_more_needs_none() -> None:
+    """A step brings it back into the empty slot."""
+    shop = a_card("shop")
+    idle = msgspec.structs.replace(seen(None, SHOP, shop, by(), at_once=True).rollout, active=None)
+    (left,) = waiting_for_operators(a_catalogue(shop, sub_agents=["shop"]), RolloutView({SHOP: idle}))
+    assert left == Waiting(shop.definition.id, SHOP, needs_flag=False)
 
 
 @pytest.mark.parametrize(
