@@ -76,7 +76,7 @@ async def test_transport_faults_in_a_row_open_the_breaker(script: object, reason
         assert await reasons(sidecar, "ask_shop", 3) == [reason, reason, "RUNNER_BREAKER_OPEN"]
 
         opened = [each[1] for each in sidecar.recorder.of("anomaly") if each[0] == "breaker_opened"]
-        assert opened == ["shop at scripted"]
+        assert opened == ["shop, scripted"]
 
 
 async def test_a_slow_sub_agent_that_has_asked_for_data_is_there() -> None:
@@ -121,11 +121,11 @@ async def test_a_host_that_is_away_is_named_in_log_and_timeline() -> None:
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
 
         failed = event_named(sidecar, reply.of("call-1").child_id, "failed")
-        assert failed.summary == "failed: RUNNER_UNAVAILABLE at unix:/run/shop.sock (ENOENT)"
+        assert failed.summary == "failed: RUNNER_UNAVAILABLE, unix:/run/shop.sock (ENOENT)"
         assert failed.details() == {"cause": "RUNNER_UNAVAILABLE", "detail": "no such file", **fault.details()}
         [(kind, text, about)] = sidecar.recorder.of("anomaly")
         assert kind == "runner_unreachable"
-        assert text == "shop cannot be run at unix:/run/shop.sock (ENOENT): start it"
+        assert text == "shop cannot be run, unix:/run/shop.sock (ENOENT): start it"
         assert about == {"sub_agent_id": "shop", **fault.details()}
 
 

@@ -187,12 +187,12 @@ async def test_data_that_is_withheld_has_one_line_and_one_event_that_name_the_se
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
 
         event = event_named(sidecar, reply.of("call-1").child_id, "data_withheld")
-        assert event.summary == "offers: withheld, unavailable at data:80 (ECONNREFUSED)"
+        assert event.summary == "offers: withheld, unavailable, data:80 (ECONNREFUSED)"
         assert event.details() == {"tool": "offers", "reason": "unavailable", **fault.details()}
         [(kind, text, about)] = sidecar.recorder.of("anomaly")
         assert (kind, text) == (
             "data_withheld",
-            "shop got no data of offers, unavailable at data:80 (ECONNREFUSED): start it",
+            "shop got no data of offers, unavailable, data:80 (ECONNREFUSED): start it",
         )
         assert about == {"sub_agent_id": "shop", "tool_id": "offers", "reason": "unavailable", **fault.details()}
 

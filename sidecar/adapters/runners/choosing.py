@@ -66,14 +66,14 @@ class ChosenRunners:
         """Return the runner of a card; one that cannot be made is one whose every attempt fails (axis 1)."""
         definition = card.definition
         target = self._targets.of(card)
+        missing = ""
         try:
             spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
+            if target is None:
+                missing = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
             return self._runner(spec, target)
         except PluginProblem as problem:
-            remedy = problem.remedy
-            if target is None:
-                remedy = f"if it has no address: set `[targets.slots] {definition.slot}`; else {remedy}"
-            fault = Fault(target or "", target or "", remedy=remedy)
+            fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
 
     def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:

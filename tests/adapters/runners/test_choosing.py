@@ -169,8 +169,28 @@ async def test_a_runner_that_cannot_be_had_fails_its_own_calls_only() -> None:
         _ = [event async for event in broken.run(None)]  # type: ignore[arg-type]  # not looked at
     assert (failed.value.unreachable, failed.value.transient) == (True, False)
     assert failed.value.fault is not None
-    assert "[targets.slots] gifts" in failed.value.fault.remedy
+    assert failed.value.fault.remedy.startswith("choose one of: one, two")
     assert isinstance(chosen.runner_for(card("shop")), MadeRunner)
+
+
+class NeedsATarget(Offered):
+    """A runner that cannot be made without an address."""
+
+    def _runner(self, config: RunnerConfig) -> MadeRunner:
+        if config.target is None:
+            raise ValueError("it needs a target")
+        return super()._runner(config)
+
+
+async def test_a_slot_without_an_address_says_where_to_write_it() -> None:
+    """Nobody named one: the fault has no address, and its remedy names slot and setting."""
+    broken = ChosenRunners(policy(NeedsATarget()), {}, TargetMap(), "").runner_for(card("gifts"))
+    with pytest.raises(RunnerError, match="it needs a target") as failed:
+        _ = [event async for event in broken.run(None)]  # type: ignore[arg-type]  # not looked at
+    assert failed.value.unreachable
+    assert failed.value.fault is not None
+    assert (failed.value.fault.address, failed.value.fault.in_words()) == ("", "no address")
+    assert "set `[targets.slots] gifts`" in failed.value.fault.remedy
 
 
 async def test_a_connector_that_cannot_be_had_is_a_service_that_is_away() -> None:

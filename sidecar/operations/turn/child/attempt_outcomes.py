@@ -58,7 +58,7 @@ def fault_details(end: AttemptEnd) -> dict[str, str]:
 def failed_at(end: AttemptEnd) -> str:
     """Return the same for the one line of a timeline."""
     fault = fault_of(end)
-    return "" if fault is None else f" at {fault.in_words()}"
+    return "" if fault is None else f", {fault.in_words()}"
 
 
 def failure_of(end: AttemptEnd | None) -> str:

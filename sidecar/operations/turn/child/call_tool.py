@@ -206,12 +206,12 @@ class CallTool:
             self._recorder.principal_mismatch(child.slot, tool.id, child.child_id)
         if judgement.reason is WithholdReason.VERSION_MISMATCH:
             self._recorder.version_mismatch(child.slot, tool.id)
-        summary = f"{tool.id}: withheld, {judgement.reason} at {fault.in_words()}"
+        summary = f"{tool.id}: withheld, {judgement.reason}, {fault.in_words()}"
         self._note(child, DATA_WITHHELD, summary, tool=tool.id, reason=judgement.reason.value, **fault.details())
 
     def _warn(self, child: Child, tool: ToolEntry, reason: WithholdReason, fault: Fault) -> None:
         """Write one line for data that was withheld; an incident has a line of its own."""
-        told = f"{child.slot} got no data of {tool.id}, {reason} at {fault.in_words()}: {fault.remedy}"
+        told = f"{child.slot} got no data of {tool.id}, {reason}, {fault.in_words()}: {fault.remedy}"
         about = {"sub_agent_id": child.slot, "tool_id": tool.id, "reason": reason.value, **fault.details()}
         self._recorder.anomaly("data_withheld", told, about)
 

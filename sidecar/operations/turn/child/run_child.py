@@ -268,10 +268,10 @@ class RunChild:
             breaker.succeeded() if heard else breaker.abandoned(now)
             return
         breaker.failed(now)
-        told = f"{child.slot} cannot be run at {fault.in_words()}: {fault.remedy}"
+        told = f"{child.slot} cannot be run, {fault.in_words()}: {fault.remedy}"
         self._out.recorder.anomaly("runner_unreachable", told, {"sub_agent_id": child.slot, **fault.details()})
         if breaker.state is BreakerState.OPEN:
-            self._out.recorder.anomaly("breaker_opened", f"{child.slot} at {fault.in_words()}")
+            self._out.recorder.anomaly("breaker_opened", f"{child.slot}, {fault.in_words()}")
 
 
 def _keep_refusal(child: Child, why: str) -> None:
