@@ -70,16 +70,13 @@ torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk a
 # -- the parts of `check` -------------------------------------------------------------------------------------------
 
 lint: $(VENV)/.ready ## style only
-	@echo '== lint'
 	@$(BIN)/ruff check $(LINTED)
 	@$(BIN)/ruff format --check --quiet $(LINTED) || { echo 'not formatted: run $(BIN)/ruff format .'; exit 1; }
 
 types: $(VENV)/.ready ## types only
-	@echo '== types'
 	@$(BIN)/mypy --no-error-summary $(TYPED)
 
 protos: $(VENV)/.ready ## proto style, compatibility with the last release, generated code is current
-	@echo '== protos'
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m scripts.check_protos
 
 # -- for who changes things -----------------------------------------------------------------------------------------

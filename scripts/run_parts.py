@@ -109,6 +109,7 @@ def run(plan: Plan, more: Sequence[str], running: Running) -> list[Ended]:
     """Run a plan; end early where a part that comes first fails."""
     ended: list[Ended] = []
     for part in plan.first:
+        say(f"== {part.name}")
         running.begin(part, more)
         ended.append(running.next_end())
         if ended[-1].code:

@@ -10,7 +10,6 @@ from tests.requirements.claims import Claim, claims_in, claims_under
 from tests.requirements.unproven import OPEN_ISSUES, UNPROVEN, expand, reasons
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-CLAIMS: Final = claims_under(ROOT)
 ROWS_BY_DOCUMENT: Final = {"PC1": 165, "PC2": 177, "PF1": 176, "SX": 53}
 
 
@@ -36,20 +35,20 @@ def test_every_row_says_something_and_where_it_comes_from() -> None:
 
 def test_every_id_on_a_test_is_in_the_catalogue() -> None:
     """A misspelt id would look like proof."""
-    findings = rules.unknown(CLAIMS, CATALOGUE)
+    findings = rules.unknown(claims_under(ROOT), CATALOGUE)
     assert not findings, listed(findings, "ids that no row has")
 
 
 def test_every_row_has_a_test_or_a_written_reason() -> None:
     """Whatever is listed here needs `@requirement` on a test, or an entry in unproven.py."""
-    findings = rules.unsettled(CLAIMS, CATALOGUE, UNPROVEN)
+    findings = rules.unsettled(claims_under(ROOT), CATALOGUE, UNPROVEN)
     shown = [f"{one}  {CATALOGUE[one].sentence}" for one in findings]
     assert not findings, listed(shown, "rows without test and without reason")
 
 
 def test_no_row_has_both_a_test_and_a_reason() -> None:
     """A proven row leaves unproven.py in the same change."""
-    findings = rules.settled_twice(CLAIMS, UNPROVEN)
+    findings = rules.settled_twice(claims_under(ROOT), UNPROVEN)
     assert not findings, listed(findings, "rows settled twice")
 
 
@@ -61,19 +60,19 @@ def test_every_reason_is_of_a_known_form_and_waits_for_open_issues_only() -> Non
 
 def test_no_test_names_more_rows_than_it_can_prove() -> None:
     """At most four."""
-    findings = rules.overfull(CLAIMS)
+    findings = rules.overfull(claims_under(ROOT))
     assert not findings, listed(findings, "tests with too many rows")
 
 
 def test_functional_and_acceptance_rows_are_proven_from_outside() -> None:
     """FR and AC ids stand on tests through a public RPC or the command line."""
-    findings = rules.misplaced(CLAIMS)
+    findings = rules.misplaced(claims_under(ROOT))
     assert not findings, listed(findings, "FR or AC ids on inner tests")
 
 
 def test_every_claim_is_a_literal_on_a_test_that_runs() -> None:
     """The scan reads sources, so a computed id or a mark on a builder would be lost."""
-    findings = rules.worthless(CLAIMS)
+    findings = rules.worthless(claims_under(ROOT))
     assert not findings, listed(findings, "claims that prove nothing")
 
 

@@ -108,6 +108,9 @@ FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {**dict.fromkeys(SUITES, _FAULTS), RECORD: _FAULTS_ON_RECORD, ROLLOUT: _FAULTS_OF_ROLLOUTS}
 )
 """Every kind of fault by suite; each has to occur."""
-SCHEDULES: Final[Mapping[str, int]] = MappingProxyType({**dict.fromkeys(SUITES, 500), RECORD: 1000, ROLLOUT: 1250})
-"""How many of each suite are always played, from seed 0: so many that they find each planted defect more than once."""
+SCHEDULES: Final[Mapping[str, int]] = MappingProxyType(
+    {"turns": 750, "faults": 750, "gateway": 1000, RECORD: 1000, ROLLOUT: 1500}
+)
+"""How many of each suite are always played, from seed 0: so many that they find each planted defect three times at
+least (but 27, which one in 2,500 shows), and that each fault occurs."""
 LEAST: Final = 5

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 """How long an async test may take unless it says `@pytest.mark.seconds(limit)`."""
 
 

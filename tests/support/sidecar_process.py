@@ -18,8 +18,8 @@ import httpx
 from subagents_client import SidecarClient
 
 ROOT: Final = Path(__file__).parents[2]
-START_SECONDS: Final = 20.0
-END_SECONDS: Final = 20.0
+START_SECONDS: Final = 40.0
+END_SECONDS: Final = 40.0
 SETTINGS: Final = """
 [server]
 dispatch_socket = "{folder}/dispatch/sidecar.sock"

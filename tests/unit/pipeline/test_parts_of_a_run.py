@@ -26,7 +26,7 @@ def test_all_parts_run_and_each_says_its_words_and_its_time(capfd: pytest.Captur
     said = capfd.readouterr().out
 
     assert codes(ended) == {"lint": 0, "tests": 0, "types": 2, "simulations": 0}
-    assert said.startswith("I am lint\n== tests; beside them: types, simulations\nI am tests -k cap\n")
+    assert said.startswith("== lint\nI am lint\n== tests; beside them: types, simulations\nI am tests -k cap\n")
     assert said.endswith("== types\nI am types\n== simulations\nI am simulations -k cap\n")
     assert all(each.seconds > 0 and each.cpu > 0 for each in ended)
     assert [each.line().endswith(" FAILED") for each in ended if each.code] == [True]
@@ -38,7 +38,7 @@ def test_what_comes_first_ends_the_run_if_it_fails(capfd: pytest.CaptureFixture[
     ended = run(Plan((saying("lint", 3), saying("protos")), saying("tests"), (saying("types"),)), [], Running())
 
     assert codes(ended) == {"lint": 3}
-    assert capfd.readouterr().out == "I am lint\n"
+    assert capfd.readouterr().out == "== lint\nI am lint\n"
     assert code_of(ended) == 3
 
 
