@@ -10,8 +10,18 @@ from typing import Final
 REPLACEMENT: Final = "[redacted]"
 SHORTEST: Final = 6
 """Characters; a shorter secret would tear holes into ordinary words."""
-TOKENS: Final = re.compile(r"v1\.[A-Za-z0-9]+\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")
-"""Surface tokens and grants, which are never known beforehand."""
+TOKENS: Final = re.compile(
+    r"v1\.[A-Za-z0-9]+\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"  # surface tokens and grants
+    r"|rt1\.[A-Za-z0-9_-]{16,}\.[0-9a-f]{32,}"  # role tokens
+    r"|(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))e[w-z0-9_-][A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{32,}"
+)
+"""Tokens by their forms, since they are never known beforehand. The last: those of an issuer (JWT), of which the first
+part is base64 of a JSON object; `\\n` may stand before one in a line that is JSON."""
+HEADERS: Final = re.compile(
+    r"(?i)(x-subagents-[a-z-]*(?:secret|token|grant)[a-z-]*(?:['\"]\s*[:=,]|\s*[:=])\s*(?:value\s*=\s*)?b?['\"]?)"
+    r"[^\s'\",)}\]]{6,}"
+)
+"""Metadata of a call as people and libraries write it down: `name: value`, `('name', b'value')`."""
 BEARER: Final = re.compile(r"(?i)(authorization['\":=\s]+(?:[a-z]+\s+)?|bearer\s+)[^\s'\",}]{6,}")
 SECRET_NAME: Final = re.compile(r"(?i)secret|token|password|passwd|credential|api_?key|private_?key")
 
@@ -37,7 +47,8 @@ class Redactor:
         """Return the text without secrets and tokens."""
         if self._known is not None:
             text = self._known.sub(REPLACEMENT, text)
-        return BEARER.sub(rf"\1{REPLACEMENT}", TOKENS.sub(REPLACEMENT, text))
+        text = TOKENS.sub(REPLACEMENT, text)
+        return BEARER.sub(rf"\1{REPLACEMENT}", HEADERS.sub(rf"\1{REPLACEMENT}", text))
 
 
 def _secret_values(value: object, *, telling: bool) -> Iterable[str]:

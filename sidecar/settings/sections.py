@@ -198,7 +198,7 @@ class KeysSettings(Section):
             raise ValueError("`signing` is not the id of a key in `files`")
         if len(self.files) > 1 and not self.signing:
             raise ValueError("there are several keys: say which one is `signing`")
-        wrong = [key_id for key_id in self.files if not key_id.isalnum()]
+        wrong = [key_id for key_id in self.files if not (key_id.isascii() and key_id.isalnum())]
         if wrong:
             raise ValueError(f"key ids are letters and digits only: {', '.join(map(repr, wrong))}")
         return self

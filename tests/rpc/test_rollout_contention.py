@@ -204,3 +204,40 @@ async def test_with_the_store_away_steps_fail_a_kill_holds_and_nobody_is_served_
     assert "record" not in killed.reached
     assert "replica" in killed.reached
     assert killed.warnings
+
+
+async def test_another_operator_who_sends_the_same_request_is_not_told_the_answer_of_the_first() -> None:
+    """The same id and contents by bob: refused with a reason of its own, and ada still has her answer, yes or no."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted()
+        taken = {"request_id": "step-1", "expected_revision": await bench.revision()}
+        await bench.step("SetRamp", ramp_basis_points=500, header=taken)
+        bench.gates.say["pre_ramp"] = Verdict.FAIL
+        failed = {"request_id": "step-2", "expected_revision": await bench.revision()}
+        await bench.refused("SetRamp", ramp_basis_points=900, header=failed)
+        rows = len(await bench.audit())
+
+        yes = await bench.refused("SetRamp", ramp_basis_points=500, header=taken, sub="bob@example")
+        no = await bench.refused("SetRamp", ramp_basis_points=900, header=failed, sub="bob@example")
+        again = await bench.step("SetRamp", ramp_basis_points=500, header=taken)
+        still = await bench.refused("SetRamp", ramp_basis_points=900, header=failed)
+        rows_after = len(await bench.audit())
+
+    assert (yes.code, yes.reason, no.reason) == (grpc.StatusCode.ALREADY_EXISTS, *["REQUEST_ID_REUSED"] * 2)
+    assert "another operator" in yes.message
+    assert (again.repeated, still.reason, rows_after) == (True, "GATE_FAILED", rows)
+
+
+async def test_the_kill_of_another_operator_with_a_request_id_that_was_used_is_a_kill_of_its_own() -> None:
+    """Nothing holds a kill up: bob is told how things stand now, and not what ada was answered."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted()
+        first = await bench.step("Kill", header={"request_id": "kill-1", "expected_revision": 0})
+        again = await bench.step("Kill", header={"request_id": "kill-1", "expected_revision": 0})
+        other = await bench.step("Kill", header={"request_id": "kill-1", "expected_revision": 0}, sub="bob@example")
+
+    assert [(each.changed, each.repeated) for each in (first, again, other)] == [
+        (True, False),
+        (True, True),
+        (False, False),
+    ]

@@ -110,10 +110,15 @@ def an_event(detail: str = "", name: str = "shop", at: float = 0) -> RolloutEven
 
 
 def an_answer(
-    request_id: str = "r1", fingerprint: str = "f1", kind: str = "done", text: str = "{}", at: float = 0
+    request_id: str = "r1",
+    fingerprint: str = "f1",
+    kind: str = "done",
+    text: str = "{}",
+    at: float = 0,
+    asker: str = "ada",
 ) -> StoredAnswer:
     """Return an answer."""
-    return StoredAnswer(request_id, fingerprint, kind, text, moment(at))
+    return StoredAnswer(request_id, fingerprint, kind, text, moment(at), asker)
 
 
 def a_definition(name: str = "shop", card: str = STRANGE) -> KeptDefinition:

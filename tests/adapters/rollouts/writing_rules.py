@@ -158,6 +158,8 @@ class WritingRules:
             before = await everything(store)
             with pytest.raises(RequestIdReused):
                 await store.write(a_write(2, events=(an_event(),), answer=an_answer(fingerprint="f2")))
+            with pytest.raises(RequestIdReused, match="another operator"):
+                await store.write(a_write(2, events=(an_event(),), answer=an_answer(asker="bob")))
             assert await everything(store) == before
 
     async def test_a_request_that_another_replica_answered_otherwise_is_in_conflict(self, bench: RolloutBench) -> None:

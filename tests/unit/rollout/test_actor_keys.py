@@ -1,10 +1,19 @@
 """What vouched for the actor stays with a step, whatever happens before it is on record."""
 
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from sidecar.core.errors import GateFailed, RequestIdReused
 from sidecar.core.identifiers import DefinitionId
+from sidecar.core.rollout.step import By
+from sidecar.operations.rollout.answers import answered_before, stored_answer
 from sidecar.operations.rollout.requests import RampDown
 from tests.support.stopping import SHOP, Rollouts, a_kill
 
 KEY = "ab" * 8
+AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 async def test_a_kill_that_is_put_on_record_after_a_restart_names_the_key() -> None:
@@ -21,11 +30,44 @@ async def test_a_kill_that_is_put_on_record_after_a_restart_names_the_key() -> N
     assert [(event.actor, event.actor_key) for event in rollouts.transitions()] == [("alice", KEY)]
 
 
-def test_the_same_request_by_another_key_is_a_repetition() -> None:
-    """A key that was renewed in between makes it no other request."""
+def test_a_key_is_no_part_of_what_a_request_holds() -> None:
+    """Whose request it is, is kept beside the fingerprint of its contents."""
     asked = RampDown(definition_id=DefinitionId("shop"), request_id="r-1", reason="a breach", breach_id="floor-7")
     again = RampDown(
         definition_id=DefinitionId("shop"), request_id="r-1", reason="a breach", breach_id="floor-7", actor_key=KEY
     )
 
     assert asked.fingerprint == again.fingerprint
+
+
+@pytest.mark.parametrize(("actor", "key"), [("bob", KEY), ("alice", "cd" * 8), ("alice", "")])
+def test_an_answer_is_repeated_to_the_same_subject_under_the_same_key_only(actor: str, key: str) -> None:
+    """Two keys may each vouch for an alice, and need not mean the same person."""
+    asked = RampDown(
+        definition_id=DefinitionId("shop"), request_id="r-1", reason="a breach", breach_id="floor-7", actor_key=KEY
+    )
+    by = By(actor="alice", reason="", request_id="r-1", at=AT, actor_key=KEY)
+    kept = stored_answer(asked, "GATE_FAILED", "no", by)
+
+    with pytest.raises(GateFailed, match="no"):
+        answered_before(kept, asked, "alice")
+    with pytest.raises(RequestIdReused, match="another operator"):
+        answered_before(kept, msgspec.structs.replace(asked, actor_key=key), actor)
+
+
+async def test_two_ramp_downs_that_were_answered_under_one_id_are_both_put_on_record() -> None:
+    """Of three operators who all made up `down-1` while the store was away, none loses what was answered."""
+    rollouts = Rollouts()
+    rollouts.serve(SHOP)
+    replica = await rollouts.replica()
+    replica.away(store=True)
+    for actor in ("alice", "bob", "carol"):
+        asked = RampDown(definition_id=SHOP.definition.id, request_id="down-1", reason="a breach", breach_id=actor)
+        await replica.stops.ramp_down(asked, actor)
+    replica.away()
+    for _ in range(3):
+        await replica.look()
+
+    assert replica.tombstones.pending() == ()
+    askers = sorted(answer.asker.split("\x1f")[0] for answer in rollouts.contents.answers.values())
+    assert askers == ["alice", "bob", "carol"]

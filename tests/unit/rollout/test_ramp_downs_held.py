@@ -75,7 +75,9 @@ async def test_a_refused_ramp_down_takes_back_no_other() -> None:
 async def test_a_request_id_that_was_used_does_not_take_it_back() -> None:
     """With the store there it would have been refused; with the store away it was answered."""
     rollouts, replica = await held(down("1"))
-    rollouts.contents.answers["1"] = StoredAnswer("1", "of another request", "done", "{}", rollouts.clock.now())
+    rollouts.contents.answers["1"] = StoredAnswer(
+        "1", "of another request", "done", "{}", rollouts.clock.now(), "alice"
+    )
     await replica.look()
     assert (ramp_here(replica), rollouts.facts(SHOP).ramp) == (0, 0)
     assert rollouts.contents.answers["1"].fingerprint == "of another request"

@@ -28,10 +28,10 @@ from sidecar.core.rollout.flags_by_hand import (
     refuse_on,
 )
 from sidecar.core.rollout.step import By, event_about
+from sidecar.operations.rollout.answers import DONE, answered_before, stored_answer
 from sidecar.operations.rollout.audit_context import by_of
 from sidecar.operations.rollout.definition_lookup import Found, found_in, not_found
 from sidecar.operations.rollout.requests import StepAnswer, SwitchFlag, SwitchFlagOff, SwitchFlagOn
-from sidecar.operations.rollout.steps.take_step import DONE, answered_before
 from sidecar.operations.rollout.stops.stop_first import StopParts
 from sidecar.operations.rollout.store.flag_writes import FlagWrite, KeepsFlags
 from sidecar.operations.rollout.store.ports import FlagWriter, RolloutWrite, StoredAnswer, StoredFlag
@@ -81,14 +81,14 @@ class SwitchFlagByHand:
         for _ in range(TRIES if unread else 1):
             earlier = await self._parts.store.answer(asked.request_id)
             if earlier is not None:
-                return answered_before(earlier, asked)
+                return answered_before(earlier, asked, actor)
             try:
                 return await self._attempt(asked, actor)
             except RevisionConflict as other:
                 conflict = other
         earlier = await self._parts.store.answer(asked.request_id)  # of another attempt of this very request
         if earlier is not None:
-            return answered_before(earlier, asked)
+            return answered_before(earlier, asked, actor)
         raise conflict
 
     async def _attempt(self, asked: SwitchFlag, actor: str) -> StepAnswer:
@@ -201,7 +201,7 @@ class SwitchFlagByHand:
         ramp, detail = (facts.ramp, facts.ramp), f"{refused.reason}: {refused.message}"
         event = event_about(rollout, facts, Happening.REFUSED, by, ramp, detail)
         event = msgspec.structs.replace(event, sought=asked.sought)
-        answer = StoredAnswer(asked.request_id, asked.fingerprint, refused.reason, refused.message, by.at)
+        answer = stored_answer(asked, refused.reason, refused.message, by)
         await self._parts.store.write(
             RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
         )
@@ -215,7 +215,7 @@ def _write(plan: _LaidOut, answer: StoredAnswer) -> RolloutWrite:
 
 
 def _stored(asked: SwitchFlag, answer: StepAnswer, by: By) -> StoredAnswer:
-    return StoredAnswer(asked.request_id, asked.fingerprint, DONE, msgspec.json.encode(answer).decode(), by.at)
+    return stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by)
 
 
 def _refuse_other(expected: int | None, present: int, what: str, of_what: str) -> None:

@@ -10,23 +10,21 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sidecar.core.decoding import from_json
 from sidecar.core.errors import (
     GateFailed,
     GateHeld,
     PolicyDenied,
-    RequestIdReused,
     RevisionConflict,
     StoreUnavailable,
     SubagentsError,
     TransitionRefused,
-    error_of_reason,
 )
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.step import By, Change
 from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.answers import DONE, answered_before, asker_of, is_done, mark_of, stored_answer
 from sidecar.operations.rollout.audit_context import Surrounding, by_of
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
 from sidecar.operations.rollout.definition_lookup import Found, found_as_revised, found_in, not_found
@@ -49,7 +47,6 @@ from sidecar.operations.rollout.steps.step_flags import FlagSwitching, still_nam
 from sidecar.operations.rollout.store.ports import RolloutStore, RolloutWrite, StoredAnswer
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
-DONE = "done"
 ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED, Happening.CONFIGURED)
 """Events of steps that gates are asked about."""
 TRIES = 5
@@ -93,29 +90,33 @@ class TakeStep:
         conflict = RevisionConflict(f"{asked.definition_id} is changed all the time; ask again")
         meant = asked if late is None else msgspec.structs.replace(asked, digest=late, expected_revision=None)
         for _ in range(TRIES if isinstance(asked, RampDown | RollBack) and meant.expected_revision is None else 1):
-            earlier, own = await self._earlier(asked, late)
+            earlier, own = await self._earlier(asked, late, actor)
             if earlier is not None:
-                return answered_before(earlier, own)
+                return answered_before(earlier, own, actor)
             try:
                 rollout, facts = await self._found(meant)
                 return await self._take(own, rollout, facts, actor)
             except RevisionConflict as other:
                 conflict = other
         # Somebody else was first: perhaps another attempt of this very request, here or at another replica.
-        earlier, own = await self._earlier(asked, late)
+        earlier, own = await self._earlier(asked, late, actor)
         if earlier is not None:
-            return answered_before(earlier, own)
+            return answered_before(earlier, own, actor)
         if late is not None:
             raise StoreUnavailable(conflict.message)  # what was answered is not refused by a race
         raise conflict
 
-    async def _earlier(self, asked: Asked, late: Digest | None) -> tuple[StoredAnswer | None, Asked]:
+    async def _earlier(self, asked: Asked, late: Digest | None, actor: str) -> tuple[StoredAnswer | None, Asked]:
         """Return what a request was answered, and the request: a late one whose id was used has another id."""
         earlier = await self._parts.store.answer(asked.request_id)
-        if late is None or earlier is None or _is_done(earlier, asked):
+        if late is None or earlier is None or is_done(earlier, asked, actor):
             return earlier, asked
         own = msgspec.structs.replace(asked, request_id=f"{asked.request_id}{HELD}")
-        return await self._parts.store.answer(own.request_id), own
+        earlier = await self._parts.store.answer(own.request_id)
+        if earlier is not None and earlier.asker != asker_of(asked, actor):  # each of them was answered
+            own = msgspec.structs.replace(own, request_id=f"{own.request_id}/{mark_of(asked, actor)}")
+            earlier = await self._parts.store.answer(own.request_id)
+        return earlier, own
 
     async def _found(self, asked: Asked) -> Found:
         slots = {each.slot: each for each in await self._parts.store.rollouts()}
@@ -154,7 +155,7 @@ class TakeStep:
         change = self._parts.flags.confirmed(change, facts)
         answer = _answer(asked, change.rollout, facts.digest, said, warnings)
         answer = msgspec.structs.replace(answer, changed=change.rollout is not rollout)
-        kept = _stored(asked, DONE, msgspec.json.encode(answer).decode(), by)
+        kept = stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by)
         await self._parts.store.write(_write(rollout, change, kept))
         return msgspec.structs.replace(answer, version=await self._parts.store.version())
 
@@ -212,23 +213,9 @@ class TakeStep:
             detail=f"{refused.reason}: {refused.message}",
             sought=asked.sought,
         )
-        answer = _stored(asked, refused.reason, refused.message, by)
+        answer = stored_answer(asked, refused.reason, refused.message, by)
         write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
         await self._parts.store.write(write)
-
-
-def _is_done(earlier: StoredAnswer, asked: Asked) -> bool:
-    return (earlier.kind, earlier.fingerprint) == (DONE, asked.fingerprint)
-
-
-def answered_before(earlier: StoredAnswer, asked: Asked) -> StepAnswer:
-    """Return the answer of an earlier request with the same id, or raise what it was refused with."""
-    if earlier.fingerprint != asked.fingerprint:
-        raise RequestIdReused("request_id was used for another request", metadata={"at": str(earlier.at)})
-    if earlier.kind == DONE:
-        return msgspec.structs.replace(from_json(earlier.answer_json, StepAnswer), repeated=True)
-    refusal = error_of_reason(earlier.kind) or TransitionRefused
-    raise refusal(earlier.answer_json, metadata={"repeated": "true"})
 
 
 def _with_words(change: Change, said: tuple[str, ...]) -> Change:
@@ -252,10 +239,6 @@ def _write(before: SlotRollout, change: Change, answer: StoredAnswer | None) -> 
         events=change.events,
         answer=answer,
     )
-
-
-def _stored(asked: Asked, kind: str, answer_json: str, by: By) -> StoredAnswer:
-    return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at)
 
 
 def _answer(

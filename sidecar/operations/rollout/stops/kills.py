@@ -23,10 +23,10 @@ from sidecar.core.rollout.states import Trigger
 from sidecar.core.rollout.step import By, Change, event_about
 from sidecar.core.rollout.view import as_revised
 from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.answers import DONE, answered_before, is_done, stored_answer
 from sidecar.operations.rollout.audit_context import by_of
 from sidecar.operations.rollout.definition_lookup import Found, found_here, found_in, not_found, unseen, with_digest
 from sidecar.operations.rollout.requests import Kill, StepAnswer
-from sidecar.operations.rollout.steps.take_step import DONE, answered_before
 from sidecar.operations.rollout.stops.kill_flags import NOTHING, Beside, flag_off, is_shared
 from sidecar.operations.rollout.stops.stop_first import (
     FLAG,
@@ -94,7 +94,7 @@ class KillDefinition:
             earlier = await store.answer(asked.request_id)
             by = msgspec.structs.replace(self._by(asked, stop.by), at=stop.at)
             found = await self._on_record(asked, stop)
-            done = earlier is not None and (earlier.kind, earlier.fingerprint) == (DONE, asked.fingerprint)
+            done = earlier is not None and is_done(earlier, asked, stop.by)
             if earlier is not None and done and not self._stops(found, asked, stop.by):
                 return await self._known(asked, stop, earlier)
             try:
@@ -137,7 +137,7 @@ class KillDefinition:
             rollout=after if answer.changed else None,
             transitions=change.transitions,
             events=change.events,
-            answer=_stored(asked, DONE, msgspec.json.encode(answer).decode(), by) if answered else None,
+            answer=stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by) if answered else None,
         )
         self._unconfirmed.add(asked.request_id)
         await self._parts.store.write(write)
@@ -147,7 +147,7 @@ class KillDefinition:
 
     async def _known(self, asked: Kill, stop: LocalStop, earlier: StoredAnswer) -> StepAnswer:
         """Return what the same request was answered with; a kill whose confirmation was lost is counted now."""
-        answer = answered_before(earlier, asked)
+        answer = answered_before(earlier, asked, stop.by)
         if answer.changed and asked.request_id in self._unconfirmed:
             self._count(asked, answer.definition_id)
         return answer
@@ -222,7 +222,7 @@ class KillDefinition:
         rollout, facts = found
         detail = f"{refused.reason}: {refused.message}"
         event = event_about(rollout, facts, Happening.REFUSED, by, (facts.ramp, facts.ramp), detail)
-        answer = _stored(asked, refused.reason, refused.message, by)
+        answer = stored_answer(asked, refused.reason, refused.message, by)
         write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
         await self._parts.store.write(write)
 
@@ -278,7 +278,3 @@ def _answer_of(asked: Kill, rollout: SlotRollout, facts: DefinitionFacts, *, cha
         revision=rollout.revision,
         changed=changed,
     )
-
-
-def _stored(asked: Kill, kind: str, answer_json: str, by: By) -> StoredAnswer:
-    return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at)

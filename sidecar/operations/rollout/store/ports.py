@@ -2,11 +2,10 @@
 
 The rules every database keeps (one suite holds each to them):
 
-1. A rollout is written whole, compared by revision: `write` with another revision than the stored one is refused with
-   `RevisionConflict`, and nothing of it is kept.
+1. A rollout is written whole or not at all; `write` with another revision than the stored one: `RevisionConflict`.
 2. What is written of a change (audit rows, the answer to its request, the rollout) is kept in one transaction.
 3. A transition event is kept once for each definition digest and target state, whoever writes it.
-4. An answer is kept under its `request_id`; the same id with another fingerprint is refused with `RequestIdReused`.
+4. An answer is kept under its `request_id`; with another fingerprint or asker it is refused: `RequestIdReused`.
 5. Audit rows are never changed; they are removed only by retention, after 90 days or more, under a signed marker.
 6. `version` grows with every change of a rollout, a flag or a kept definition; replicas look at it every second.
 """
@@ -31,7 +30,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     """What a request was answered with, refused and held ones included.
 
     Attributes:
-        fingerprint: of the request's contents.
+        fingerprint, asker: of the request: what it holds, and who asked (`answers.asker_of`).
         kind, answer_json: `done` and the answer, or the reason of the refusal and its message.
     """
 
@@ -40,6 +39,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     kind: str
     answer_json: str
     at: datetime
+    asker: str
 
 
 class RolloutWrite(msgspec.Struct, frozen=True, kw_only=True):

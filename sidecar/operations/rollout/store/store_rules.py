@@ -30,13 +30,12 @@ def kept_before(kept: StoredAnswer | None, answer: StoredAnswer | None) -> bool:
         answer: of the write.
 
     Raises:
-        RequestIdReused: the id was used for other contents.
+        RequestIdReused: the id was used for other contents, or by somebody else.
         RevisionConflict: another replica has answered the same request, and otherwise.
     """
     if kept is None or answer is None:
         return False
-    if kept.fingerprint != answer.fingerprint:
-        raise RequestIdReused("request_id was used for another request", metadata={"at": kept.at.isoformat()})
+    refuse_other_request(kept, answer.fingerprint, answer.asker)
     if (kept.kind, kept.answer_json) != (answer.kind, answer.answer_json):
         raise RevisionConflict("another sidecar has just answered this request; ask again for its answer")
     return True
@@ -55,3 +54,20 @@ def refuse_other_revision(what: str, expected: int, stored: int) -> None:
             f"{what} has revision {stored}, not {expected}: somebody else changed it first",
             metadata={"revision": str(stored)},
         )
+
+
+def refuse_other_request(kept: StoredAnswer, fingerprint: str, asker: str) -> None:
+    """Raise `RequestIdReused` unless this is the request that was answered, asked by the same operator.
+
+    Args:
+        kept: under the request's id.
+        fingerprint: of the request.
+        asker: who asks, as kept in an answer.
+    """
+    if kept.asker != asker:
+        what = "request_id was used by another operator, or under another key; take a new one"
+    elif kept.fingerprint != fingerprint:
+        what = "request_id was used for another request"
+    else:
+        return
+    raise RequestIdReused(what, metadata={"at": kept.at.isoformat()})

@@ -1,0 +1,51 @@
+"""What is kept of the answer to a request, and whose repetition is answered with it."""
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.errors import TransitionRefused, error_of_reason
+from sidecar.core.rollout.step import By
+from sidecar.operations.rollout.requests import Asked, StepAnswer
+from sidecar.operations.rollout.store.ports import StoredAnswer
+from sidecar.operations.rollout.store.store_rules import refuse_other_request
+
+DONE: Final = "done"
+MARK_DIGITS: Final = 8
+
+
+def asker_of(asked: Asked, actor: str) -> str:
+    """Return who asks: the subject, and what vouches for it, since subjects are told apart within one key only."""
+    return f"{actor}\x1f{asked.actor_key}"
+
+
+def mark_of(asked: Asked, actor: str) -> str:
+    """Return what stands for who asks where an id needs it."""
+    return sha256(asker_of(asked, actor).encode()).hexdigest()[:MARK_DIGITS]
+
+
+def stored_answer(asked: Asked, kind: str, answer_json: str, by: By) -> StoredAnswer:
+    """Return what is kept of the answer to a request."""
+    asker = asker_of(asked, by.actor)
+    return StoredAnswer(asked.request_id, asked.fingerprint, kind, answer_json, by.at, asker)
+
+
+def is_done(earlier: StoredAnswer, asked: Asked, actor: str) -> bool:
+    """Say whether this very request of this operator was done."""
+    said = (earlier.kind, earlier.fingerprint, earlier.asker)
+    return said == (DONE, asked.fingerprint, asker_of(asked, actor))
+
+
+def answered_before(earlier: StoredAnswer, asked: Asked, actor: str) -> StepAnswer:
+    """Return the answer of an earlier request with the same id, or raise what it was refused with.
+
+    Raises:
+        RequestIdReused: it was another request, or another operator's.
+    """
+    refuse_other_request(earlier, asked.fingerprint, asker_of(asked, actor))
+    if earlier.kind == DONE:
+        return msgspec.structs.replace(from_json(earlier.answer_json, StepAnswer), repeated=True)
+    refusal = error_of_reason(earlier.kind) or TransitionRefused
+    raise refusal(earlier.answer_json, metadata={"repeated": "true"})
