@@ -360,7 +360,7 @@ def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: b
             },
             "record": {"sqlite": {"path": f"{folder}/record/record.sqlite"}},
             "rollout": {"serve_unflagged_entries_at_once": unflagged_at_once},
-            "definitions": {"path": str(folder / "config"), "git_commits": False},
+            "definitions": {"path": str(folder / "config"), "git_commits": False, "expected": ["travel"]},
             "dispatch": {"fan_out_cap": 3, **dispatch},
             "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},
             "flag_refresh": {"quiet_time": "1ms"},
