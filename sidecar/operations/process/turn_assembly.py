@@ -146,18 +146,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     grants = grants or GrantTable(keys, ports.lease_held, ports.lease_term)
     hints = RecordHints()
     store = HintingStore(ports.store, hints)
-    outside = Outside(
-        clock=ports.clock,
-        ids=ports.ids,
-        chance=ports.chance,
-        spawner=ports.spawner,
-        store=store,
-        recorder=ports.recorder,
-        runners=ports.runners,
-        grants=grants,
-        tracing=ports.tracing,
-        reports=ChildReports(ports.reports, store, (ports.spawner, ports.recorder)),
-    )
+    outside = _outside(ports, store, grants)
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, (grants, hints), turns)
@@ -193,6 +182,21 @@ def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTo
     hung_after = rules.quarantine_after.total_seconds()
     connectors = ConnectorBorder(ports.connectors, (ports.spawner, ports.recorder), hung_after)
     return CallTool(rules, grants, connectors, outside, ports.off_loop)
+
+
+def _outside(ports: Ports, store: Store, grants: GrantTable) -> Outside:
+    return Outside(
+        clock=ports.clock,
+        ids=ports.ids,
+        chance=ports.chance,
+        spawner=ports.spawner,
+        store=store,
+        recorder=ports.recorder,
+        runners=ports.runners,
+        grants=grants,
+        tracing=ports.tracing,
+        reports=ChildReports(ports.reports, store, (ports.spawner, ports.recorder)),
+    )
 
 
 def _history(

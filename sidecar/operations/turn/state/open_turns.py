@@ -200,13 +200,13 @@ class Turns:
         """Work in a turn begins; `ends_work` has to follow."""
         turn.works += 1
         self._idle.pop(turn.turn_id, None)
-        self.working.take(turn.turn_id)
+        self.working.take(id(turn))
 
     def ends_work(self, turn: Turn) -> None:
         """Work in a turn is over."""
         turn.works -= 1
         if not turn.works:
-            self.working.give_back(turn.turn_id)
+            self.working.give_back(id(turn))
             self._rest(turn)
 
     def asked_for(self, turn: Turn) -> None:
