@@ -21,12 +21,12 @@ OPS_ADDRESS: Final = "127.0.0.1:9464"
 VARIABLE: Final = "SIDECAR__SERVER__OPS_ADDRESS"
 
 
-def health_alone(arguments: Sequence[str], environ: Mapping[str, str], out: TextIO) -> int | None:
+def health_alone(arguments: Sequence[str], variables: Mapping[str, str], out: TextIO) -> int | None:
     """Answer `health [--config FILE]`, without looking at any other setting than where to ask.
 
     Args:
         arguments: of the command line, without the program's name.
-        environ: the environment.
+        variables: the environment.
         out: where to print.
 
     Returns:
@@ -34,9 +34,9 @@ def health_alone(arguments: Sequence[str], environ: Mapping[str, str], out: Text
     """
     match arguments:
         case ["health"]:
-            address = _address(None, environ)
+            address = _address(None, variables)
         case ["health", "--config" | "-c", file] if not file.startswith("-"):
-            address = _address(file, environ)
+            address = _address(file, variables)
         case _:
             return None
     host, _, port = (address or "").rpartition(":")
@@ -80,9 +80,9 @@ def _asked(ops_address: str, patience: float) -> tuple[int, str]:
     return int(rest[:3]), body.decode("utf-8", "replace").strip()
 
 
-def _address(file: str | None, environ: Mapping[str, str]) -> str | None:
+def _address(file: str | None, variables: Mapping[str, str]) -> str | None:
     """Return what the variable says, or the file, or the default; None: the file cannot be used."""
-    said = [value for name, value in environ.items() if name.upper() == VARIABLE]
+    said = [value for name, value in variables.items() if name.upper() == VARIABLE]
     if said:
         return said[0] if len(said) == 1 else None
     if file is None:

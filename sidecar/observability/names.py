@@ -50,8 +50,7 @@ PARTIAL_FAILURES: Final = "sidecar.turn.partial_failures_total"
 """Turns in which some of several sub-agents succeeded: axis 3. Counter. Source: PC2-OBS-9, TN-27."""
 
 ROUTING_SECONDS: Final = "sidecar.turn.routing_seconds"
-"""From the bind to the first call: the orchestrator's model deciding and, on a switch, summarising. Histogram;
-prior_context (`needed` on an intent switch, else `not_needed`). Source: PC1-OBS-2."""
+"""From the bind to the first call. Histogram; prior_context (`needed` on a switch, or `not_needed`). PC1-OBS-2."""
 
 COMPOSING_SECONDS: Final = "sidecar.turn.composing_seconds"
 """From the last outcome to the turn's end: the orchestrator's model composing. Histogram. Source: PC1-OBS-2."""

@@ -93,7 +93,7 @@ async def test_an_error_is_one_line_with_function_file_and_line(
     error = await failure_of(function, tmp_path)
 
     line = function.__code__.co_firstlineno + 2  # type: ignore[attr-defined]  # it is a plain function
-    name = function.__name__  # type: ignore[attr-defined]
+    name = function.__name__  # type: ignore[attr-defined]  # the same
     assert type(error) is kind
     assert error.message.endswith(f" at test_what_functions_return.py:{line} in {name}")
     assert SECRET not in error.message

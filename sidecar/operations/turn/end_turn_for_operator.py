@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
-
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
+from sidecar.core.decoding import from_json
 from sidecar.core.errors import StoreUnavailable, SurfaceTokenExpired, TurnEnded, UnknownTurn
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import TurnId
@@ -83,7 +82,7 @@ class EndTurnForOperator:
         return stored
 
     async def _brought_back(self, stored: StoredTurn) -> Turn:
-        claims = msgspec.json.decode(stored.dispatches[0].opened.claims_json, type=SurfaceClaims)
+        claims = from_json(stored.dispatches[0].opened.claims_json, SurfaceClaims)
         try:
             return await self._find(seal(claims, self._keys))
         except SurfaceTokenExpired:
