@@ -21,7 +21,8 @@ class LifecycleServiceStub:
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
-    contents fails with `REQUEST_ID_REUSED`. A new attempt of a refused or held step takes a new id.
+    contents, or of another operator (another subject, or another key), fails with `REQUEST_ID_REUSED`. A new attempt of a
+    refused or held step takes a new id.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -219,7 +220,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Every call can fail with `ROLE_TOKEN_INVALID` and `ROLE_REQUIRED`. Every step is safe to repeat with the same
     `request_id` and contents: it is answered as before, with what it was refused with, too; the same id with other
-    contents fails with `REQUEST_ID_REUSED`. A new attempt of a refused or held step takes a new id.
+    contents, or of another operator (another subject, or another key), fails with `REQUEST_ID_REUSED`. A new attempt of a
+    refused or held step takes a new id.
     """
 
     @_abc_1.abstractmethod
