@@ -88,7 +88,7 @@ def test_of_several_contents_of_one_id_the_digest_has_to_say_which_unless_one_al
 
 async def test_it_is_typed_as_an_option_with_an_id_or_a_digest() -> None:
     """The digest is the one that `show` prints."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await replaced(bench, OLD, NEW)
         token = bench.token()
         at = ("--target", Desk(bench).target, "--reason", "enough", "--yes")

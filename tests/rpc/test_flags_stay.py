@@ -93,7 +93,7 @@ async def test_that_a_revision_names_no_flag_is_on_the_audit_once() -> None:
         again = await the_shop(bench)
 
     assert [each for each in told if each[0].startswith("flags")] == [("flags_kept", KILL)]
-    assert (again.flag_pair, list(again.drifts)) == (pb.FLAG_PAIR_ON, [])
+    assert (again.flag_pair, list(again.drifts)) == (pb.FLAG_PAIR_SWITCHED_ON, [])
 
 
 @requirement("PF1-D-35")

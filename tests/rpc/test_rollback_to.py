@@ -26,7 +26,7 @@ ROLLBACK: Final = pb.LIFECYCLE_STATE_ROLLBACK
 @asynccontextmanager
 async def three_in_a_row() -> AsyncIterator[OperatedSidecar]:
     """Serve `shop3`, which replaced `shop2`, which replaced `shop`; all at 100 %."""
-    async with an_operated_sidecar(OLD) as bench:
+    async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
         await replaced(bench, OLD, MID, NEW)
         yield bench
 

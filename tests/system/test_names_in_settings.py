@@ -128,7 +128,7 @@ def test_validate_tells_the_same_without_a_start(folder: Path) -> None:
     out = io.StringIO()
 
     assert validate(folder / "config", ValidateWish(settings=settings), load_directory, out) == 1
-    first, last = out.getvalue().splitlines()
+    first, *_, last = out.getvalue().splitlines()
     assert first.startswith("settings: policy.verticals: no definition has a vertical `travel`: choose one of: ")
     assert last.endswith("; 1 problem of the settings with it")
 
