@@ -4,6 +4,7 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import grpc
@@ -83,7 +84,7 @@ async def raises_for_now(run: Run) -> str:
 
 @pytest.mark.parametrize(("function", "kind"), [(raises, InternalFault), (raises_for_now, DependencyAway)])
 async def test_an_error_is_one_line_with_function_file_and_line(
-    function: Callable[[Run], Awaitable[str]],
+    function: FunctionType,
     kind: type[SubagentsError],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -92,8 +93,7 @@ async def test_an_error_is_one_line_with_function_file_and_line(
     caplog.set_level(logging.INFO)
     error = await failure_of(function, tmp_path)
 
-    line = function.__code__.co_firstlineno + 2  # type: ignore[attr-defined]  # it is a plain function
-    name = function.__name__  # type: ignore[attr-defined]  # the same
+    line, name = function.__code__.co_firstlineno + 2, function.__name__
     assert type(error) is kind
     assert error.message.endswith(f" at test_what_functions_return.py:{line} in {name}")
     assert SECRET not in error.message

@@ -15,12 +15,14 @@ GOOD: Final = ("ok", "partial")
 WRONG: Final = ("wrong principal", "two principals", "no principal", "other nonce", "refused as mismatch")
 """Replies that are security incidents. The nonce matters only for the tool that echoes it."""
 OTHER: Final = ("error", "other version", "malformed", "schema", "raises", "returns nonsense", "unavailable")
-BROKEN: Final = ("interrupts",)
+INTERRUPTS: Final = "interrupts"
 HANGING: Final = ("hangs", "hangs and clings")
 """The connector takes no notice of the tool's limit; the second, nor of being cancelled."""
-REPLIES: Final = (*GOOD, *WRONG, *OTHER, *BROKEN, *HANGING)
+REPLIES: Final = (*GOOD, *WRONG, *OTHER)
 CLINGS_FOR: Final = 6.0
 """Seconds; twice the tool's limit."""
+LONG: Final = 1.5
+"""Seconds from which on some replies never come."""
 
 
 class ScriptedConnector:
@@ -49,7 +51,7 @@ class ScriptedConnector:
         await asyncio.sleep(float(wanted["takes"]))
         if reply == "raises":
             raise ValueError(CANARY)
-        if reply == "interrupts":
+        if reply == INTERRUPTS:
             raise KeyboardInterrupt(CANARY)
         if reply == "returns nonsense":
             return CANARY  # type: ignore[return-value]  # what a broken connector does
@@ -72,6 +74,13 @@ class ScriptedConnector:
 
     async def close(self) -> None:
         """Nothing to release."""
+
+
+def worse(reply: str, takes: float) -> str:
+    """Return what becomes of a reply that was drawn: some never come, some end in an interrupt. Draws nothing."""
+    if takes >= LONG:
+        return {"error": "hangs", "unavailable": "hangs and clings"}.get(reply, reply)
+    return INTERRUPTS if reply == "malformed" and takes > 0.0 else reply
 
 
 def good_note(principal: str) -> str:

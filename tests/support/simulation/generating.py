@@ -9,7 +9,7 @@ from typing import Final
 from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
 from tests.support.simulation.cards import DATA_TOOLS, LOCAL_TOOL, POOL
-from tests.support.simulation.connector import REPLIES
+from tests.support.simulation.connector import REPLIES, worse
 from tests.support.simulation.runner import STUBBORN
 from tests.support.simulation.schedule import (
     Act,
@@ -178,4 +178,4 @@ class _Generator:
         tool = chance.choice((*DATA_TOOLS, *DATA_TOOLS, *DATA_TOOLS, LOCAL_TOOL, "nobodys_tool"))
         reply = "ok" if chance.random() < 0.35 else chance.choice(REPLIES)
         takes = chance.choice((0.0, chance.uniform(0.0, 0.4), chance.uniform(0.0, 3.0)))
-        return Step(Do.TOOL, takes, f"{tool} {reply}{STUBBORN if chance.random() < 0.1 else ''}")
+        return Step(Do.TOOL, takes, f"{tool} {worse(reply, takes)}{STUBBORN if chance.random() < 0.1 else ''}")
