@@ -134,6 +134,12 @@ class SidecarProcess:
         async with httpx.AsyncClient(trust_env=False) as client:
             return await client.get(f"http://{address}{path}", headers=headers)
 
+    async def metrics_show(self, line: str) -> None:
+        """Wait until the metrics page, which is made at most once a second, has this line."""
+        async with asyncio.timeout(END_SECONDS):
+            while line not in (await self.page("/metrics")).text.splitlines():
+                pass
+
     def signal(self, which: signal.Signals) -> None:
         """Send it a signal."""
         self.process.send_signal(which)

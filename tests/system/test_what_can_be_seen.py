@@ -137,10 +137,10 @@ async def test_an_invalid_change_keeps_the_last_good_state_and_says_so(folder: P
         ready = await sidecar.page("/readyz")
         assert (ready.status_code, ready.json()["definitions"]["newest_state_in_force"]) == (200, False)
         assert ready.json()["definitions"]["problems"] == refused["problems"]
-        assert "sidecar_definitions_invalid 1.0" in (await sidecar.page("/metrics")).text
+        await sidecar.metrics_show("sidecar_definitions_invalid 1.0")
         in_place(file, described(good, "Mended."))
         await sidecar.event("definitions.changed", lambda change: change["revision"] != first_revision(sidecar))
-        assert "sidecar_definitions_invalid 0.0" in (await sidecar.page("/metrics")).text
+        await sidecar.metrics_show("sidecar_definitions_invalid 0.0")
 
 
 async def test_without_any_valid_definitions_it_waits_and_says_why(folder: Path) -> None:
