@@ -64,10 +64,11 @@ class Performance:
             await self._screen.pause(1.0)
             await self._screen.say("kim", scene.says, "blue", typed=True)
             story = await conversation.turn(scene.says)
+        if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
+            await asyncio.sleep(1.0)  # the page is made once a second at most
         after = await self._counts()
         if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
             self._screen.aside(f"/metrics before: {shown}", "yellow")
-            await asyncio.sleep(1.0)  # the page is made once a second at most
             self._screen.aside(f"/metrics after:  {await metric(self._stage, MISMATCHES)}", "bold yellow")
         evidence = Evidence(self._screen.status_lines, after[0] - before[0], after[1] - before[1])
         wrong = list(deviations(scene, story, evidence))

@@ -133,7 +133,7 @@ def test_the_audit_tells_every_move_once_and_who_had_what_back_then(shown: Shown
     """One kill is one event; a user whom the rollback took it from had the new one at the time that is asked about."""
     moves = [move for move in MOVES for _ in re.findall(rf" {move} ", shown.steps[8])]
     assert moves == list(MOVES)
-    assert shown.steps[8].count("by ada@demo: ") == 4
+    assert shown.steps[8].count("by ada@demo (operator): ") == 4
     assert "the user is served by shop-dates" in shown.steps[8]
 
 
