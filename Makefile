@@ -54,10 +54,10 @@ demo: $(DEMO)/.ready ## watch a conversation with several things going wrong, th
 demo-langchain: $(DEMO_LC)/.ready ## the same under the LangChain orchestrator; MODEL=openai:... for a real model
 	@$(DEMO_LC)/bin/python -m examples.demo --orchestrator langchain $(ARGS)
 
-check: $(VENV)/.ready ## the quick part of the tests (a minute at most on two cores)
+check: $(VENV)/.ready ## the quick part of the tests (about a minute on two quiet cores)
 	@$(BIN)/python -m scripts.run_parts check $(ARGS)
 
-test: $(VENV)/.ready ## everything the pipeline runs (six minutes at most on two cores); ends with the time of each part
+test: $(VENV)/.ready ## everything the pipeline runs (12 minutes on two shared cores); ends with the time of each part
 	@$(BIN)/python -m scripts.run_parts test $(ARGS)
 
 bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
