@@ -21,7 +21,7 @@ HANGING: Final = ("hangs", "hangs and clings")
 REPLIES: Final = (*GOOD, *WRONG, *OTHER)
 CLINGS_FOR: Final = 6.0
 """Seconds; twice the tool's limit."""
-LONG: Final = 1.5
+LONG: Final = 0.4
 """Seconds from which on some replies never come."""
 
 
