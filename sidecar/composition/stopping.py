@@ -16,7 +16,8 @@ from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
 from sidecar.operations.draining import Drain, DrainRules
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""SIGHUP comes when a terminal is closed, or as a wish to reload; unhandled it would end the process at once."""
 
 
 class StopSignals:

@@ -160,14 +160,15 @@ async def test_an_open_directory_is_refused(folder: Path) -> None:
     assert "lets others in (mode 0755): chmod 0700 it" in sidecar.text
 
 
-async def test_a_stop_signal_lets_a_running_dispatch_end(folder: Path) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+async def test_a_stop_signal_lets_a_running_dispatch_end(folder: Path, stop_signal: signal.Signals) -> None:
     """Health says no at once, new turns are refused with a hint, the running call succeeds, exit code 0."""
     async with serving(folder) as sidecar, shop_host(folder) as shop, sidecar.client() as client:
         turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
         dispatch = asyncio.create_task(turn.dispatch_and_wait([ASK_SHOP]))
         await shop.asked.wait()
 
-        sidecar.signal(signal.SIGTERM)
+        sidecar.signal(stop_signal)
 
         await sidecar.event("sidecar.draining")
         assert await grpc_health(sidecar.dispatch_target) == health_pb2.HealthCheckResponse.NOT_SERVING

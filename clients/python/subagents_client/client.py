@@ -40,7 +40,7 @@ class SidecarClient:
         target: str,
         *,
         boot_secret: str = "",
-        boot_secret_file: Path | None = None,
+        boot_secret_file: str | Path | None = None,
         limits: Limits | None = None,
         surroundings: Surroundings | None = None,
     ) -> Self:
@@ -61,7 +61,7 @@ class SidecarClient:
         if boot_secret_file is not None:
             if boot_secret:
                 raise ValueError("give boot_secret or boot_secret_file, not both")
-            boot_secret = boot_secret_file.read_text(encoding="utf-8").strip()
+            boot_secret = Path(boot_secret_file).read_text(encoding="utf-8").strip()
         channel = open_channel(target)
         return cls(channel, Wire(channel, boot_secret, limits or Limits(), surroundings or Surroundings()))
 

@@ -80,7 +80,7 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[Subage
     status = _status_in(failure)
     info = _first(status, ErrorInfo)
     if status is None or info is None or info.domain != DOMAIN:
-        return base(f"{method} got no answer that explains itself ({code.name})", metadata={"status": code.name}), False
+        return base(_unexplained(code, method), metadata={"status": code.name}), False
     cls = error_of_reason(info.reason) or base
     error = cls(
         status.message or f"{method} failed ({info.reason})",
@@ -91,6 +91,12 @@ def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[Subage
     if cls.reason != info.reason:
         error.metadata = {**error.metadata, "reason": info.reason}
     return error, True
+
+
+def _unexplained(code: grpc.StatusCode, method: str) -> str:
+    """Return the message of a failure that the peer did not explain; the transport's words may hold anything."""
+    hint = ": is the process running, and is its address right?" if code is grpc.StatusCode.UNAVAILABLE else ""
+    return f"no answer to {method} ({code.name}){hint}"
 
 
 def trailer_of(error: SubagentsError, reason: str | None = None) -> Sequence[tuple[str, bytes]]:
