@@ -14,7 +14,7 @@ from sidecar.adapters.system import SystemClock
 from sidecar.composition.running import Sidecar
 from sidecar.observability import names
 from sidecar.observability.logging import StructuredLog
-from sidecar.operations.draining import Drain, DrainRules
+from sidecar.operations.process.draining import Drain, DrainRules
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """SIGHUP comes when a terminal is closed, or as a wish to reload; unhandled it would end the process at once."""

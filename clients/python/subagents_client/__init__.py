@@ -18,6 +18,7 @@ from subagents_client.events import (
     StatusUpdate,
 )
 from subagents_client.legacy import StrippedText, strip_components
+from subagents_client.observe import RecordedHistory
 from subagents_client.outcomes import (
     CallOutcome,
     CallStatus,
@@ -30,25 +31,22 @@ from subagents_client.outcomes import (
     ToolCall,
 )
 from subagents_client.pacing import Limits, Surroundings
-from subagents_client.record.conversations import (
+from subagents_client.recorded import (
+    ChildEvent,
     ComponentReference,
     ContextMessage,
     Episode,
+    EpisodeRow,
     EpisodeSize,
     EpisodeSummary,
     EpisodeTurn,
     EpisodeView,
-    SubAgentAnswer,
-    ToolMessage,
-)
-from subagents_client.record.observe import RecordedHistory
-from subagents_client.record.values import (
-    ChildEvent,
-    EpisodeRow,
     EventBatch,
     RecordedChild,
     RecordedDispatch,
     RecordedTurn,
+    SubAgentAnswer,
+    ToolMessage,
     TurnPage,
     TurnRow,
     TurnState,

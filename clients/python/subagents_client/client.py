@@ -10,12 +10,11 @@ import grpc
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.history.v1 import history_pb2
 from subagents_client import translate, translate_history
-from subagents_client.channels import open_channel
+from subagents_client.channels import open_channel, refuse_remote
+from subagents_client.observe import RecordedHistory
 from subagents_client.pacing import Limits, Surroundings
-from subagents_client.record.conversations import Episode, EpisodeSize, EpisodeView
-from subagents_client.record.observe import RecordedHistory
+from subagents_client.recorded import Episode, EpisodeSize, EpisodeView
 from subagents_client.surface import TurnRequest
-from subagents_client.targets import refuse_remote
 from subagents_client.turn import Binding, BoundTurn
 from subagents_client.wire import Wire
 

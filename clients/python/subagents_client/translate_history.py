@@ -1,16 +1,120 @@
 """Messages of `subagents.history.v1` to the values of the SDK."""
 
-from subagents.history.v1 import history_pb2
-from subagents_client.record.conversations import (
+from subagents.history.v1 import history_pb2, record_pb2
+from subagents_client.recorded import (
+    ChildEvent,
     ComponentReference,
     Episode,
+    EpisodeRow,
     EpisodeSize,
     EpisodeSummary,
     EpisodeTurn,
+    EventBatch,
+    RecordedChild,
+    RecordedDispatch,
+    RecordedTurn,
     SubAgentAnswer,
     ToolMessage,
+    TurnPage,
+    TurnRow,
+    TurnState,
 )
-from subagents_client.translate import moment
+from subagents_client.translate import call_outcome, moment
+
+STATES = {record_pb2.TurnState.Value(f"TURN_STATE_{state.name}"): state for state in TurnState}
+"""Numbers of the wire to our members; one that is newer than this version is none of them."""
+
+
+def turn_page(message: history_pb2.ListTurnsResponse) -> TurnPage:
+    """Return a page of turns."""
+    return TurnPage([_row(row) for row in message.turns], message.next_page_token)
+
+
+def recorded_turn(message: history_pb2.GetTurnResponse) -> RecordedTurn:
+    """Return all of a turn."""
+    return RecordedTurn(
+        turn=_row(message.turn),
+        dispatches=[_dispatch(one) for one in message.dispatches],
+        children=[_child(one) for one in message.children],
+        routing_decision_json=message.routing_decision_json,
+        narration=message.narration,
+        close_reason=message.close_reason,
+        texts_left_out=message.texts_left_out,
+        events_left_out=message.events_left_out,
+    )
+
+
+def event_batch(message: history_pb2.WatchEventsResponse) -> EventBatch:
+    """Return some of what happened."""
+    return EventBatch([_child(one) for one in message.children], [_event(one) for one in message.events], message.ended)
+
+
+def episode_row(message: record_pb2.EpisodeRow) -> EpisodeRow:
+    """Return a conversation in a list."""
+    return EpisodeRow(
+        message.episode_id,
+        message.principal,
+        message.turns,
+        moment(message.first_at),
+        moment(message.last_at),
+        list(message.sub_agent_ids),
+    )
+
+
+def _row(message: record_pb2.TurnRow) -> TurnRow:
+    return TurnRow(
+        turn_id=message.turn_id,
+        episode_id=message.episode_id,
+        principal=message.principal,
+        state=STATES.get(message.state, TurnState.UNSPECIFIED),
+        began_at=moment(message.began_at),
+        ended_at=moment(message.ended_at) if message.HasField("ended_at") else None,
+        sub_agent_ids=list(message.sub_agent_ids),
+        children=message.children,
+        failed=message.failed,
+    )
+
+
+def _dispatch(message: record_pb2.RecordedDispatch) -> RecordedDispatch:
+    return RecordedDispatch(
+        dispatch_id=message.dispatch_id,
+        opened_at=moment(message.opened_at),
+        settle_by=moment(message.settle_by),
+        calls=message.calls,
+        owner=message.owner,
+        epoch=message.epoch,
+        owner_alive=message.owner_alive,
+        outcomes=[call_outcome(one) for one in message.outcomes],
+    )
+
+
+def _child(message: record_pb2.RecordedChild) -> RecordedChild:
+    return RecordedChild(
+        child_id=message.child_id,
+        dispatch_id=message.dispatch_id,
+        call_id=message.call_id,
+        sub_agent_id=message.sub_agent_id,
+        step_idx=message.step_idx,
+        parent_child_id=message.parent_child_id,
+        opened_at=moment(message.opened_at),
+        context_json=message.context_json,
+        events=[_event(one) for one in message.events],
+    )
+
+
+def _event(message: record_pb2.ChildEvent) -> ChildEvent:
+    return ChildEvent(
+        event_id=message.event_id,
+        child_id=message.child_id,
+        sequence=message.sequence,
+        name=message.name,
+        time=moment(message.time),
+        actor=message.actor,
+        summary=message.summary,
+        details_json=message.details_json,
+        previous_link=message.previous_link,
+        link=message.link,
+    )
 
 
 def episode(message: history_pb2.ReadEpisodeResponse) -> Episode:

@@ -6,7 +6,7 @@ import pytest
 from clients.python.tests.support.fake_sidecar_host import CALLS, scene
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents_client import DispatchContext, Integration, OnDisconnect, SidecarClient, StartState, TurnRequest, Verdict
-from subagents_client.targets import is_local, unix_path
+from subagents_client.channels import is_local, unix_path
 from subagents_errors import StoreUnavailable
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from sidecar.adapters.virtual_time import Trace, VirtualLoop, simulate
-from sidecar.operations.draining import TELL_SECONDS, Awaited, Drain, DrainRules
+from sidecar.operations.process.draining import TELL_SECONDS, Awaited, Drain, DrainRules
 
 RULES = DrainRules(grace=110.0, margin=5.0, end_within=4.0, outlived=True)
 

@@ -10,11 +10,10 @@ from typing import Final
 import grpc
 
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
-from subagents_client.channels import open_channel
+from subagents_client.channels import open_channel, refuse_remote
 from subagents_client.errors import error_from
 from subagents_client.outcomes import Component, Outcome
 from subagents_client.runner.answers import DataUnavailable, Delegated, OwnComponent, OwnTurn, ToolData
-from subagents_client.targets import refuse_remote
 from subagents_client.translate import OUTCOMES
 from subagents_errors import DependencyAway
 

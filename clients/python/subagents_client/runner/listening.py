@@ -13,8 +13,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
-from subagents_client.channels import MOST_MESSAGE_BYTES
-from subagents_client.targets import refuse_remote, unix_path
+from subagents_client.channels import MOST_MESSAGE_BYTES, refuse_remote, unix_path
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.so_reuseport", 0),  # two hosts on one port would share its calls without a word

@@ -1,15 +1,20 @@
-"""What an attempt's end means for its child: the outcome that its parent is told."""
+"""What an attempt's end means for its child: the outcome that its parent is told, and what is kept for replays."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage
-from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
 from sidecar.core.faults import Fault
+from sidecar.core.identifiers import AttemptId
+from sidecar.core.replaying.frames import StoppedCall
 from sidecar.operations.turn.child.run_attempt import AttemptEnd, Broken, Finished, OutOfBudget
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.operations.turn.state.recorded_frames import microseconds
 from subagents_errors import CallFailure
 
 OUT_OF_TIME: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
@@ -135,3 +140,29 @@ def added(spent: Usage, more: Usage | None) -> Usage:
     if more is None:
         return spent
     return Usage(spent.input_tokens + more.input_tokens, spent.output_tokens + more.output_tokens)
+
+
+def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
+    """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded."""
+    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.frames
+    child.frames = None  # a child is kept longer than it runs
+    if frames is None or of_dispatch is None:
+        return ()
+    stopped = tuple(
+        StoppedCall(each.dispatch_id, call_id, reason.name, microseconds(at - each.received_at))
+        for each in turn.dispatches.values()
+        for call_id, reason, at in each.stopped
+        if reason is not CallFailure.JOIN_DEADLINE
+    )
+    made = frames.attempts or ([] if child.attempts else [frames.none_made()])
+    return [
+        AttemptRecorded(
+            attempt_id=each.attempt_id or AttemptId(f"{child.child_id}-none"),
+            child_id=child.child_id,
+            turn_id=turn.turn_id,
+            dispatch_id=child.dispatch_id,
+            number=each.number,
+            frames_json=each.to_json(of_dispatch.received_at, stopped),
+        )
+        for each in made
+    ]

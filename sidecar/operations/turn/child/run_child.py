@@ -3,11 +3,14 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.prompt import prefix_of
 from sidecar.core.definitions.files.placeholders import filled
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.result_checks import ResultCollector
 from sidecar.core.errors import RecordConflict
+from sidecar.core.executing.contract import Contract
+from sidecar.core.executing.delegation import whom_to_ask
 from sidecar.core.executing.events import ATTEMPT_REPEATED, BUDGET_STOPPED
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.executing.retries import (
@@ -32,6 +35,7 @@ from sidecar.operations.turn.child.attempt_outcomes import (
     fault_of,
     lost_with_its_sidecar,
     outcome_of,
+    recorded_attempts,
     silent,
     unrecorded,
     with_evidence,
@@ -47,9 +51,8 @@ from sidecar.operations.turn.child.run_attempt import (
     Quarantine,
 )
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.delegation_targets import delegates_of
-from sidecar.operations.turn.state.recorded_frames import ChildFrames, recorded_attempts
-from sidecar.policy.protocols import Runner, RunRequest, StatusReported
+from sidecar.operations.turn.state.recorded_frames import ChildFrames
+from sidecar.policy.protocols import DelegateTool, Runner, RunRequest, StatusReported
 from subagents_errors import CallFailure
 
 
@@ -278,3 +281,10 @@ def _keep_refusal(child: Child, why: str) -> None:
     """Keep that another attempt was not made, for replays."""
     if child.frames is not None:
         child.frames.refused(why)
+
+
+def delegates_of(contract: Contract, surface: Surface) -> tuple[DelegateTool, ...]:
+    """Return whom a sub-agent may delegate to, in the surface's order; `Delegate` decides anew when one is asked."""
+    return tuple(
+        DelegateTool(tool.name, tool.description, tool.arguments_schema_json) for tool in whom_to_ask(contract, surface)
+    )

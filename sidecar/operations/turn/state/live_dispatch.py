@@ -28,10 +28,10 @@ from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.inherited_context import briefed, inherited_context
 from sidecar.operations.turn.state.listeners import Listeners
-from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.progress import Progress
 from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.operations.turn.state.tracing import UNTRACED, DispatchTrace
+from sidecar.operations.turn.state.turn import TurnState
 from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
 
@@ -57,7 +57,7 @@ class LiveDispatch:
     def __init__(
         self,
         request: DispatchRequest,
-        turn: Turn,
+        turn: "TurnState[LiveDispatch]",
         plan: DispatchPlan,
         intents: IntentReport,
         outside: tuple[Clock, Recorder, DispatchRules],

@@ -1,140 +1,57 @@
 """The turns that are open here, and how one is found again from its surface token."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import Final, TypeAlias
 
 from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
 from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unseal
 from sidecar.core.definitions.cards.card import Card
-from sidecar.core.definitions.cards.prompt import DynamicContext, suffix_of
-from sidecar.core.dispatching.outcomes import CallOutcome
-from sidecar.core.errors import SubagentsError, SurfaceTokenExpired, TurnEnded
+from sidecar.core.errors import SurfaceTokenExpired
 from sidecar.core.executing.abandoned import cohort_of
-from sidecar.core.executing.records import CallSettled, Record
-from sidecar.core.history.compaction import CompactionDue
-from sidecar.core.identifiers import CallId, ChildId, Digest, DispatchId, TurnId
-from sidecar.operations.first_result import Ending
+from sidecar.core.identifiers import Digest, TurnId
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rules import DispatchRules
-from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.ended_turns import EndedTurns
-from sidecar.operations.turn.state.lanes import TurnLanes
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.places import Places
-from sidecar.operations.turn.state.turn_ends import PARENT_GONE, EndCause, TurnClosed
+from sidecar.operations.turn.state.turn import TurnState
 
-if TYPE_CHECKING:
-    from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+Turn: TypeAlias = TurnState[LiveDispatch]
 
 NONE_FETCHED: Final[Mapping[Digest, Card]] = MappingProxyType({})
+SLIM_FOR_EACH_WHOLE: Final = 4
+"""Turns of which only the end is kept, for each that is kept whole; of older ones the record knows."""
 
 
-@dataclass(slots=True)
-class Turn:
-    """One open turn.
+class EndedTurns:
+    """The turns that ended last: what is kept of them gets less with their age, so that memory has a limit.
 
-    Attributes:
-        claims, token: as signed at bind.
-        compaction_due: what bind said; the same each time it is repeated here.
-        next_step: emission index of the next call.
-        reap_at: of the loop's clock.
-        uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
-        idle_since: of the loop's clock: when anything of it was asked for last, or the last work in it was over.
-        works: pieces of work that run in it: dispatches, and its end.
-        closing: set while and after the turn is being ended.
-        closing_request: what it is ended with; None if the parent did not ask for it.
-        cause: why it is ended then.
-        prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
-            appends the same.
-        closed: how it ended, once that is on record.
-        closed_as: fingerprint of the request that ended it, if another process recorded that; empty by the reaper.
-        reported: its routing decision was reported here; only by the process that wrote it.
-        late: outcomes that could not be recorded when they came; they go along with the end.
-        settling: outcomes that the end gives to what nobody finished; told once the end is on record.
-        bound_here: by this process, which therefore knows all of it.
-        restored: settled once what is on record of a turn bound elsewhere is known here.
-        prompt_suffix: of every prompt of the turn.
+    Args:
+        whole: how many are kept with their dispatches.
     """
 
-    claims: SurfaceClaims
-    token: str
-    surface: Surface
-    reap_at: float
-    bind_request: object = None
-    compaction_due: CompactionDue = CompactionDue.UNKNOWN
-    next_step: int = 0
-    lanes: TurnLanes = field(default_factory=TurnLanes)
-    dispatches: dict[DispatchId, "LiveDispatch"] = field(default_factory=dict)
-    children: dict[ChildId, Child] = field(default_factory=dict)
-    uncertain: bool = False
-    overhead: timedelta = timedelta(0)
-    idle_since: float = 0.0
-    works: int = 0
-    closing: Ending[TurnClosed | SubagentsError] | None = None
-    closing_request: object = None
-    cause: EndCause = PARENT_GONE
-    prepared: TurnClosed | None = None
-    closing_records: list[Record] = field(default_factory=list)
-    closed: TurnClosed | None = None
-    closed_as: str | None = None
-    reported: bool = False
-    late: list[CallSettled] = field(default_factory=list)
-    settling: dict[DispatchId, dict[CallId, CallOutcome]] = field(default_factory=dict)
-    bound_here: bool = True
-    restored: Ending[SubagentsError | None] | None = None
+    def __init__(self, whole: int) -> None:
+        """Begin with none."""
+        self._most_whole = whole
+        self._whole: dict[TurnId, Turn] = {}
+        self._slim: dict[TurnId, Turn] = {}
 
-    prompt_suffix: str = field(init=False)
-    _claims_json: str = ""
+    def add(self, turn: Turn) -> Iterator[Turn]:
+        """Keep a turn, if it is not kept; yield those that are too old to be kept at all."""
+        if turn.turn_id not in self._slim:
+            self._whole.setdefault(turn.turn_id, turn)
+        while len(self._whole) > self._most_whole:
+            older = self._whole.pop(next(iter(self._whole)))
+            older.slim()
+            self._slim[older.turn_id] = older
+        while len(self._slim) > self._most_whole * SLIM_FOR_EACH_WHOLE:
+            yield self._slim.pop(next(iter(self._slim)))
 
-    @property
-    def claims_json(self) -> str:
-        """The claims as text; made when they are first needed: most turns call nothing."""
-        if not self._claims_json:
-            self._claims_json = msgspec.json.encode(self.claims).decode()
-        return self._claims_json
-
-    def __post_init__(self) -> None:
-        """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
-        claims = self.claims
-        date = datetime.fromisoformat(claims.date).date()
-        self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
-
-    @property
-    def turn_id(self) -> TurnId:
-        """Which turn."""
-        return self.claims.turn_id
-
-    def children_of(self, dispatch_id: DispatchId) -> list[Child]:
-        """Return the children that the orchestrator's calls of a dispatch have, in emission order."""
-        called = (each for each in self.children.values() if each.contract.parent_child_id is None)
-        return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
-
-    def drop_late(self, dispatch_id: DispatchId) -> None:
-        """Forget the outcomes that go along with the end, of one dispatch."""
-        self.late = [each for each in self.late if each.dispatch_id != dispatch_id]
-
-    def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
-        """Say whether another process that lives runs a dispatch, as far as is known here."""
-        dispatch = self.dispatches.get(dispatch_id)
-        if dispatch is None or dispatch.runs_here or dispatch.finished.settled:
-            return False
-        return dispatch.owned_elsewhere
-
-    def slim(self) -> None:
-        """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
-        self.lanes = TurnLanes()
-        for kept in (self.dispatches, self.children, self.settling, self.late, self.closing_records):
-            kept.clear()
-
-    def refuse_if_over(self) -> None:
-        """Raise `TurnEnded` once the turn is being ended, or has been by another process."""
-        if self.closing is not None or self.closed is not None:
-            raise TurnEnded("the turn has ended; bind a new one", metadata={"turn_id": self.turn_id})
+    def drop(self, turn: Turn) -> None:
+        """Keep a turn no longer."""
+        self._whole.pop(turn.turn_id, None)
+        self._slim.pop(turn.turn_id, None)
 
 
 class Turns:

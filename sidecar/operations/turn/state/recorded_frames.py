@@ -5,12 +5,11 @@ While an attempt runs this appends to a list and does nothing else; the text is 
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Usage
-from sidecar.core.executing.records import AttemptRecorded
 from sidecar.core.identifiers import AttemptId, ChildId
 from sidecar.core.replaying.frames import (
     LARGEST,
@@ -39,10 +38,6 @@ from sidecar.policy.protocols import (
     UsageReported,
 )
 from subagents_errors import CallFailure
-
-if TYPE_CHECKING:
-    from sidecar.operations.turn.state.child import Child
-    from sidecar.operations.turn.state.open_turns import Turn
 
 FRAME_BYTES: Final = 32
 """About what a frame takes beside its texts."""
@@ -96,9 +91,9 @@ class AttemptFrames:
     def to_json(self, received_at: float, stopped: tuple[StoppedCall, ...]) -> str:
         """Return what is kept of it. Never raises."""
         whole = RecordedAttempt(
-            began=_microseconds(self.began - received_at),
+            began=microseconds(self.began - received_at),
             frames=_frames(self.entries, self.began),
-            pause=None if self.pause is None else _microseconds(self.pause),
+            pause=None if self.pause is None else microseconds(self.pause),
             refused=self.refused,
             stopped_calls=stopped,
             incomplete=self.incomplete,
@@ -169,32 +164,6 @@ class ChildFrames:
         return none
 
 
-def recorded_attempts(child: "Child", turn: "Turn") -> Sequence[AttemptRecorded]:
-    """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded."""
-    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.frames
-    child.frames = None  # a child is kept longer than it runs
-    if frames is None or of_dispatch is None:
-        return ()
-    stopped = tuple(
-        StoppedCall(each.dispatch_id, call_id, reason.name, _microseconds(at - each.received_at))
-        for each in turn.dispatches.values()
-        for call_id, reason, at in each.stopped
-        if reason is not CallFailure.JOIN_DEADLINE
-    )
-    made = frames.attempts or ([] if child.attempts else [frames.none_made()])
-    return [
-        AttemptRecorded(
-            attempt_id=each.attempt_id or AttemptId(f"{child.child_id}-none"),
-            child_id=child.child_id,
-            turn_id=turn.turn_id,
-            dispatch_id=child.dispatch_id,
-            number=each.number,
-            frames_json=each.to_json(of_dispatch.received_at, stopped),
-        )
-        for each in made
-    ]
-
-
 def _size_of(event: object) -> int:
     match event:
         case NarrationPart(text):
@@ -214,7 +183,7 @@ def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Fram
     frames: list[Frame] = []
     last = -1
     for at, event in entries:
-        last = max(last + 1, _microseconds(at - began))
+        last = max(last + 1, microseconds(at - began))
         frames.append(_frame(event, last))
     return tuple(frames)
 
@@ -239,5 +208,6 @@ def _frame(event: object, at: int) -> Frame:
     return frame
 
 
-def _microseconds(seconds: float) -> int:
+def microseconds(seconds: float) -> int:
+    """Return a duration as frames have it."""
     return max(0, round(seconds * 1_000_000))

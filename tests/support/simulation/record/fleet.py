@@ -14,7 +14,7 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.errors import GrantSpent, StoreUnavailable
 from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.draining import Drain, DrainRules
+from sidecar.operations.process.draining import Drain, DrainRules
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.operations.record.lease import Lease
 from sidecar.operations.rules import DispatchRules

@@ -6,9 +6,9 @@ from datetime import timedelta
 import grpc
 
 from subagents.history.v1 import history_pb2
+from subagents_client import translate_history
 from subagents_client.errors import error_and_origin
-from subagents_client.record import translate_record
-from subagents_client.record.values import EpisodeRow, EventBatch, RecordedTurn, TurnPage, TurnState
+from subagents_client.recorded import EpisodeRow, EventBatch, RecordedTurn, TurnPage, TurnState
 from subagents_client.retrying import may_repeat, pause_before, repeat_safely
 from subagents_client.wire import Wire
 from subagents_errors import InternalFault, SubagentsError
@@ -52,7 +52,7 @@ class RecordedHistory:
             state=f"TURN_STATE_{state.name}",
         )
         limit = timeout or self._wire.limits.unary
-        return translate_record.turn_page(
+        return translate_history.turn_page(
             await self._wire.ask(self._wire.history.ListTurns, request, "ListTurns", limit)
         )
 
@@ -70,7 +70,7 @@ class RecordedHistory:
         """
         request = history_pb2.GetTurnRequest(turn_id=turn_id, child_ids=child_ids)
         limit = timeout or self._wire.limits.unary
-        return translate_record.recorded_turn(
+        return translate_history.recorded_turn(
             await self._wire.ask(self._wire.history.GetTurn, request, "GetTurn", limit)
         )
 
@@ -84,7 +84,7 @@ class RecordedHistory:
         request = history_pb2.ListEpisodesRequest(max_episodes=max_episodes)
         limit = timeout or self._wire.limits.unary
         answer = await self._wire.ask(self._wire.history.ListEpisodes, request, "ListEpisodes", limit)
-        return [translate_record.episode_row(one) for one in answer.episodes]
+        return [translate_history.episode_row(one) for one in answer.episodes]
 
     async def export_replay(self, turn_id: str, *, timeout: timedelta | None = None) -> str:
         """Return everything that a replay of a turn needs, as JSON: write it to a file for `sidecar replay --from`.
@@ -139,7 +139,7 @@ class RecordedHistory:
                 async for message in stream:
                     failures = 0
                     seen.update({event.child_id: event.sequence for event in message.events})
-                    yield translate_record.event_batch(message)
+                    yield translate_history.event_batch(message)
                     if message.ended:
                         return
                 failures += 1

@@ -1,1 +1,0 @@
-"""What is on record, as values, and how a client reads and follows it."""

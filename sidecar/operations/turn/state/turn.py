@@ -1,0 +1,135 @@
+"""One turn while it is kept here. `live_dispatch.Turn` is this with the dispatches that point back to it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from sidecar.core.binding.surface import Surface
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.definitions.cards.prompt import DynamicContext, suffix_of
+from sidecar.core.dispatching.frames import DispatchResult
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.errors import SubagentsError, TurnEnded
+from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.history.compaction import CompactionDue
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
+from sidecar.operations.first_result import Ending
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.lanes import TurnLanes
+from sidecar.operations.turn.state.turn_ends import PARENT_GONE, EndCause, TurnClosed
+
+
+class KeptDispatch(Protocol):
+    """What a turn itself asks of its dispatches; see `LiveDispatch`."""
+
+    finished: Ending[DispatchResult]
+    runs_here: bool
+    owned_elsewhere: bool
+
+
+Dispatch = TypeVar("Dispatch", bound=KeptDispatch)
+
+
+@dataclass(slots=True)
+class TurnState(Generic[Dispatch]):
+    """One open turn, and what has been dispatched in it.
+
+    Attributes:
+        claims, token: as signed at bind.
+        compaction_due: what bind said; the same each time it is repeated here.
+        next_step: emission index of the next call.
+        reap_at: of the loop's clock.
+        uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
+        idle_since: of the loop's clock: when anything of it was asked for last, or the last work in it was over.
+        works: pieces of work that run in it: dispatches, and its end.
+        closing: set while and after the turn is being ended.
+        closing_request: what it is ended with; None if the parent did not ask for it.
+        cause: why it is ended then.
+        prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
+            appends the same.
+        closed: how it ended, once that is on record.
+        closed_as: fingerprint of the request that ended it, if another process recorded that; empty by the reaper.
+        reported: its routing decision was reported here; only by the process that wrote it.
+        late: outcomes that could not be recorded when they came; they go along with the end.
+        settling: outcomes that the end gives to what nobody finished; told once the end is on record.
+        bound_here: by this process, which therefore knows all of it.
+        restored: settled once what is on record of a turn bound elsewhere is known here.
+        prompt_suffix: of every prompt of the turn.
+    """
+
+    claims: SurfaceClaims
+    token: str
+    surface: Surface
+    reap_at: float
+    bind_request: object = None
+    compaction_due: CompactionDue = CompactionDue.UNKNOWN
+    next_step: int = 0
+    lanes: TurnLanes = field(default_factory=TurnLanes)
+    dispatches: dict[DispatchId, Dispatch] = field(default_factory=dict)
+    children: dict[ChildId, Child] = field(default_factory=dict)
+    uncertain: bool = False
+    overhead: timedelta = timedelta(0)
+    idle_since: float = 0.0
+    works: int = 0
+    closing: Ending[TurnClosed | SubagentsError] | None = None
+    closing_request: object = None
+    cause: EndCause = PARENT_GONE
+    prepared: TurnClosed | None = None
+    closing_records: list[Record] = field(default_factory=list)
+    closed: TurnClosed | None = None
+    closed_as: str | None = None
+    reported: bool = False
+    late: list[CallSettled] = field(default_factory=list)
+    settling: dict[DispatchId, dict[CallId, CallOutcome]] = field(default_factory=dict)
+    bound_here: bool = True
+    restored: Ending[SubagentsError | None] | None = None
+
+    prompt_suffix: str = field(init=False)
+    _claims_json: str = ""
+
+    @property
+    def claims_json(self) -> str:
+        """The claims as text; made when they are first needed: most turns call nothing."""
+        if not self._claims_json:
+            self._claims_json = msgspec.json.encode(self.claims).decode()
+        return self._claims_json
+
+    def __post_init__(self) -> None:
+        """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
+        claims = self.claims
+        date = datetime.fromisoformat(claims.date).date()
+        self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
+
+    @property
+    def turn_id(self) -> TurnId:
+        """Which turn."""
+        return self.claims.turn_id
+
+    def children_of(self, dispatch_id: DispatchId) -> list[Child]:
+        """Return the children that the orchestrator's calls of a dispatch have, in emission order."""
+        called = (each for each in self.children.values() if each.contract.parent_child_id is None)
+        return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
+
+    def drop_late(self, dispatch_id: DispatchId) -> None:
+        """Forget the outcomes that go along with the end, of one dispatch."""
+        self.late = [each for each in self.late if each.dispatch_id != dispatch_id]
+
+    def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
+        """Say whether another process that lives runs a dispatch, as far as is known here."""
+        dispatch = self.dispatches.get(dispatch_id)
+        if dispatch is None or dispatch.runs_here or dispatch.finished.settled:
+            return False
+        return dispatch.owned_elsewhere
+
+    def slim(self) -> None:
+        """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
+        self.lanes = TurnLanes()
+        for kept in (self.dispatches, self.children, self.settling, self.late, self.closing_records):
+            kept.clear()
+
+    def refuse_if_over(self) -> None:
+        """Raise `TurnEnded` once the turn is being ended, or has been by another process."""
+        if self.closing is not None or self.closed is not None:
+            raise TurnEnded("the turn has ended; bind a new one", metadata={"turn_id": self.turn_id})
