@@ -17,7 +17,7 @@ from sidecar.adapters.record_memory import RecordInMemory
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent
-from sidecar.core.executing.records import CallSettled, ChildOpened
+from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchTaken
 from sidecar.core.identifiers import InstanceId, TurnId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
@@ -306,3 +306,41 @@ async def test_an_operator_ends_a_turn_that_was_bound_elsewhere() -> None:
         assert ended.close_reason == again.close_reason == "ended_by_operator"
         assert pair.events_of(child)[-1] == "subagent_closed"
         listening.cancel()
+
+
+@requirement("SX-28", "SX-51")
+async def test_what_one_could_not_write_before_another_took_its_dispatch_is_made_again() -> None:
+    """The first stood still, the second took the dispatch and died at once: the first goes on from the record."""
+    async with two_sidecars(with_limits(a_card("shop"), max_retries=1), background=False) as pair:
+        bound = await pair.first.bind()
+        listening, child = await running_at_first(pair, bound, "ask_shop")
+        first = pair.first.operations.turns.of_token(bound.surface_token).dispatches["d-1"]
+        await pair.second.store.append([DispatchTaken(first.turn.turn_id, first.dispatch_id, 1, first.settle_by)])
+        first.stop_all(CallFailure.CALL_CANCELLED)
+        assert (await listening).reason == "RECORD_CONFLICT"
+        pair.alive.discard("second")
+        pair.first.runner.use("shop", answers("in the end"))
+
+        resumed = await pair.first.resume(bound, "d-1")
+        ended = await pair.first.end(bound)
+
+        assert resumed.outcomes == ["SUCCEEDED"]
+        assert [each.outcome.outcome for each in pair.kept(CallSettled)] == ["succeeded"]
+        assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "completed")]
+        assert [each for each in pair.first.recorder.of("anomaly") if each[0].endswith("_defect")] == []
+
+
+@requirement("SX-25")
+async def test_a_turn_that_neither_sidecar_has_open_is_closed_by_the_one_that_worked_in_it_last() -> None:
+    """Both live, both settled a dispatch of it, and the first has left it to the second, which only settled it."""
+    async with two_sidecars(turn_lifetime=timedelta(milliseconds=500)) as pair:
+        bound = await pair.first.bind()
+        await pair.first.dispatch(bound, "ask_shop", dispatch_id="d-1")
+        await pair.second.dispatch(bound, "ask_shop", dispatch_id="d-2")
+        for sidecar in (pair.first, pair.second):
+            sidecar.operations.turns.forget(sidecar.operations.turns.of_token(bound.surface_token))
+
+        await pair.second.recorder.until("turn_routed")
+
+        assert [each.close_reason for each in pair.kept(RoutingRecord)] == ["parent_lost"]
+        assert pair.first.recorder.of("turn_routed") == []

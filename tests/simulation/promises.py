@@ -79,7 +79,8 @@ client told: LOST|client told: RECORD_CONFLICT|client told: RUNS_ELSEWHERE|clien
 client told: SURFACE_TOKEN_EXPIRED|data: wrong principal|sidecar paused|sidecar starts again|sidecar: cut after
 sidecar: cut before|sidecar: kill|store commits and says it did not|store full|store hangs and does not keep
 store hangs and keeps|store refuses|store slow|store slow to read|sub-agent: hang|sub-agent: transient|wall clock jumps
-sidecar: stop|turn left open by a stop
+sidecar: stop|turn left open by a stop|taken over from a dead sidecar|taken over from a paused sidecar
+taken over to be closed
 """.strip()
     .replace("\n", "|")
     .split("|")
@@ -114,3 +115,7 @@ SCHEDULES: Final[Mapping[str, int]] = MappingProxyType(
 """How many of each suite are always played, from seed 0: so many that they find each planted defect three times at
 least (but 27, which one in 2,500 shows), and that each fault occurs."""
 LEAST: Final = 5
+LEAST_OF: Final[Mapping[str, int]] = MappingProxyType(
+    {"taken over from a dead sidecar": 30, "taken over from a paused sidecar": 30}
+)
+"""How often each fault occurs at least; where nothing is said, `LEAST`."""

@@ -155,8 +155,10 @@ class LostWork:
         if stored is None or stored.ended is not None:
             return
         me = self._out.store.instance
-        if any(each.owner_alive and each.owner != me for each in stored.dispatches):
-            return  # the reaper's of that sidecar
+        alive = [each for each in stored.dispatches if each.owner_alive]
+        last = max(alive, key=lambda each: each.opened.first_step, default=None)
+        if any(each.owner != me and (each is last or not each.settled) for each in alive):
+            return  # theirs; one that only settled an earlier dispatch leaves the turn to the owner of the last one
         await self._write(stored, closing(stored, self._out.clock.now(), me), "turn_closed_for_lost")
 
     async def _write(self, stored: StoredTurn, records: Sequence[Record], kind: str) -> None:

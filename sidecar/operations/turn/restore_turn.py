@@ -56,8 +56,10 @@ class RestoreTurn:
 
     def _merge(self, turn: Turn, stored: StoredTurn) -> None:
         outcomes = {each.child_id: each for dispatch in stored.dispatches for each in dispatch.outcomes}
+        lost = {each.opened.dispatch_id for each in stored.dispatches if self._is_lost(turn, each)}
         for child in stored.children:
-            self._merge_child(turn, child, outcomes.get(child.opened.child_id))
+            kept = child.opened.dispatch_id not in lost
+            self._merge_child(turn, child, outcomes.get(child.opened.child_id), may_be_ahead=kept)
         for dispatch in stored.dispatches:
             self._merge_dispatch(turn, dispatch, stored)
         taken = [each.opened.step_idx for each in stored.children]
@@ -67,9 +69,17 @@ class RestoreTurn:
             turn.closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
             turn.closed_as = stored.ended.fingerprint
 
-    def _merge_child(self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None) -> None:
+    def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
+        """Say whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
+        known = turn.dispatches.get(stored.opened.dispatch_id)
+        if known is None or not known.runs_here:
+            return False
+        return stored.owner != self._out.store.instance or (known.lost.settled and known.finished.settled)
+
+    def _merge_child(self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool) -> None:
+        """Merge one child; what is not on record of it is given up with its dispatch: its owner may make it again."""
         known = turn.children.get(stored.opened.child_id)
-        if known is not None and known.is_ahead_of(stored.events):
+        if known is not None and may_be_ahead and known.is_ahead_of(stored.events):
             known.saved(stored.events)
             if known.restored and outcome is not None and not known.has_unsaved_outcome:
                 known.outcome = outcome  # a later revision may stand now
@@ -82,12 +92,11 @@ class RestoreTurn:
 
     def _merge_dispatch(self, turn: Turn, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         opened, known = stored.opened, turn.dispatches.get(stored.opened.dispatch_id)
-        mine = stored.owner == self._out.store.instance
+        lost = self._is_lost(turn, stored)
         if known is not None:
             self._note_owner(known, stored)
-            gone = known.lost.settled and known.finished.settled
             same = known.runs_here or all(each in known.outcomes.values() for each in stored.outcomes)
-            if known.runs_here and (gone or not mine):
+            if lost:
                 known.lose()
                 turn.dispatches.pop(opened.dispatch_id)
                 turn.drop_late(opened.dispatch_id)  # whoever took it over has settled it, or will

@@ -7,6 +7,8 @@ from typing import Final
 from sidecar.adapters.virtual_time import Trace
 from tests.support.simulation.generating import SUITES, schedule_of
 from tests.support.simulation.invariants import violations
+from tests.support.simulation.record.checks_owning import takeovers
+from tests.support.simulation.record.facts import record_facts_of
 from tests.support.simulation.record.generating import SUITE as RECORD
 from tests.support.simulation.record.generating import record_schedule
 from tests.support.simulation.record.promises import record_violations
@@ -41,7 +43,9 @@ def play(suite: str, seed: int, *, readable: bool = False) -> Played:
         seen = run_schedule(schedule_of(suite, seed), readable=readable)
         return Played(seen.trace, seen.loop.steps, seen.counted, violations(seen))
     on_record = run_record_schedule(record_schedule(seed), readable=readable)
-    played = Played(on_record.trace, on_record.loop.steps, on_record.counted, record_violations(on_record))
+    facts = record_facts_of(on_record)
+    counted = on_record.counted + takeovers(facts)
+    played = Played(on_record.trace, on_record.loop.steps, counted, record_violations(facts))
     on_record.loop.bury()
     return played
 

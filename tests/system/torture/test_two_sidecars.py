@@ -6,7 +6,7 @@ Short in `make test`; `SIDECAR_TORTURE_SECONDS` makes the random run last as lon
 import asyncio
 import signal
 from asyncio import Task
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,6 +38,8 @@ from tests.system.torture.places import (
 
 pytestmark = pytest.mark.system
 
+AT_ONCE = 5
+"""Turns that run at a sidecar when it is stopped, or killed, all of them to be taken over."""
 CALLS = (
     ToolCall("call-1", "ask_shop", f'{{"request": "{WAITS}"}}'),
     ToolCall("call-2", "ask_rewards", f'{{"request": "{WAITS}"}}'),
@@ -72,6 +74,16 @@ class Pair:
             result = await turn.dispatch_and_wait(CALLS, dispatch_id="d-1")
             await turn.end("Two answers.", user_message="Hello")
             return result
+
+    def takeovers(self, turns: Sequence[str] | None = None) -> int:
+        """Return how often a sidecar took another's dispatch, to go on with it or to close it; of some turns."""
+        rows = self.database.rows("select turn_id from dispatch_owners where epoch > 0")
+        return len([row for row in rows if turns is None or row["turn_id"] in turns])
+
+
+def names(blow: str) -> list[str]:
+    """Return the turns that are taken over after a blow."""
+    return [f"{blow}-{number}" for number in range(AT_ONCE)]
 
 
 @asynccontextmanager
@@ -110,24 +122,27 @@ async def test_two_sidecars_lose_and_double_nothing_when_one_is_stopped_or_kille
                 await _stop_and_continue(chosen.choice(both.running), chosen)
                 stops += 1
             await told.progress(10)
-        told.asked |= {(name, "d-1"): [each.call_id for each in CALLS] for name in ("stopped", "killed")}
+        forced = [*names("stopped"), *names("killed")]
+        told.asked |= {(name, "d-1"): [each.call_id for each in CALLS] for name in forced}
         async with client_of(both.folders[0], PATIENT) as client:
             await _taken_from_one_that_was_stopped(both, client)
             await _taken_from_one_that_was_killed(both, client)
     found = compare(told, both.database)
-    tell("two sidecars", number, {"stops": stops + 1, "kills": 1, **figures(told, found)})
+    seen = {"takeovers": both.takeovers(), "of them forced": both.takeovers(forced)}
+    tell("two sidecars", number, {"stops": stops + 1, "kills": 1, **seen, **figures(told, found)})
+    assert seen["of them forced"] == len(forced) == 2 * AT_ONCE
     assert (found.lost, found.doubled, found.odd) == ([], [], [])
 
 
 async def _taken_from_one_that_was_stopped(both: Pair, client: SidecarClient) -> None:
-    """It comes back after its lease: its grants stay dead, its late answers are refused, its listener is told."""
+    """It comes back after its lease: its grants stay dead, its late answers are refused, its listeners are told."""
     first = both.running[0]
     lapsed = _lapses(first)
-    listening = await both.begin(client, "stopped")
-    begun = both.agents.runs[-2:]
+    listening = [await both.begin(client, name) for name in names("stopped")]
+    begun = both.agents.runs[-2 * AT_ONCE :]
     first.signal(signal.SIGSTOP)
     try:
-        taken = await both.go_on("stopped")
+        taken = await asyncio.gather(*(both.go_on(name) for name in names("stopped")))
     finally:
         first.signal(signal.SIGCONT)
     await first.event("sidecar.anomaly", lambda _: _lapses(first) > lapsed)
@@ -135,22 +150,22 @@ async def _taken_from_one_that_was_stopped(both: Pair, client: SidecarClient) ->
         with pytest.raises(GrantSpent):
             await run.call_tool("search_offers", {"query": "socks"})
     both.agents.may_answer.set()
-    told = await listening
-    assert [plain(each).outcome for each in taken.outcomes] == OUTCOMES
-    assert isinstance(told.cause, RecordConflict)
+    told = await asyncio.gather(*listening)
+    assert [[plain(each).outcome for each in result.outcomes] for result in taken] == [OUTCOMES] * AT_ONCE
+    assert all(isinstance(each.cause, RecordConflict) for each in told)
 
 
 async def _taken_from_one_that_was_killed(both: Pair, client: SidecarClient) -> None:
     """Each call has its one outcome, from the second attempt."""
     both.agents.may_answer.clear()
-    listening = await both.begin(client, "killed")
-    children = [run.child_id for run in both.agents.runs[-2:]]
+    listening = [await both.begin(client, name) for name in names("killed")]
+    children = [run.child_id for run in both.agents.runs[-2 * AT_ONCE :]]
     both.running[0].signal(signal.SIGKILL)
     await both.running[0].ended()
-    taken = await both.go_on("killed")
-    assert [plain(each).outcome for each in taken.outcomes] == OUTCOMES
-    assert (await listening).synthesised
-    assert [both.agents.numbers[child] for child in children] == [[1, 2], [1, 2]]
+    taken = await asyncio.gather(*(both.go_on(name) for name in names("killed")))
+    assert [[plain(each).outcome for each in result.outcomes] for result in taken] == [OUTCOMES] * AT_ONCE
+    assert all(each.synthesised for each in await asyncio.gather(*listening))
+    assert [both.agents.numbers[child] for child in children] == [[1, 2]] * 2 * AT_ONCE
 
 
 def _lapses(sidecar: SidecarProcess) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -174,6 +175,25 @@ def takeovers_have_reasons(facts: RecordFacts) -> Iterator[str]:
             elif not _may_close(append) and _lived(facts, owner, append.submitted_at):
                 yield f"{dispatch_id}: taken from {owner}, which was alive at {append.submitted_at}"
             owner = kept.instance
+
+
+def takeovers(facts: RecordFacts) -> Counter[str]:
+    """Count the dispatches that another sidecar went on with, by what had happened to their owner."""
+    by_instance = {str(sidecar.instance): sidecar for sidecar in facts.seen.sidecars}
+    counted: Counter[str] = Counter()
+    for dispatch in facts.dispatches.values():
+        owner = by_instance[dispatch.opened.instance]
+        for kept in dispatch.taken:
+            if _may_close(_append_of(facts, kept)):
+                counted["taken over to be closed"] += 1
+            elif owner.over_at <= kept.at:
+                counted["taken over from a dead sidecar"] += 1
+            elif owner.process.was_paused(kept.at):
+                counted["taken over from a paused sidecar"] += 1
+            else:
+                counted["taken over from one that has just gone on"] += 1
+            owner = by_instance[kept.instance]
+    return counted
 
 
 def nobody_closes_for_the_living(facts: RecordFacts) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """Makes a schedule of the suite `record` from a seed. Small on purpose: many short runs find most."""
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
 from tests.support.simulation.cards import POOL
+from tests.support.simulation.record.fleet import LEASE
 from tests.support.simulation.record.schedule import (
     Blow,
     Close,
@@ -40,7 +42,7 @@ class _Generator:
 
     def schedule(self) -> RecordSchedule:
         chance = self._chance
-        turns = tuple(self._turn(number) for number in range(chance.choice((1, 1, 2))))
+        turns, pauses = self._with_pauses(tuple(self._turn(number) for number in range(chance.choice((1, 1, 2)))))
         jumps = tuple((chance.uniform(0, 5), chance.choice((-3600.0, 3600.0))) for _ in range(chance.choice((0, 0, 1))))
         return RecordSchedule(
             suite=SUITE,
@@ -51,7 +53,7 @@ class _Generator:
             turns=turns,
             scripts=self._scripts,
             faults=self._faults(),
-            mishaps=(*(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))), *self._stops()),
+            mishaps=(*(self._mishap() for _ in range(chance.choice((0, 1, 1, 2, 3)))), *self._stops(), *pauses),
             clock_jumps=jumps,
         )
 
@@ -79,6 +81,20 @@ class _Generator:
             return ()
         place = beside.randint(0, 1) if self._shared else 0
         return (Mishap(place, Blow.STOP, beside.uniform(0.0, CALM_AFTER - 1), beside.choice((0.2, 2.0))),)
+
+    def _with_pauses(self, turns: tuple[RecordTurn, ...]) -> tuple[tuple[RecordTurn, ...], tuple[Mishap, ...]]:
+        """Return the turns, and perhaps a pause beyond the lease while the first one works; its client goes elsewhere.
+
+        By chance alone that is rare: a client that waits for the paused sidecar until it goes on takes nothing over.
+        """
+        beside = Random(f"pauses {SUITE}:{self._seed}")
+        if not self._shared or beside.random() < 0.7:
+            return turns, ()
+        first, *others = turns
+        dispatches = tuple(replace(each, leaves=(beside.uniform(0.3, 1.5), *each.leaves)) for each in first.dispatches)
+        pause_at = first.bind_at + min(each.send_at for each in dispatches) + beside.uniform(0.1, 1.0)
+        pause = Mishap(first.place, Blow.PAUSE, pause_at, LEASE + beside.uniform(0.5, 3.0))
+        return (replace(first, dispatches=dispatches), *others), (pause,)
 
     def _turn(self, number: int) -> RecordTurn:
         chance = self._chance

@@ -76,6 +76,11 @@ class Process:
         self._context.run(_PROCESS.set, self)
         self._aside: list[asyncio.Handle] = []
         self._waiting: list[asyncio.Future[Any]] = []
+        self._pauses: list[tuple[float, float]] = []
+
+    def was_paused(self, at: float) -> bool:
+        """Say whether it stood still at a time."""
+        return any(begin <= at < end for begin, end in self._pauses)
 
     def put_aside(self, handle: asyncio.Handle) -> None:
         """Keep a step for later."""
@@ -103,11 +108,13 @@ class Process:
         """Stop it where it is."""
         if self.state is State.RUNS:
             self.state = State.PAUSED
+            self._pauses.append((self._loop.time(), float("inf")))
 
     def go_on(self) -> None:
         """Let it go on, not knowing that it was stopped."""
         if self.state is State.PAUSED:
             self.state = State.RUNS
+            self._pauses.append((self._pauses.pop()[0], self._loop.time()))
             aside, self._aside = self._aside, []
             self._loop.go_on_with(aside)
 

@@ -7,8 +7,7 @@ from typing import Final
 from tests.support.simulation.record import checks_owning as owning
 from tests.support.simulation.record import checks_telling as telling
 from tests.support.simulation.record import checks_writing as writing
-from tests.support.simulation.record.facts import RecordFacts, record_facts_of
-from tests.support.simulation.record.world import RecordSeen
+from tests.support.simulation.record.facts import RecordFacts
 
 _ALL: Final = (
     owning.nothing_crashes,
@@ -45,7 +44,6 @@ RECORD_INVARIANTS: Final[Mapping[str, Callable[[RecordFacts], Iterator[str]]]] =
 )
 
 
-def record_violations(seen: RecordSeen) -> list[tuple[str, str]]:
+def record_violations(facts: RecordFacts) -> list[tuple[str, str]]:
     """Return (promise, how it was broken) for each broken promise of a run."""
-    facts = record_facts_of(seen)
     return [(name, problem) for name, check in RECORD_INVARIANTS.items() for problem in check(facts)]
