@@ -84,12 +84,12 @@ def test_a_definition_goes_to_test_on_the_word_of_its_developer() -> None:
 
 
 def test_a_promotion_starts_at_zero_with_flags_that_are_off_and_uses_its_override_up() -> None:
-    """The gate is the trigger; an override of another step stays."""
-    used, other = granted(PRE_MERGE, 0, 0), granted(PRE_RAMP, 0, 500)
-    shop = facts("shop", TEST, flags=FlagPair.NONE, ramp=0, overrides=(used, other))
+    """The gate is the trigger; an override of another step stays. A ramp that it should not have is not taken over."""
+    used, other = granted(PRE_MERGE, 7, 0), granted(PRE_RAMP, 0, 500)
+    shop = facts("shop", TEST, flags=FlagPair.NONE, ramp=7, overrides=(used, other))
     of = rollout(shop)
     assert changes.promote(of, shop.digest, BY) == Change(
-        after(of, but(shop, state=PROMOTE, flags=FlagPair.CREATED, overrides=(other,))),
+        after(of, but(shop, state=PROMOTE, ramp=0, flags=FlagPair.CREATED, overrides=(other,))),
         (move(shop, PROMOTE, Trigger.GATE),),
         (row(shop, Happening.FLAGS_CREATED),),
     )
