@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 DEMO   := .demo-venv
 DEMO_LC := .demo-langchain-venv
+MUTANTS := .mutants-venv
 BIN    := $(VENV)/bin
 OWN    := . proto/python clients/python plugins/gates_http
 OWN_TEST := $(OWN) clients/langchain clients/loadgen plugins/conformance plugins/gates_manifest plugins/lifecycle_examples plugins/runner_langchain
@@ -16,7 +17,7 @@ PYTEST ?= $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help demo demo-langchain test check lint types protos bench torture proto lock evidence clean
+.PHONY: help demo demo-langchain test check lint types protos bench torture mutants proto lock evidence clean
 
 help: ## what can be asked for
 	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
@@ -24,7 +25,7 @@ help: ## what can be asked for
 	@printf '\nStart with `make demo`. Before a commit: `make check`; what the pipeline runs: `make test`.\n'
 	@printf 'Another interpreter: make PYTHON=python3.12 ...   Some tests only: make test ARGS="-k cap"\n\n'
 
-# -- the two virtual environments; rebuilt only when a lock or a pyproject has changed -------------------------------
+# -- the virtual environments; rebuilt only when a lock or a pyproject has changed -------------------------------
 
 define install
 	@printf '== %s: installing %s (once; again only when the lock changes)\n' "$(1)" "$(2)"
@@ -46,6 +47,9 @@ $(DEMO)/.ready: requirements/demo.txt $(PROJECTS)
 $(DEMO_LC)/.ready: requirements/langchain-demo.txt $(PROJECTS)
 	$(call install,$(DEMO_LC),requirements/langchain-demo.txt,$(OWN) clients/langchain)
 
+$(MUTANTS)/.ready: requirements/mutants.txt $(PROJECTS)
+	$(call install,$(MUTANTS),requirements/mutants.txt,$(OWN_TEST))
+
 # -- for people -----------------------------------------------------------------------------------------------------
 
 demo: $(DEMO)/.ready ## watch a conversation with several things going wrong, then a rollout, step by step
@@ -66,6 +70,9 @@ bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this m
 torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
 	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture $(ARGS)
+
+mutants: $(MUTANTS)/.ready ## mutation tests of the rules that serve and record (about an hour); ARGS="sidecar.core.rollout.serving": one module
+	@nice $(MUTANTS)/bin/python -m scripts.mutants $(ARGS)
 
 # -- the parts of `check` -------------------------------------------------------------------------------------------
 
@@ -91,4 +98,4 @@ evidence: $(VENV)/.ready ## run the tests of isolation and required blocks, and 
 	@$(BIN)/python -m scripts.evidence $(ARGS)
 
 clean: ## remove the virtual environments and caches
-	rm -rf $(VENV) $(DEMO) $(DEMO_LC) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEMO_LC) $(MUTANTS) mutants .run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,8 +1,8 @@
 """Resolve the locks: every version and hash, no address of a package registry. Needs `uv`.
 
 `requirements/demo.txt` holds what the sidecar and the demo need, `requirements/langchain-demo.txt` what the demo under
-LangChain needs, `requirements/test.txt` everything. All are universal (Linux and macOS, Python 3.11 and newer) and
-come from the pyproject files alone.
+LangChain needs, `requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester. All are
+universal (Linux and macOS, Python 3.11 and newer) and come from the pyproject files alone.
 """
 
 import shutil
@@ -26,6 +26,18 @@ OURS: Final = (
     "sidecar-runner-langchain",
 )
 """Our own packages: installed from the tree, so not in a lock."""
+_OF_TESTS: Final = (
+    "pyproject.toml",
+    "proto/python/pyproject.toml",
+    "clients/python/pyproject.toml",
+    "clients/langchain/pyproject.toml",
+    "clients/loadgen/pyproject.toml",
+    "plugins/conformance/pyproject.toml",
+    "plugins/gates_http/pyproject.toml",
+    "plugins/gates_manifest/pyproject.toml",
+    "plugins/lifecycle_examples/pyproject.toml",
+    "plugins/runner_langchain/pyproject.toml",
+)
 LOCKS: Final[dict[str, Sequence[str]]] = {
     "demo": (
         "pyproject.toml",
@@ -40,18 +52,8 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
         "clients/langchain/pyproject.toml",
         "plugins/gates_http/pyproject.toml",
     ),
-    "test": (
-        "pyproject.toml",
-        "proto/python/pyproject.toml",
-        "clients/python/pyproject.toml",
-        "clients/langchain/pyproject.toml",
-        "clients/loadgen/pyproject.toml",
-        "plugins/conformance/pyproject.toml",
-        "plugins/gates_http/pyproject.toml",
-        "plugins/gates_manifest/pyproject.toml",
-        "plugins/lifecycle_examples/pyproject.toml",
-        "plugins/runner_langchain/pyproject.toml",
-    ),
+    "test": _OF_TESTS,
+    "mutants": _OF_TESTS,
 }
 HEADER: Final = "# Made by `make lock` from the pyproject files; do not edit. Versions and hashes only, no addresses.\n"
 

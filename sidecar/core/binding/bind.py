@@ -41,7 +41,7 @@ def orchestrator_of(catalogue: Catalogue, wanted: str) -> Card:
         UnknownOrchestrator: no such definition, or it has no sub-agents.
         InvalidRequest: `wanted` is empty and there are several.
     """
-    card = catalogue.cards.get(DefinitionId(wanted)) if wanted else None
+    card = catalogue.cards.get(DefinitionId(wanted))
     if card is not None and card.definition.is_orchestrator:
         return card
     orchestrators = [card for card in catalogue.cards.values() if card.definition.is_orchestrator]

@@ -48,8 +48,8 @@ def _by_rollout(
         for definition_id in catalogue.slots.get(slot, ())
         if (card := catalogue.cards[definition_id]).definition.deprecated
     )
-    if facts.active in killed:  # killed here, on record soon: nobody takes its place
-        name = facts.definitions[facts.active].definition_id if facts.active else None
+    if facts.active is not None and facts.active in killed:  # killed here, on record soon: nobody takes its place
+        name = facts.definitions[facts.active].definition_id
         return Judged(slot, None, (Candidate(slot, name, CandidateVerdict.KILLED),))
     served = served_by(facts, asker, flags, deprecated | killed)
     candidates = tuple(

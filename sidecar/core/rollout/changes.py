@@ -90,11 +90,10 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
         raise TransitionRefused(
             f"{facts.definition_id} is not active in {rollout.slot}; activate it, or roll back to it"
         )
-    if to > facts.ramp:
+    stepped, raised = msgspec.structs.replace(facts, ramp=to), to > facts.ramp
+    if raised:
         _refuse_other_role(by)
         _refuse_raise(rollout, facts, to, first=first)
-    stepped = msgspec.structs.replace(facts, ramp=to)
-    if to > facts.ramp:
         stepped = msgspec.structs.replace(stepped, breach=None, overrides=_unused(facts, to))
     events = [event_about(rollout, stepped, Happening.RAMP_SET, by, (facts.ramp, to))]
     if first:
@@ -102,7 +101,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
         what = [Happening.FLAGS_ON] if facts.flag else []
         events += [event_about(rollout, stepped, each, by) for each in (*what, Happening.ACTIVATED)]
         rollout = msgspec.structs.replace(rollout, active=digest)
-    elif to > facts.ramp and facts.flags is FlagPair.NAMED:
+    elif raised and facts.flags is FlagPair.NAMED:
         stepped = msgspec.structs.replace(stepped, flags=FlagPair.ON, confirmed_on=str(facts.flag), confirmed_at=by.at)
         events.append(event_about(rollout, stepped, Happening.FLAGS_ON, by))
     return Change(next_revision(rollout.with_facts(stepped)), (), tuple(events))
@@ -123,10 +122,10 @@ def acknowledge(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) ->
     """Take note of a breach, which the next non-zero step needs. Raises `TransitionRefused` if there is none such."""
     facts = facts_of(rollout, digest)
     breach = facts.breach
-    refuse_unless(breach is not None, f"{facts.definition_id} has no open breach: there is nothing to acknowledge")
-    if breach is None or breach.breach_id != breach_id:
-        open_one = breach.breach_id if breach else ""
-        raise TransitionRefused(f"{facts.definition_id} has the open breach {open_one!r}, not {breach_id[:64]!r}")
+    if breach is None:
+        raise TransitionRefused(f"{facts.definition_id} has no open breach: there is nothing to acknowledge")
+    named = f"{facts.definition_id} has the open breach {breach.breach_id!r}, not {breach_id[:64]!r}"
+    refuse_unless(breach.breach_id == breach_id, named)
     if breach.acknowledged_by:
         return Change(rollout)
     noted = msgspec.structs.replace(facts, breach=msgspec.structs.replace(breach, acknowledged_by=by.actor))

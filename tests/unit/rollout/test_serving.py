@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.binding.surface import CandidateVerdict
-from sidecar.core.identifiers import Digest
+from sidecar.core.flag_states import FlagValue
+from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import GOLDEN, WHOLE, bucket_of, in_ramp, moved_buckets
 from sidecar.core.rollout.facts import FlagPair, RolloutMode, SlotRollout, Tombstone
 from sidecar.core.rollout.serving import CONTROL, Asker, served_by
@@ -26,6 +27,8 @@ def test_the_golden_vectors_hold() -> None:
     """A change of the function, or of a library below it, would move users: it must not start."""
     assert moved_buckets() == ()
     assert len({bucket for _, _, bucket in GOLDEN}) == len(GOLDEN)
+    moved = f"bucketing b1: key '{'a' * 20}' with salt 'salt' is in 4572, not in 4571"
+    assert moved_buckets([("salt", "a" * 300, 4571), GOLDEN[0]]) == (moved,)
 
 
 @requirement("PF1-D-66")
@@ -124,3 +127,23 @@ def test_a_deprecated_entry_serves_nobody() -> None:
     of = rollout(facts("old", ramp=WHOLE), active="old")
     served = served_by(of, Asker("user-1"), flags("old"), frozenset({Digest("sha256:old")}))
     assert (served.digest, served.verdicts[0][1]) == (None, CandidateVerdict.DEPRECATED)
+
+
+class NamesAndVerticals:
+    """Flags that remember who asked for what."""
+
+    def __init__(self) -> None:
+        """Begin unasked."""
+        self.asked: list[tuple[str, str | None]] = []
+
+    def value(self, flag_name: str, vertical: Vertical | None = None) -> FlagValue:
+        """Say on."""
+        self.asked.append((flag_name, vertical))
+        return FlagValue.ON
+
+
+def test_both_flags_are_asked_in_the_vertical_of_the_definition() -> None:
+    """Each vertical may have a backend of its own."""
+    names = NamesAndVerticals()
+    served_by(rollout(facts("new", ramp=WHOLE), active="new"), Asker("user-1"), names, NOBODY)
+    assert names.asked == [("ai_assistant_subagent_new", "shop"), ("ai_assistant_subagent_new_cohort", "shop")]

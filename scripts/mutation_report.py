@@ -1,0 +1,151 @@
+"""Compares the mutants that the tests let live with the list of those that change nothing, and writes the report.
+
+The list, `tests/mutants/equivalent.toml`, names each equivalent mutant by module, function and changed lines, with the
+reason why no test can tell it from the original. Pure, so that `tests/unit/pipeline` can hold it without a mutation run.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+EQUIVALENT: Final = REPOSITORY / "tests/mutants/equivalent.toml"
+REPORT: Final = REPOSITORY / "docs/mutation-report.md"
+KILLED: Final = frozenset({"killed", "timeout"})
+"""A mutant that never ends is noticed, too. Whatever else a mutant did, it lived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What identifies a mutant across runs.
+
+    Attributes:
+        module: dotted.
+        function: name, or `Class.method`.
+        change: the lines removed and added, each with its sign and without indentation.
+    """
+
+    module: str
+    function: str
+    change: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.function}\n" + "\n".join(f"    {line}" for line in self.change.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalent:
+    """An entry of the list: mutants of one function that share a reason.
+
+    Attributes:
+        places: one for each mutant; a change that a function has twice is listed twice.
+    """
+
+    places: tuple[Place, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One module's line of the table: all but the first two are parts of `mutants`."""
+
+    module: str
+    mutants: int
+    killed: int
+    equivalent: int
+
+    @property
+    def surviving(self) -> int:
+        """How many neither a test nor the list accounts for."""
+        return self.mutants - self.killed - self.equivalent
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a run says beside the list.
+
+    Attributes:
+        surviving: live, and not on the list.
+        outdated: on the list, and not among the live ones.
+    """
+
+    rows: tuple[Row, ...]
+    surviving: tuple[Place, ...]
+    outdated: tuple[Place, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether each mutant is killed or has its reason, and each reason its mutant."""
+        return not self.surviving and not self.outdated
+
+
+def change_of(diff: str) -> str:
+    """Return the changed lines of a unified diff, without file names, positions, context and indentation."""
+    changed = (line for line in diff.splitlines() if line[:1] in {"-", "+"} and line[:3] not in {"---", "+++"})
+    return "\n".join(f"{line[0]} {line[1:].strip()}" for line in changed)
+
+
+def read_equivalents(text: str) -> tuple[Equivalent, ...]:
+    """Return the entries of the list.
+
+    Raises:
+        ValueError: an entry without a reason, or without a change.
+    """
+    found = []
+    for entry in tomllib.loads(text).get("equivalent", []):
+        module, function, reason = (str(entry.get(name, "")).strip() for name in ("module", "function", "reason"))
+        changes = ["\n".join(line.strip() for line in change.strip().splitlines()) for change in entry["changes"]]
+        if not (module and function and reason and changes and all(changes)):
+            raise ValueError(f"an entry needs module, function, reason and changes: {entry}")
+        found.append(Equivalent(tuple(Place(module, function, change) for change in changes), reason))
+    return tuple(found)
+
+
+def compare(totals: dict[str, tuple[int, int]], live: Iterable[Place], known: Sequence[Equivalent]) -> Comparison:
+    """Compare a run with the list.
+
+    Args:
+        totals: mutants and killed mutants of each module that was looked at; entries on other modules are passed over.
+        live: the mutants that were not killed.
+        known: the list.
+    """
+    listed = Counter(place for entry in known for place in entry.places if place.module in totals)
+    alive = Counter(live)
+    explained = Counter(place.module for place in (alive & listed).elements())
+    rows = tuple(Row(module, *counts, explained[module]) for module, counts in sorted(totals.items()))
+    return Comparison(rows, tuple((alive - listed).elements()), tuple((listed - alive).elements()))
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return the rows and their sum as a Markdown table."""
+    names = ("mutants", "killed", "equivalent", "surviving")
+    total = Row("all", *(sum(getattr(row, name) for row in rows) for name in names[:3]))
+    lines = ["| module | mutants | killed | equivalent | surviving |", "|---|--:|--:|--:|--:|"]
+    for row in (*rows, total):
+        module = row.module.removeprefix("sidecar.")
+        lines.append(f"| {module} | " + " | ".join(str(getattr(row, name)) for name in names) + " |")
+    return lines
+
+
+def report(rows: Sequence[Row], known: Sequence[Equivalent]) -> str:
+    """Return the committed page."""
+    lines = [
+        "# Mutation report",
+        "",
+        "`make mutants` changes one detail of the code at a time (a comparison, a constant, an argument, a text) in the rules",
+        "that decide which user is served what and what is on record, and runs the unit tests that reach the changed function.",
+        "A mutant is killed when a test fails, and equivalent when no test could tell it from the original. This page is written",
+        "by a complete run; `tests/mutants/equivalent.toml` holds the changes and reasons that are listed below the table.",
+        "",
+        *table(rows),
+        "",
+        "## Equivalent mutants",
+        "",
+    ]
+    for entry in sorted(known, key=lambda each: (each.places[0].module, each.places[0].function)):
+        first = entry.places[0]
+        lines += [f"- `{first.module.removeprefix('sidecar.')}.{first.function}` ({len(entry.places)}): {entry.reason}"]
+    return "\n".join(lines) + "\n"
