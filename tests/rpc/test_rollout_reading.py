@@ -183,7 +183,7 @@ async def test_the_audit_is_read_however_large_its_rows_are() -> None:
         assert rollout is not None
         (facts,) = rollout.definitions.values()
         by = By(actor="ada", reason="r", request_id="r-1", at=bench.clock.now())
-        long = event_about(rollout, facts, Happening.HELD, by, (0, 0), "x" * 200_000)
+        long = event_about(rollout, facts, Happening.HELD, by, detail="x" * 200_000)
         write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(long,) * 30)
         await bench.store.write(write)
         rows = await bench.audit()

@@ -20,11 +20,14 @@ from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.flag_snapshot import FlagSnapshots, FlagTiming
-from sidecar.operations.rollout.audit_context import Surrounding
-from sidecar.operations.rollout.flags.flag_switch import SwitchFlagByHand
+from sidecar.operations.process.rollout_assembly import StepsShown
+from sidecar.operations.rollout.answers import Surrounding
+from sidecar.operations.rollout.flags.flag_switch import FlagsByHand
 from sidecar.operations.rollout.requests import SwitchFlagOff, SwitchFlagOn
+from sidecar.operations.rollout.steps.step_flags import FlagSwitching
+from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
-from sidecar.operations.rollout.stops.stop_first import StopParts
+from sidecar.operations.rollout.stops.stop_first import StopFirst
 from sidecar.operations.rollout.store.ports import RolloutWrite, StoredFlag
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.harness import KeepingRecorder
@@ -39,7 +42,7 @@ class EmbeddedReplica:
     views: RolloutViews
     snapshots: FlagSnapshots
     stops: Stops
-    switch_flag: SwitchFlagByHand
+    switch_flag: StepsShown
 
     async def look(self) -> None:
         """Let every loop look once."""
@@ -65,22 +68,29 @@ class EmbeddedReplicas:
             {"embedded": EmbeddedFlags(store)}, FlagRoutes("embedded"), self.clock, FlagTiming(), lambda change: None
         )
         writer = EmbeddedFlagWriter(store, self.clock)
-        parts = StopParts(
+        take = TakeStep(
             store=store,
-            tombstones=tombstones,
-            views=views,
             clock=self.clock,
-            recorder=recorder,
             surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
-            writer_of=lambda vertical: writer,
-            flags=snapshots.current,
-            card=lambda digest: None,
+            proofs=cast("Any", None),
+            policies=cast("Any", None),
+            gates=cast("Any", None),
+            flags=FlagSwitching(
+                writer_of=lambda vertical: writer, snapshot=snapshots.current, shown=lambda: views.current().slots
+            ),
+            by_hand=FlagsByHand(
+                writer_of=lambda vertical: writer,
+                flags=snapshots.current,
+                killed=tombstones.all,
+                recorder=recorder,
+            ),
+            decommissioning=cast("Any", None),
         )
-        made = stops(parts, cast("Any", None))
+        first = StopFirst(store=store, tombstones=tombstones, views=views, clock=self.clock, recorder=recorder)
+        made = stops(first, take, lambda digest: None)
         snapshots.also_tell(made.edges.observe)
         views.before_showing(lambda _: snapshots.refresh(["embedded"]))
-        switch = SwitchFlagByHand(parts)
-        replica = EmbeddedReplica(store, views, snapshots, made, switch)
+        replica = EmbeddedReplica(store, views, snapshots, made, StepsShown(take, views))
         await replica.look()
         await replica.look()
         return replica

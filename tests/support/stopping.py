@@ -16,12 +16,12 @@ from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.flag_snapshot import FlagContactChanged, FlagSnapshots, FlagTiming
-from sidecar.operations.rollout.audit_context import Surrounding
+from sidecar.operations.rollout.answers import Surrounding
 from sidecar.operations.rollout.requests import Asked, Kill
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
-from sidecar.operations.rollout.stops.stop_first import StopParts
+from sidecar.operations.rollout.stops.stop_first import StopFirst
 from sidecar.operations.rollout.store.ports import RolloutWrite, Tombstones
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from tests.support.builders import a_card
@@ -137,21 +137,21 @@ class Rollouts:
             FlagTiming(),
             observe,
         )
-        parts = StopParts(
+        take = TakeStep(
             store=store,
-            tombstones=kept,
-            views=views,
             clock=self.clock,
-            recorder=cast("Any", recorder),
             surrounding=lambda: Surrounding("5", snapshots.current().active_flags()),
-            writer_of=lambda vertical: switched,
-            flags=snapshots.current,
-            card=self.loaded.get,
+            proofs=cast("Any", NothingToProve()),
+            policies=cast("Any", None),
+            gates=cast("Any", None),
+            flags=FlagSwitching(
+                writer_of=lambda vertical: switched, snapshot=snapshots.current, shown=lambda: views.current().slots
+            ),
+            by_hand=cast("Any", None),
+            decommissioning=cast("Any", None),
         )
-        flags = FlagSwitching(parts.writer_of, snapshots.current, lambda: views.current().slots)
-        shortened = (store, NothingToProve(), None, None, flags, self.clock, parts.surrounding, None)
-        take = TakeStep(cast("Any", StepParts)(*shortened))
-        made = stops(parts, take)
+        first = StopFirst(store=store, tombstones=kept, views=views, clock=self.clock, recorder=cast("Any", recorder))
+        made = stops(first, take, self.loaded.get)
         observed.append(made)
         replica = ReplicaForTests(store, kept, views, recorder, self.backend, switched, snapshots, made, self.clock)
         await replica.look()

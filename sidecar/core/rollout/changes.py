@@ -95,7 +95,7 @@ def set_ramp(rollout: SlotRollout, digest: Digest, to: int, by: By) -> Change:
         _refuse_other_role(by)
         _refuse_raise(rollout, facts, to, first=first)
         stepped = msgspec.structs.replace(stepped, breach=None, overrides=_unused(facts, to))
-    events = [event_about(rollout, stepped, Happening.RAMP_SET, by, (facts.ramp, to))]
+    events = [event_about(rollout, facts, Happening.RAMP_SET, by, to=to)]
     if first:
         stepped = _first_active(rollout, stepped, by.at)
         what = [Happening.FLAGS_ON] if facts.flag else []
@@ -114,7 +114,7 @@ def ramp_down(rollout: SlotRollout, digest: Digest, breach_id: str, by: By) -> C
     if facts.breach is not None and facts.breach.breach_id == breach_id and facts.ramp == 0:
         return Change(rollout)
     down = msgspec.structs.replace(facts, ramp=0, breach=Breach(breach_id, by.at, by.reason))
-    event = event_about(rollout, down, Happening.RAMPED_DOWN, by, (facts.ramp, 0), breach_id)
+    event = event_about(rollout, facts, Happening.RAMPED_DOWN, by, to=0, detail=breach_id)
     return Change(next_revision(rollout.with_facts(down)), (), (event,))
 
 
@@ -149,11 +149,11 @@ def activate(rollout: SlotRollout, digest: Digest, by: By) -> Change:
         usable, f"{facts.definition_id} is in {facts.state} and cannot serve; only one that was active in `promote` can"
     )
     back = msgspec.structs.replace(rollout, active=digest)
-    event = event_about(back, facts, Happening.ACTIVATED, by, (facts.ramp, facts.ramp))
+    event = event_about(back, facts, Happening.ACTIVATED, by, to=facts.ramp)
     return Change(next_revision(back), (), (event,))
 
 
-def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By, *, flag_exists: bool = False) -> Change:
+def kill(rollout: SlotRollout, digest: Digest, by: By, *, flag_exists: bool = False) -> Change:
     """Take a definition off every surface, for everybody; nobody takes its place.
 
     On one that is in `rollback` already it changes nothing. Source: PF1-FR-9, TN-60, TN-54, TN-55.
@@ -161,7 +161,6 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By, *, flag
     Args:
         rollout: of the slot.
         digest: which definition.
-        trigger: what caused it.
         by: who asks, and why.
         flag_exists: its backend has its kill flag, whoever created that.
 
@@ -169,34 +168,39 @@ def kill(rollout: SlotRollout, digest: Digest, trigger: Trigger, by: By, *, flag
         TransitionRefused: it is in `dev`, or in `test` and its flag was never created, or being decommissioned.
     """
     facts = facts_of(rollout, digest)
-    begun = facts.decommission_began_at is not None
-    refuse_unless(not begun, f"{facts.definition_id} is being decommissioned: nobody is served by it")
+    refuse_kill(facts, flag_exists=flag_exists)
     if facts.state is LifecycleState.ROLLBACK:
         return Change(rollout)
-    refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
-    if trigger is Trigger.KILL_SWITCH and facts.state is LifecycleState.TEST:
-        refuse_unless(
-            flag_exists or _flags_created(facts),
-            f"{facts.definition_id} is in test, and its kill flag {facts.flag} was never created, or cannot be seen;"
-            " nobody is served by it: roll it back, which needs no flag",
-        )
     dead = msgspec.structs.replace(facts, killed=Tombstone(by.at, by.actor, by.reason))
     if rollout.active == digest:
         rollout = msgspec.structs.replace(rollout, active=None)
-    change = transition(rollout, dead, LifecycleState.ROLLBACK, trigger, by)
+    change = transition(rollout, dead, LifecycleState.ROLLBACK, Trigger.KILL_SWITCH, by)
     return with_events(change, event_about(rollout, dead, Happening.KILLED, by))
 
 
-def may_be_killed(facts: DefinitionFacts) -> bool:
-    """Say whether a kill would change anything, and is not refused."""
-    return facts.state is LifecycleState.PROMOTE or (facts.state is LifecycleState.TEST and _flags_created(facts))
+def refuse_kill(facts: DefinitionFacts, *, flag_exists: bool) -> None:
+    """Raise `TransitionRefused` if a kill of a definition is refused; arguments as of `kill`."""
+    begun = facts.decommission_began_at is not None
+    refuse_unless(not begun, f"{facts.definition_id} is being decommissioned: nobody is served by it")
+    refuse_unless(facts.state is not LifecycleState.DEV, f"{facts.definition_id} is in dev: nobody is served by it")
+    refuse_unless(
+        facts.state is not LifecycleState.TEST or flag_exists or _flags_created(facts),
+        f"{facts.definition_id} is in test, and its kill flag {facts.flag} was never created, or cannot be seen;"
+        " nobody is served by it: roll it back, which needs no flag",
+    )
+
+
+def may_be_killed(facts: DefinitionFacts, *, flag_exists: bool = False) -> bool:
+    """Say whether a kill would change anything, and is not refused; arguments as of `kill`."""
+    created = flag_exists or _flags_created(facts)
+    return facts.state is LifecycleState.PROMOTE or (facts.state is LifecycleState.TEST and created)
 
 
 def _flags_created(facts: DefinitionFacts) -> bool:
     return facts.flags not in {FlagPair.NONE, FlagPair.NAMED}
 
 
-def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetime], by: By) -> Change:
+def override(rollout: SlotRollout, digest: Digest, by: By, *, gate: str, to: int, expires_at: datetime) -> Change:
     """Let one `fail` of one gate pass for the step to a ramp, once, until it expires.
 
     Source: PF1-FR-4c, DESIGN section 8.
@@ -204,14 +208,16 @@ def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetim
     Args:
         rollout: of the slot.
         digest: which definition.
-        what: gate, ramp of the step in basis points, and when it expires.
         by: who lets it pass, and why.
+        gate: whose `fail` passes.
+        to: ramp of the step in basis points.
+        expires_at: until when.
 
     Raises:
         TransitionRefused: the step does not need that gate, there is no such step from the definition's state, or it
             has expired already.
     """
-    facts, (gate, to, expires_at) = facts_of(rollout, digest), what
+    facts = facts_of(rollout, digest)
     steps = {LifecycleState.TEST: (PRE_MERGE,), LifecycleState.PROMOTE: gates_of_step(facts, to)}
     needed = steps.get(facts.state, ())
     refuse_unless(
@@ -221,7 +227,7 @@ def override(rollout: SlotRollout, digest: Digest, what: tuple[str, int, datetim
     kept = tuple(each for each in facts.overrides if by.at < each.expires_at)
     granted = Override(gate, facts.ramp, to, by.actor, by.reason, expires_at)
     passing = msgspec.structs.replace(facts, overrides=(*kept, granted))
-    event = event_about(rollout, passing, Happening.GATE_OVERRIDDEN, by, (facts.ramp, to), gate)
+    event = event_about(rollout, facts, Happening.GATE_OVERRIDDEN, by, to=to, detail=gate)
     return Change(next_revision(rollout.with_facts(passing)), (), (event,))
 
 

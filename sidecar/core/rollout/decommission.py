@@ -36,6 +36,14 @@ INSTEAD: Final = {
 }
 
 
+HAPPENINGS: Final = {
+    "begin": Happening.DECOMMISSION_BEGUN,
+    "decide": Happening.DECOMMISSION_DECIDED,
+    "undo": Happening.DECOMMISSION_UNDONE,
+}
+"""Events by `DecommissionMark.step`; of the five steps it is `DECOMMISSION_STEP`."""
+
+
 class Taking(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of a step.
 
@@ -69,7 +77,7 @@ def begin(rollout: SlotRollout, digest: Digest, window: timedelta, by: By) -> Ch
     refuse_unless(not others, f"{name} has another digest that is not rolled back: {', '.join(others)}")
     record = Decommission(began_at=by.at, due_at=by.at + window, by=by.actor, reason=by.reason)
     said = f"due {record.due_at:%Y-%m-%d}"
-    return _recorded(rollout, facts, record, (Happening.DECOMMISSION_BEGUN, "begin", said), by)
+    return _recorded(rollout, facts, record, by, step="begin", detail=said)
 
 
 def take(rollout: SlotRollout, digest: Digest, taking: Taking, by: By) -> Change:
@@ -97,17 +105,16 @@ def take(rollout: SlotRollout, digest: Digest, taking: Taking, by: By) -> Change
     steps = tuple(sorted((*others, step), key=lambda each: each.step.number))
     said = "; ".join(filter(None, (taking.step.label, taking.code, taking.confirmed and f"word: {taking.confirmed}")))
     after = msgspec.structs.replace(record, steps=steps)
-    return _recorded(rollout, facts, after, (Happening.DECOMMISSION_STEP, taking.step.value, said), by)
+    return _recorded(rollout, facts, after, by, step=taking.step.value, detail=said)
 
 
-def decide(rollout: SlotRollout, digest: Digest, what: tuple[Matter, Choice], by: By) -> Change:
+def decide(rollout: SlotRollout, digest: Digest, matter: Matter, choice: Choice, by: By) -> Change:
     """Record what becomes of the eval suite, or of the tools; the same again changes nothing. Source: PF1-D-42.
 
     Raises:
         TransitionRefused: not begun, or step 5 has carried another decision out already.
     """
     facts, record = _begun(rollout, digest)
-    matter, choice = what
     before = record.decided(matter)
     if before is not None and before.choice is choice:
         return Change(rollout)
@@ -116,7 +123,7 @@ def decide(rollout: SlotRollout, digest: Digest, what: tuple[Matter, Choice], by
     decided = Decided(choice=choice, at=by.at, by=by.actor, reason=by.reason)
     after = msgspec.structs.replace(record, **{matter.value: decided})
     said = f"{matter}: {choice}" + ("" if before is None else f", was {before.choice}")
-    return _recorded(rollout, facts, after, (Happening.DECOMMISSION_DECIDED, "decide", said), by)
+    return _recorded(rollout, facts, after, by, step="decide", detail=said)
 
 
 def undo(rollout: SlotRollout, digest: Digest, by: By) -> Change:
@@ -131,7 +138,7 @@ def undo(rollout: SlotRollout, digest: Digest, by: By) -> Change:
     kept = record.taken(CleanupStep.BLOCKS) is None
     refuse_unless(kept, f"the prompt blocks of {name} are deleted (step 4): its decommission cannot be undone")
     said = f"{len(record.steps)} of {len(CleanupStep)} steps were taken"
-    return _recorded(rollout, facts, None, (Happening.DECOMMISSION_UNDONE, "undo", said), by)
+    return _recorded(rollout, facts, None, by, step="undo", detail=said)
 
 
 def _begun(rollout: SlotRollout, digest: Digest) -> tuple[DefinitionFacts, Decommission]:
@@ -167,18 +174,21 @@ def _recorded(
     rollout: SlotRollout,
     facts: DefinitionFacts,
     record: Decommission | None,
-    what: tuple[Happening, str, str],
     by: By,
+    *,
+    step: str,
+    detail: str,
 ) -> Change:
     """Return the change with its one audit event, which carries the fields of PF1-FR-10. Source: PF1-D-43, TN-87."""
     began_at = None if record is None else record.began_at
     after = msgspec.structs.replace(facts, decommission=record, decommission_began_at=began_at)
-    happening, step, detail = what
     mark = DecommissionMark(
         step=step,
         trigger=Trigger.OPERATOR,
         agent_definition_commit=facts.commit,
         cohort=AuditCohort(by.definition_version, by.active_flags, facts.ramp / 100),
     )
-    event = event_about(rollout, after, happening, by, (facts.ramp, facts.ramp), detail)
+    event = event_about(
+        rollout, facts, HAPPENINGS.get(step, Happening.DECOMMISSION_STEP), by, to=facts.ramp, detail=detail
+    )
     return Change(next_revision(rollout.with_facts(after)), (), (msgspec.structs.replace(event, decommission=mark),))

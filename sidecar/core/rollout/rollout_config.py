@@ -49,7 +49,7 @@ def configure(rollout: SlotRollout, digest: Digest, mode: RolloutMode, curve: tu
         return Change(rollout)
     after = msgspec.structs.replace(rollout, mode=mode, curve=curve)
     words = f"mode {rollout.mode} -> {mode}; ramp curve {curve_words(rollout.curve)} -> {curve_words(curve)}"
-    event = event_about(after, facts, Happening.CONFIGURED, by, (facts.ramp, facts.ramp), words)
+    event = event_about(after, facts, Happening.CONFIGURED, by, to=facts.ramp, detail=words)
     moded = msgspec.structs.replace(event, mode="" if mode is rollout.mode else mode)
     return with_events(Change(next_revision(after)), moded)
 

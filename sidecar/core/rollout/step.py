@@ -71,10 +71,20 @@ def event_about(
     facts: DefinitionFacts,
     what: Happening,
     by: By,
-    ramps: tuple[int, int] = (0, 0),
+    *,
+    to: int | None = None,
     detail: str = "",
 ) -> RolloutEvent:
-    """Return a rollout event about a definition; `ramps` before and after, in basis points, where it is about them."""
+    """Return a rollout event about a definition.
+
+    Args:
+        rollout: of the slot.
+        facts: of the definition before.
+        what: the event says.
+        by: who caused it.
+        to: the ramp afterwards in basis points; None: the event is not about the ramp.
+        detail: in words.
+    """
     return RolloutEvent(
         slot=rollout.slot,
         subagent_id=facts.definition_id,
@@ -86,8 +96,8 @@ def event_about(
         actor_role=by.actor_role,
         reason=by.reason,
         request_id=by.request_id,
-        before=ramps[0],
-        after=ramps[1],
+        before=facts.ramp if to is not None else 0,
+        after=to or 0,
         detail=detail,
     )
 

@@ -9,29 +9,29 @@ from typing import Any
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.record.ports import RecordReads
+from sidecar.operations.rollout.answers import Surrounding
 from sidecar.operations.rollout.audit.audit_log import WatchAudit
 from sidecar.operations.rollout.audit.queries import ReadActivity
 from sidecar.operations.rollout.audit.refusals import RecordRefusals
-from sidecar.operations.rollout.audit_context import Surrounding
 from sidecar.operations.rollout.decommission.decommission_list import ReadDecommissions, WatchDecommissions
 from sidecar.operations.rollout.decommission.decommission_steps import WINDOW, Decommissioning
 from sidecar.operations.rollout.flags.flag_reading import ReadFlags
 from sidecar.operations.rollout.flags.flag_release import LetFlagsGo
-from sidecar.operations.rollout.flags.flag_switch import SwitchFlagByHand
-from sidecar.operations.rollout.requests import Asked, Kill, RampDown, StepAnswer, SwitchFlag
+from sidecar.operations.rollout.flags.flag_switch import FlagsByHand
+from sidecar.operations.rollout.requests import Asked, StepAnswer
 from sidecar.operations.rollout.steps.content_proofs import Proofs, Validates
 from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
+from sidecar.operations.rollout.steps.phases import phases_of
 from sidecar.operations.rollout.steps.policy_checks import AsksPolicy, Policies, asked_at_once
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
-from sidecar.operations.rollout.stops.stop_first import StopParts
+from sidecar.operations.rollout.stops.stop_first import StopFirst
 from sidecar.operations.rollout.store.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
 from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
 from sidecar.operations.rollout.views.explain import Explain, ExplainingParts
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from sidecar.operations.rollout.views.preview import PreviewRamp
-from sidecar.operations.rollout.views.replica_barrier import shown
 from sidecar.operations.rollout.views.rollout_gauges import RolloutStanding, StandingParts
 from sidecar.operations.rollout.views.rollout_reading import ReadingParts, ReadRollouts, ReadsFlagBackends
 from sidecar.operations.rollout.views.snapshot import RolloutViews
@@ -81,13 +81,13 @@ class StepsShown:
     """Takes steps; when one is answered, the binds here show it already, or the answer warns that they do not."""
 
     def __init__(self, take: TakeStep, views: RolloutViews) -> None:
-        """Join the parts."""
+        """Keep both."""
         self._take = take
         self._views = views
 
     async def __call__(self, asked: Asked, actor: str) -> StepAnswer:
         """Take a step. Raises what `TakeStep` does."""
-        return await shown(self._views, await self._take(asked, actor))
+        return await self._views.shown(await self._take(asked, actor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +110,16 @@ class RolloutOperations:
     seeing: SeeDefinitions
     standing: RolloutStanding
     tombstones: Tombstones
-    stop_parts: StopParts
     decommissions: ReadDecommissions
     watch_decommissions: WatchDecommissions
     let_flags_go: LetFlagsGo
-    switch_flag: SwitchFlagByHand
     read_flags: ReadFlags
     refusals: RecordRefusals
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
         """Take any step, each by the operation that is for it. Raises what they raise."""
-        if isinstance(asked, Kill):
-            return await self.stops.kill(asked, actor)
-        if isinstance(asked, RampDown):
-            return await self.stops.ramp_down(asked, actor)
-        if isinstance(asked, SwitchFlag):
-            return await self.switch_flag(asked, actor)
-        return await self.take_step(asked, actor)
+        holds = phases_of(asked).holds
+        return await (self.take_step if holds is None else self.stops.by_kind[holds])(asked, actor)
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
@@ -150,23 +143,11 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     views.before_showing(seeing.fetch)
     pinned = PinnedTurns(ports.turns, ports.record, store, ports.turn_lifetime)
     views.shown_with(pinned.bound_here)
-    surrounding = partial(_surrounding, ports)
-    steps = _step_parts(ports, views, pinned, surrounding)
-    take = TakeStep(steps)
-    stop_parts = StopParts(
-        store=store,
-        tombstones=ports.tombstones,
-        views=views,
-        clock=clock,
-        recorder=ports.recorder,
-        surrounding=surrounding,
-        writer_of=ports.writer_of,
-        flags=ports.flags.current,
-        card=ports.definitions.card_by_digest,
-    )
+    take = _take_step(ports, views, pinned)
+    first = StopFirst(store=store, tombstones=ports.tombstones, views=views, clock=clock, recorder=ports.recorder)
     return RolloutOperations(
         take_step=StepsShown(take, views),
-        stops=stops(stop_parts, take),
+        stops=stops(first, take, ports.definitions.card_by_digest),
         read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned, clock)),
         explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
@@ -177,28 +158,27 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         seeing=seeing,
         standing=RolloutStanding(StandingParts(views, ports.definitions, ports.flags, ports.turns, clock)),
         tombstones=ports.tombstones,
-        stop_parts=stop_parts,
-        decommissions=ReadDecommissions(store, steps.decommissioning, pinned, clock),
+        decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
         let_flags_go=LetFlagsGo(store, views.current, ports.flags.current, ports.writer_of, ports.recorder),
-        switch_flag=SwitchFlagByHand(stop_parts),
         read_flags=ReadFlags(store, ports.flags, ports.writer_of),
         refusals=RecordRefusals(store, views.current, clock, ports.recorder),
     )
 
 
-def _step_parts(
-    ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns, surrounding: Callable[[], Surrounding]
-) -> StepParts:
-    store, clock = ports.store, ports.clock
-    return StepParts(
+def _take_step(ports: RolloutPorts, views: RolloutViews, pinned: PinnedTurns) -> TakeStep:
+    store, clock, flags = ports.store, ports.clock, ports.flags.current
+    return TakeStep(
         store=store,
-        proofs=Proofs(ports.definitions, store, ports.validate),
-        gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
-        policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
-        flags=FlagSwitching(ports.writer_of, ports.flags.current, lambda: views.current().slots),
         clock=clock,
-        surrounding=surrounding,
+        surrounding=partial(_surrounding, ports),
+        proofs=Proofs(ports.definitions, store, ports.validate),
+        policies=Policies(ports.policies_of, store, clock, ports.recorder, ports.ask_policy),
+        gates=Gatekeeper(ports.gate_rules, ports.gate_for, clock, ports.recorder),
+        flags=FlagSwitching(writer_of=ports.writer_of, snapshot=flags, shown=lambda: views.current().slots),
+        by_hand=FlagsByHand(
+            writer_of=ports.writer_of, flags=flags, killed=ports.tombstones.all, recorder=ports.recorder
+        ),
         decommissioning=Decommissioning(ports.definitions, store, pinned, ports.decommission_window),
     )
 

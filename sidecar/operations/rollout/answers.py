@@ -1,5 +1,7 @@
-"""What is kept of the answer to a request, and whose repetition is answered with it."""
+"""Who asks for a step, and what is kept of the answer, with which a repetition is answered. Source: PF1-FR-10."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
@@ -7,6 +9,7 @@ import msgspec
 
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import TransitionRefused, error_of_reason
+from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.step import By
 from sidecar.operations.rollout.requests import Asked, StepAnswer
 from sidecar.operations.rollout.store.ports import StoredAnswer
@@ -14,6 +17,28 @@ from sidecar.operations.rollout.store.store_rules import refuse_other_request
 
 DONE: Final = "done"
 MARK_DIGITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Surrounding:
+    """What the audit says of the moment: version of the configuration, flags that are on."""
+
+    definition_version: str
+    active_flags: tuple[str, ...]
+
+
+def by_of(asked: Asked, actor: str, at: datetime, surrounding: Surrounding) -> By:
+    """Return who asks for a step, when and why, and what the audit says of the moment."""
+    return By(
+        actor=actor,
+        actor_key=asked.actor_key,
+        actor_role=asked.actor_role,
+        reason=asked.reason,
+        request_id=asked.request_id,
+        at=at,
+        definition_version=surrounding.definition_version,
+        active_flags=surrounding.active_flags,
+    )
 
 
 def asker_of(asked: Asked, actor: str) -> str:
@@ -24,6 +49,20 @@ def asker_of(asked: Asked, actor: str) -> str:
 def mark_of(asked: Asked, actor: str) -> str:
     """Return what stands for who asks where an id needs it."""
     return sha256(asker_of(asked, actor).encode()).hexdigest()[:MARK_DIGITS]
+
+
+def answer_about(rollout: SlotRollout, facts: DefinitionFacts, *, changed: bool = False) -> StepAnswer:
+    """Return an answer that says how a definition stands in a rollout."""
+    return StepAnswer(
+        slot=rollout.slot,
+        definition_id=facts.definition_id,
+        digest=facts.digest,
+        state=facts.state,
+        ramp=facts.ramp,
+        active=rollout.active == facts.digest,
+        revision=rollout.revision,
+        changed=changed,
+    )
 
 
 def stored_answer(asked: Asked, kind: str, answer_json: str, by: By) -> StoredAnswer:

@@ -1,6 +1,7 @@
 """Finds the definition that a request means, in memory and on record."""
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,9 +10,15 @@ from sidecar.core.errors import RevisionConflict, SubagentsError, UnknownSubagen
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.view import as_revised, revised_by
-from sidecar.operations.rollout.requests import Asked
+from sidecar.operations.rollout.requests import Asked, Kill, RampDown
+from sidecar.operations.rollout.store.ports import LocalStop
 
-Found = tuple[SlotRollout, DefinitionFacts]
+
+class Found(NamedTuple):
+    """A definition, and the rollout of its slot."""
+
+    rollout: SlotRollout
+    facts: DefinitionFacts
 
 
 def found_in(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
@@ -23,15 +30,53 @@ def found_in(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
         fitting = [each for each in rollout.of_id(asked.definition_id) if asked.digest in {"", each.digest}]
         if fitting:
             serving = [each for each in fitting if each.digest == rollout.active]
-            return rollout, (serving or fitting)[-1]
+            return Found(rollout, (serving or fitting)[-1])
     return None
 
 
-def found_as_revised(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
+def found_on_record(slots: Mapping[Slot, SlotRollout], asked: Asked, held: LocalStop | None) -> Found:
+    """Return the definition that is meant, as it is on record.
+
+    Args:
+        slots: as they are on record.
+        asked: what is wanted.
+        held: the stop that holds for the request already; it is of the definition, whatever its content is by now.
+
+    Raises:
+        UnknownSubagent: no definition has that id.
+        RevisionConflict: the definition has another content than the request names.
+    """
+    if held is not None and isinstance(asked, Kill):
+        asked = msgspec.structs.replace(asked, definition_id=held.definition_id)
+        found = _killed(slots, asked, held)
+        asked = msgspec.structs.replace(asked, digest="")
+    else:
+        asked = asked if held is None else msgspec.structs.replace(asked, digest=held.digest)
+        found = found_in(slots, asked)
+        if found is None and isinstance(asked, RampDown):  # it may have been held here for long
+            found = _as_revised(slots, asked)
+    if found is None:
+        raise not_found(slots, asked)
+    return found
+
+
+def _killed(slots: Mapping[Slot, SlotRollout], asked: Kill, held: LocalStop) -> Found | None:
+    """Return what a kill means: what is held, else what it names, else what either has become."""
+    by_digest = [held.digest, *filter(None, [asked.digest])]
+    exact = (msgspec.structs.replace(asked, slot=held.slot, digest=each) for each in by_digest)
+    found = next(filter(None, (found_in(slots, each) for each in exact)), None)
+    here = msgspec.structs.replace(asked, slot=held.slot)
+    found = found or (_as_revised(slots, here) if held.slot in slots else None)
+    found = found or found_in(slots, msgspec.structs.replace(asked, digest=""))
+    having = (Found(each, each.definitions[held.digest]) for each in slots.values() if held.digest in each.definitions)
+    return found or next(having, None)  # under another id: that content is what is held
+
+
+def _as_revised(slots: Mapping[Slot, SlotRollout], asked: Asked) -> Found | None:
     """Return what the definition that is meant is by now, if its content is not there any more."""
     fitting = (rollout for slot, rollout in sorted(slots.items()) if asked.slot in {"", slot})
     revised = ((rollout, as_revised(rollout, asked.definition_id)) for rollout in fitting)
-    return next(((rollout, facts) for rollout, facts in revised if facts is not None), None)
+    return next((Found(rollout, facts) for rollout, facts in revised if facts is not None), None)
 
 
 def found_here(
@@ -53,12 +98,7 @@ def found_here(
         return found
     rollout = slots.get(card.definition.slot)
     facts = revised_by(rollout, card.definition.id, card.shape) if rollout is not None else None
-    return (rollout, facts) if rollout is not None and facts is not None else None
-
-
-def with_digest(slots: Mapping[Slot, SlotRollout], digest: Digest) -> Found | None:
-    """Return the definition with a content, whatever it is called; None: there is none such."""
-    return next(((each, each.definitions[digest]) for each in slots.values() if digest in each.definitions), None)
+    return Found(rollout, facts) if rollout is not None and facts is not None else None
 
 
 def not_found(slots: Mapping[Slot, SlotRollout], asked: Asked) -> SubagentsError:
@@ -86,4 +126,4 @@ def unseen(digest: str, definition_id: DefinitionId, slot: Slot) -> Found:
     facts = DefinitionFacts(
         digest=Digest(digest), definition_id=definition_id, commit=Commit(""), vertical=Vertical("")
     )
-    return SlotRollout(slot=slot), facts
+    return Found(SlotRollout(slot=slot), facts)

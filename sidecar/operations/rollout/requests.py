@@ -55,6 +55,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         """What exactly is wanted of the definition: what requests of two people for one step have in common."""
         return type(self).__name__
 
+    @property
+    def names_revision(self) -> bool:
+        """Whether the request is about the state that was read before, and about no other one."""
+        return self.expected_revision is not None
+
 
 def _contents(asked: Asked) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(asked).items() if name not in WHO}
@@ -136,6 +141,11 @@ class Activate(Asked, frozen=True, kw_only=True):
 class Kill(Asked, frozen=True, kw_only=True):
     """Take a definition off every surface at once."""
 
+    @property
+    def sought(self) -> str:
+        """Nothing: no policy asks who else wanted a kill."""
+        return ""
+
 
 class RetireFlags(Asked, frozen=True, kw_only=True):
     """Let the two flags of a definition that serves everybody go."""
@@ -156,6 +166,11 @@ class SwitchFlag(Asked, frozen=True, kw_only=True):
     def sought(self) -> str:
         """Name flag and direction."""
         return f"{type(self).__name__} {self.flag}"
+
+    @property
+    def names_revision(self) -> bool:
+        """Whether the rollout, or the flag, has to be as it was read before."""
+        return (self.expected_revision, self.expected_version) != (None, None)
 
 
 class SwitchFlagOn(SwitchFlag, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from sidecar.core.identifiers import Commit, DefinitionId, Slot, Vertical
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.audit_context import Surrounding
+from sidecar.operations.rollout.answers import Surrounding
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
 from sidecar.operations.rollout.requests import (
     BeginDecommission,
@@ -26,7 +26,7 @@ from sidecar.operations.rollout.steps.content_proofs import Proofs
 from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
 from sidecar.operations.rollout.steps.policy_checks import Policies
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.store.ports import AuditQuery, KeptDefinition, RolloutStore, RolloutWrite
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from tests.adapters.rollouts.bench import RolloutBench
@@ -70,16 +70,15 @@ class Replica:
         clock, recorder, flags = SettableClock(moment()), ToldRecorder(), cast("Any", None)
         pinned = PinnedTurns(lambda: (), MemoryStore(), self.store, timedelta(minutes=15))
         return TakeStep(
-            StepParts(
-                store=self.store,
-                proofs=Proofs(Gone(), self.store, flags),
-                gates=Gatekeeper(GateRules(), lambda vertical, gate: None, clock, recorder),
-                policies=Policies(lambda vertical: (), self.store, clock, recorder),
-                flags=FlagSwitching(flags, flags, dict),
-                clock=clock,
-                surrounding=lambda: Surrounding("5", ()),
-                decommissioning=Decommissioning(Gone(), self.store, pinned),
-            )
+            store=self.store,
+            clock=clock,
+            surrounding=lambda: Surrounding("5", ()),
+            proofs=Proofs(Gone(), self.store, flags),
+            policies=Policies(lambda vertical: (), self.store, clock, recorder),
+            gates=Gatekeeper(GateRules(), lambda vertical, gate: None, clock, recorder),
+            flags=FlagSwitching(writer_of=flags, snapshot=flags, shown=dict),
+            by_hand=flags,
+            decommissioning=Decommissioning(Gone(), self.store, pinned),
         )
 
 

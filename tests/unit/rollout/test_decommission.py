@@ -44,7 +44,7 @@ def begun(*steps: CleanupStep, code: CodeFate = CodeFate.GONE, decided: bool = T
     """Return a rollout whose `shop` is being decommissioned, so far."""
     found = decommission.begin(rollout(facts("shop", LifecycleState.ROLLBACK)), SHOP, QUARTER, by()).rollout
     for matter in Matter if decided else ():
-        found = decommission.decide(found, SHOP, (matter, Choice.RETAIN), by()).rollout
+        found = decommission.decide(found, SHOP, matter, Choice.RETAIN, by()).rollout
     for step in steps:
         found = decommission.take(found, SHOP, taking(step, code), by()).rollout
     return found
@@ -110,7 +110,7 @@ def test_every_step_is_one_audit_event_with_the_fields_of_a_transition_and_is_no
     """Begin, two decisions, five steps: each says who, why, commit and cohort; both states are rollback."""
     found, events = rollout(facts("shop", LifecycleState.ROLLBACK)), []
     asked: list[Any] = [lambda now: decommission.begin(now, SHOP, QUARTER, by())]
-    asked += [lambda now, m=matter: decommission.decide(now, SHOP, (m, Choice.REMOVE), by()) for matter in Matter]
+    asked += [lambda now, m=matter: decommission.decide(now, SHOP, m, Choice.REMOVE, by()) for matter in Matter]
     asked += [lambda now, s=step: decommission.take(now, SHOP, taking(s), by()) for step in CleanupStep]
     for ask in asked:
         change: Change = ask(found)
@@ -150,19 +150,19 @@ def test_what_becomes_of_evals_and_tools_is_decided_separately_and_before_step_5
     before = begun(ENTRY, REFERENCES, MODULES, BLOCKS, decided=False)
     with pytest.raises(TransitionRefused, match="becomes of the evals and tools"):
         decommission.take(before, SHOP, taking(EVALS_AND_TOOLS), by())
-    half = decommission.decide(before, SHOP, (Matter.EVALS, Choice.REMOVE), by()).rollout
+    half = decommission.decide(before, SHOP, Matter.EVALS, Choice.REMOVE, by()).rollout
     with pytest.raises(TransitionRefused, match="becomes of the tools of"):
         decommission.take(half, SHOP, taking(EVALS_AND_TOOLS), by())
-    whole = decommission.decide(half, SHOP, (Matter.TOOLS, Choice.RETAIN), by(actor="bo@example")).rollout
-    anew = decommission.decide(whole, SHOP, (Matter.EVALS, Choice.RETAIN), by()).rollout
+    whole = decommission.decide(half, SHOP, Matter.TOOLS, Choice.RETAIN, by(actor="bo@example")).rollout
+    anew = decommission.decide(whole, SHOP, Matter.EVALS, Choice.RETAIN, by()).rollout
     record = record_of(anew)
 
     assert (record.evals and record.evals.choice, record.tools and record.tools.choice) == (Choice.RETAIN,) * 2
     assert (record.evals and record.evals.by, record.tools and record.tools.by) == ("ada@example", "bo@example")
     ended = decommission.take(anew, SHOP, taking(EVALS_AND_TOOLS), by()).rollout
-    assert decommission.decide(ended, SHOP, (Matter.EVALS, Choice.RETAIN), by()).rollout is ended
+    assert decommission.decide(ended, SHOP, Matter.EVALS, Choice.RETAIN, by()).rollout is ended
     with pytest.raises(TransitionRefused, match="carried out"):
-        decommission.decide(ended, SHOP, (Matter.EVALS, Choice.REMOVE), by())
+        decommission.decide(ended, SHOP, Matter.EVALS, Choice.REMOVE, by())
 
 
 def test_code_that_is_only_deprecated_has_to_go_before_the_end() -> None:
@@ -220,7 +220,7 @@ def test_what_has_not_begun_has_no_steps_no_decisions_and_nothing_to_undo() -> N
     before = rollout(facts("shop", LifecycleState.ROLLBACK))
     for ask in (
         lambda: decommission.take(before, SHOP, taking(ENTRY), by()),
-        lambda: decommission.decide(before, SHOP, (Matter.EVALS, Choice.RETAIN), by()),
+        lambda: decommission.decide(before, SHOP, Matter.EVALS, Choice.RETAIN, by()),
         lambda: decommission.undo(before, SHOP, by()),
     ):
         with pytest.raises(TransitionRefused, match="has not begun"):
@@ -230,9 +230,9 @@ def test_what_has_not_begun_has_no_steps_no_decisions_and_nothing_to_undo() -> N
 def test_once_it_has_begun_nothing_kills_it_and_once_undone_a_kill_is_nothing_new() -> None:
     """DESIGN section 8: a kill once decommission has begun is refused."""
     with pytest.raises(TransitionRefused, match="being decommissioned"):
-        changes.kill(begun(), SHOP, Trigger.OPERATOR, by())
+        changes.kill(begun(), SHOP, by())
     undone = decommission.undo(begun(), SHOP, by()).rollout
-    assert changes.kill(undone, SHOP, Trigger.OPERATOR, by()).rollout is undone
+    assert changes.kill(undone, SHOP, by()).rollout is undone
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -276,7 +276,7 @@ class AnyOrder(RuleBasedStateMachine):
         """Decide anything."""
         again = self.open and self.decided.get(matter) == choice
         possible = self.open and (again or self.steps < 5)
-        ask = lambda: decommission.decide(self.found, SHOP, (matter, choice), by())  # noqa: E731  one line says it
+        ask = lambda: decommission.decide(self.found, SHOP, matter, choice, by())  # noqa: E731  one line says it
         self.tried(ask, possible=possible, news=not again)
         if possible:
             self.decided[matter] = choice

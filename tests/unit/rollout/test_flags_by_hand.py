@@ -8,8 +8,8 @@ from sidecar.core.errors import RequestIdReused, RevisionConflict, StoreUnavaila
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.operations.rollout.definition_lookup import Found
 from sidecar.operations.rollout.requests import SwitchFlag
-from sidecar.operations.rollout.stops.stop_first import stop_of
 from sidecar.operations.rollout.store.ports import StopKind, StoredFlag
 from tests.support.builders import a_card
 from tests.support.embedded_flags import EmbeddedReplica, EmbeddedReplicas, off, on
@@ -270,8 +270,8 @@ async def test_what_was_killed_here_and_is_not_on_record_yet_is_not_switched_on(
     bench = serving()
     bench.put(COHORT, on=False)
     replica = await bench.start()
-    here = (bench.contents.rollouts[SHOP.definition.slot], bench.facts(SHOP))
-    stop = stop_of(a_kill(SHOP), StopKind.KILL, here, ("ada", bench.clock))
-    await replica.stops.parts.tombstones.add(stop)
+    here = Found(bench.contents.rollouts[SHOP.definition.slot], bench.facts(SHOP))
+    first = replica.stops.first
+    await first.tombstones.add(first.stop_of(a_kill(SHOP), StopKind.KILL, here, "ada"))
 
     assert "was killed here" in (await refused(replica, on(SHOP))).message

@@ -16,7 +16,8 @@ from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.events import RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.rollout.audit_context import Surrounding
+from sidecar.operations.rollout.answers import Surrounding
+from sidecar.operations.rollout.definition_lookup import Found
 from sidecar.operations.rollout.requests import (
     AcknowledgeBreach,
     Activate,
@@ -31,7 +32,7 @@ from sidecar.operations.rollout.requests import (
 from sidecar.operations.rollout.steps.gate_checks import Gatekeeper, GateRules
 from sidecar.operations.rollout.steps.policy_checks import Policies
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
+from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutWrite
 from sidecar.policy.lifecycle import LifecyclePolicy, PolicyAnswer, Step, StepFacts
 from tests.support.stopping import NothingToProve
@@ -104,16 +105,15 @@ class Bench:
         self.store = MemoryRollouts(self.clock)
         self._requests = 0
         self._take = TakeStep(
-            StepParts(
-                store=self.store,
-                proofs=cast("Any", NothingToProve()),
-                gates=Gatekeeper(GateRules(), lambda vertical, gate: self.gate, self.clock, self.told),
-                policies=Policies(lambda vertical: self.policies, self.store, self.clock, self.told),
-                flags=FlagSwitching(lambda vertical: NoFlags(), _all_off, dict),
-                clock=self.clock,
-                surrounding=lambda: Surrounding("5", ()),
-                decommissioning=cast("Any", None),
-            )
+            store=self.store,
+            clock=self.clock,
+            surrounding=lambda: Surrounding("5", ()),
+            proofs=cast("Any", NothingToProve()),
+            policies=Policies(lambda vertical: self.policies, self.store, self.clock, self.told),
+            gates=Gatekeeper(GateRules(), lambda vertical, gate: self.gate, self.clock, self.told),
+            flags=FlagSwitching(writer_of=lambda vertical: NoFlags(), snapshot=_all_off, shown=dict),
+            by_hand=cast("Any", None),
+            decommissioning=cast("Any", None),
         )
 
     async def begin(self, one: DefinitionFacts, active: str | None = "shop") -> None:
@@ -356,4 +356,4 @@ async def test_a_policy_that_hangs_denies_once_its_guard_gives_it_up() -> None:
 
     shop = facts("shop", ramp=500)
     with pytest.raises(PolicyDenied, match="policy slow raised TimeoutError"):
-        await asyncio.wait_for(policies.check(Step.SET_RAMP, rollout(shop), shop, 2500, ("ada", asked)), 5)
+        await asyncio.wait_for(policies.check(Step.SET_RAMP, Found(rollout(shop), shop), 2500, asked, "ada"), 5)

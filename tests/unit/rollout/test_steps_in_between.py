@@ -12,11 +12,11 @@ from sidecar.core.rollout import changes
 from sidecar.core.rollout.facts import Breach, FlagPair, Override, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.process.rollout_assembly import StepsShown
-from sidecar.operations.rollout.audit_context import Surrounding
+from sidecar.operations.rollout.answers import Surrounding
 from sidecar.operations.rollout.requests import AcknowledgeBreach, Asked, StepAnswer
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
-from sidecar.operations.rollout.steps.take_step import StepParts, TakeStep
-from sidecar.operations.rollout.views.replica_barrier import NOT_SHOWN
+from sidecar.operations.rollout.steps.take_step import TakeStep
+from sidecar.operations.rollout.views.snapshot import NOT_SHOWN
 from tests.support.requirement import requirement
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
 from tests.unit.rollout.building import NOW, by, facts, rollout
@@ -35,26 +35,20 @@ class Overtaken(MemoryRollouts):
         return await super().rollouts()
 
 
-class NoProofs:
-    """No step of these tests needs any."""
-
-    async def prove(self, asked: object, before: object, facts: object) -> None:
-        """Prove nothing."""
-
-
 def taking(store: MemoryRollouts, rollouts: Rollouts) -> TakeStep:
     """Return the operation of a replica whose steps ask nobody."""
-    made = cast("Any", StepParts)(
+    nothing = cast("Any", None)
+    return TakeStep(
         store=store,
-        proofs=NoProofs(),
-        gates=None,
-        policies=None,
-        flags=FlagSwitching(cast("Any", None), cast("Any", None), dict),
         clock=rollouts.clock,
         surrounding=lambda: Surrounding("5", ()),
-        decommissioning=None,
+        proofs=nothing,
+        policies=nothing,
+        gates=nothing,
+        flags=FlagSwitching(writer_of=nothing, snapshot=nothing, shown=dict),
+        by_hand=nothing,
+        decommissioning=nothing,
     )
-    return TakeStep(made)
 
 
 def breached() -> Rollouts:
@@ -143,7 +137,7 @@ def test_there_is_nothing_to_override_where_there_is_no_step(state: LifecycleSta
     """Neither before it is promoted nor after it was rolled back."""
     of = rollout(facts("shop", state))
     with pytest.raises(TransitionRefused, match="does not need pre_ramp"):
-        changes.override(of, facts("shop").digest, ("pre_ramp", 500, NOW.replace(year=2030)), by())
+        changes.override(of, facts("shop").digest, by(), gate="pre_ramp", to=500, expires_at=NOW.replace(year=2030))
 
 
 def test_no_flags_are_said_to_be_on_where_there_are_none() -> None:

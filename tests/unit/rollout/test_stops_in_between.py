@@ -61,7 +61,8 @@ class SlowToAnswer(MemoryRollouts):
 
 def killing(replica: ReplicaForTests, store: MemoryRollouts) -> KillDefinition:
     """Return the operation of a replica over another store."""
-    return KillDefinition(replace(replica.stops.parts, store=store))
+    kill = replica.stops.kill
+    return replace(kill, stops=replace(kill.stops, store=store), take=replace(kill.take, store=store))
 
 
 def proposed() -> Rollouts:
@@ -110,7 +111,7 @@ async def test_a_kill_is_counted_once_though_the_loop_puts_it_on_record_meanwhil
 
     asked = asyncio.ensure_future(kill(a_kill(SHOP), "alice"))
     await store.kept.wait()
-    await RecordStops(replica.stops.parts, kill, replica.stops.ramp_down).look()
+    await RecordStops(replica.stops.first, kill, replica.stops.ramp_down).look()
     store.say.set()
     answer = await asked
 

@@ -33,7 +33,7 @@ async def test_who_loses_the_store_while_telling_what_took_effect_goes_on_where_
     for card in (SHOP, REWARDS):
         await replica.stops.kill(a_kill(card, f"kill {card.definition.id}"), "alice")
     store = LosesTheSecond(rollouts.clock, rollouts.contents)
-    effective = EffectiveTransitions(store, rollouts.clock, replica.stops.parts.recorder)
+    effective = EffectiveTransitions(store, rollouts.clock, replica.stops.first.recorder)
     effective.bound(replica.views.current())
 
     await effective.look()

@@ -171,5 +171,5 @@ def _write(found: Found, refused: RefusedStep, at: datetime) -> RolloutWrite:
         request_id=refused.request_id,
         at=at,
     )
-    event = event_about(rollout, facts, Happening.REFUSED, by, (facts.ramp, facts.ramp), refused.why)
+    event = event_about(rollout, facts, Happening.REFUSED, by, to=facts.ramp, detail=refused.why)
     return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,))

@@ -126,7 +126,7 @@ def _laid_out(asked: OfDecommission, rollout: SlotRollout, facts: DefinitionFact
             taking = decommission.Taking(step=step, code=code, confirmed=confirmed)
             return decommission.take(rollout, facts.digest, taking, by)
         case DecideDecommission(matter=matter, choice=choice):
-            return decommission.decide(rollout, facts.digest, (matter, choice), by)
+            return decommission.decide(rollout, facts.digest, matter, choice, by)
         case UndoDecommission():
             return decommission.undo(rollout, facts.digest, by)
         case _:

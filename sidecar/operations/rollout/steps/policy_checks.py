@@ -17,9 +17,10 @@ from typing import Final
 from sidecar.core.errors import GateFailed, GateHeld, PolicyDenied
 from sidecar.core.identifiers import Slot, Vertical
 from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode, SlotRollout
+from sidecar.core.rollout.facts import DefinitionFacts, RolloutMode
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.audit.audit_log import NOT_TAKEN, pages_of
+from sidecar.operations.rollout.definition_lookup import Found
 from sidecar.operations.rollout.requests import Asked, Configure, OverrideGate
 from sidecar.operations.rollout.store.ports import AuditQuery, AuditRow, RolloutRecorder, RolloutStore
 from sidecar.policy.lifecycle import Approval, LifecyclePolicy, PolicyAnswer, Step, StepFacts, combined
@@ -68,18 +69,16 @@ class Policies:
         self._recorder = recorder
         self._ask_one = ask
 
-    async def check(
-        self, step: Step, rollout: SlotRollout, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
-    ) -> tuple[str, ...]:
+    async def check(self, step: Step, found: Found, to: int, asked: Asked, actor: str) -> tuple[str, ...]:
         """Return the gates that policies ask for; an override, which is about a gate, needs none.
 
         Raises:
             PolicyDenied, StoreUnavailable.
         """
-        if step is Step.SET_RAMP and to <= facts.ramp:
+        if step is Step.SET_RAMP and to <= found.facts.ramp:
             return ()
-        own = self._of_vertical(facts.vertical)
-        facts_of_step = await self._facts(step, rollout, facts, to, who)
+        own = self._of_vertical(found.facts.vertical)
+        facts_of_step = await self._facts(step, found, to, asked, actor)
         answers = [PlatformRules().check(facts_of_step)]
         answers += [await self._ask(name, policy, facts_of_step) for name, policy in own]
         said = combined(answers)
@@ -87,11 +86,8 @@ class Policies:
             raise PolicyDenied(said.denied, metadata={"step": step})
         return () if step is Step.OVERRIDE_GATE else said.more_gates
 
-    async def _facts(
-        self, step: Step, rollout: SlotRollout, facts: DefinitionFacts, to: int, who: tuple[str, Asked]
-    ) -> StepFacts:
-        actor, asked = who
-        now = self._clock.now()
+    async def _facts(self, step: Step, found: Found, to: int, asked: Asked, actor: str) -> StepFacts:
+        (rollout, facts), now = found, self._clock.now()
         rows = await self._rows(rollout.slot, facts)
         standing = {each.subject: each for each in approvals_of(rows, facts, asked.sought) if each.subject != actor}
         return StepFacts(

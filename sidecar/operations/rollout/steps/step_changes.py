@@ -11,16 +11,15 @@ from sidecar.operations.rollout.requests import (
     AcknowledgeBreach,
     Activate,
     Asked,
-    BeginDecommission,
     Configure,
     OverrideGate,
     RampDown,
     RetireFlags,
     RollBack,
     SetRamp,
-    TakeDecommissionStep,
     Transition,
 )
+from sidecar.operations.rollout.steps.phases import phases_of
 from sidecar.policy.lifecycle import Step
 
 
@@ -41,7 +40,7 @@ def changed(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) 
         case AcknowledgeBreach(breach_id=breach_id):
             change = changes.acknowledge(rollout, digest, breach_id, by)
         case OverrideGate(gate=gate, to=to, expires_at=expires_at):
-            change = changes.override(rollout, digest, (gate, to, expires_at), by)
+            change = changes.override(rollout, digest, by, gate=gate, to=to, expires_at=expires_at)
         case RollBack(to=named):
             change = roll_back(rollout, digest, by, named)
         case Activate():
@@ -54,25 +53,16 @@ def changed(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) 
 
 
 def asked_of_policies(asked: Asked, rollout: SlotRollout) -> Step | None:
-    """Return what policies are asked about; None: nobody is asked."""
+    """Return what policies are asked about; None: no policy is asked."""
     if isinstance(asked, Configure) and asked.curve == rollout.curve and asked.mode is RolloutMode.EXPERIMENT:
         return None  # it only keeps the control arm away
-    if isinstance(asked, Transition):
-        return asked.step
-    steps: tuple[tuple[type[Asked], Step], ...] = (
-        (SetRamp, Step.SET_RAMP),
-        (Configure, Step.CONFIGURE),
-        (OverrideGate, Step.OVERRIDE_GATE),
-        (Activate, Step.ACTIVATE),
-        (RetireFlags, Step.RETIRE_FLAGS),
-        (BeginDecommission, Step.DECOMMISSION),
-        (TakeDecommissionStep, Step.DECOMMISSION),
-    )
-    return next((step for kind, step in steps if isinstance(asked, kind)), None)
+    return phases_of(asked).policies
 
 
 def gates_of(asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> tuple[str, ...]:
     """Return the platform's gates of a step."""
+    if not phases_of(asked).gates:
+        return ()
     match asked:
         case Transition(step=Step.PROMOTE):
             return (changes.PRE_MERGE,)

@@ -5,6 +5,7 @@ that fails half-way can be repeated.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -21,25 +22,23 @@ from sidecar.operations.rollout.store.ports import FlagWriter
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlagSwitching:
     """Knows which backend's flags can be written.
 
-    Args:
+    Attributes:
         writer_of: for a vertical's backend.
         snapshot: of all flags, as last fetched.
         shown: the rollouts of all slots.
     """
 
-    def __init__(
-        self,
-        writer_of: Callable[[Vertical], FlagWriter],
-        snapshot: Callable[[], FlagSnapshot],
-        shown: Callable[[], Mapping[Slot, SlotRollout]],
-    ) -> None:
-        """Join the parts."""
-        self._writer_of = writer_of
-        self._snapshot = snapshot
-        self._shown = shown
+    writer_of: Callable[[Vertical], FlagWriter]
+    snapshot: Callable[[], FlagSnapshot]
+    shown: Callable[[], Mapping[Slot, SlotRollout]]
+
+    def kill_flag_exists(self, facts: DefinitionFacts) -> bool:
+        """Say whether the backend of a definition has its kill flag, as last fetched."""
+        return facts.flag is not None and self.snapshot().exists(facts.flag, facts.vertical)
 
     async def check(self, change: Change, before: DefinitionFacts) -> None:
         """Refuse what would give somebody back whom a flag keeps away, and whom no gate of this step is about.
@@ -68,13 +67,13 @@ class FlagSwitching:
         return [each for each in self._sharing(change, facts) if each.flags is FlagPair.ON]
 
     def _sharing(self, change: Change, facts: DefinitionFacts) -> tuple[DefinitionFacts, ...]:
-        return sharing_flag({**self._shown(), change.rollout.slot: change.rollout}, facts)
+        return sharing_flag({**self.shown(), change.rollout.slot: change.rollout}, facts)
 
     async def _value(self, name: str, vertical: Vertical) -> FlagValue:
         """Return a flag as it is kept, or where others keep it as they said last."""
-        writer = self._writer_of(vertical)
+        writer = self.writer_of(vertical)
         if not isinstance(writer, KeepsFlags):
-            return self._snapshot().value(name, vertical)
+            return self.snapshot().value(name, vertical)
         kept = await writer.kept(name)
         return FlagValue.ON if kept is not None and kept.on else FlagValue.OFF
 
@@ -87,12 +86,12 @@ class FlagSwitching:
         after = change.rollout.definitions[before.digest]
         if after.flags is before.flags or after.flags not in WANTED:
             return ()
-        on, writer = WANTED[after.flags], self._writer_of(after.vertical)
+        on, writer = WANTED[after.flags], self.writer_of(after.vertical)
         if not on and self._sharing(change, after):
             return ()  # they were created for another definition, which their fall would kill
         edits = []
         for name in (after.flag, after.cohort_flag):
-            if name is None or (on and self._snapshot().value(name, after.vertical) is FlagValue.ON):
+            if name is None or (on and self.snapshot().value(name, after.vertical) is FlagValue.ON):
                 continue
             edit = writer.edit_for(name, on)
             if not edit:
@@ -125,7 +124,7 @@ class FlagSwitching:
         facts = change.rollout.definitions[before.digest]
         if not facts.confirmed_on or facts.confirmed_on == before.confirmed_on:
             return change
-        backend = self._snapshot().routes.backend_of(facts.vertical)
+        backend = self.snapshot().routes.backend_of(facts.vertical)
         return msgspec.structs.replace(
             change, rollout=change.rollout.with_facts(msgspec.structs.replace(facts, confirmed_by=backend))
         )

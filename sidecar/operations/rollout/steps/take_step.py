@@ -1,12 +1,11 @@
 """Take one step of a rollout: asked once, answered once, on record before it acts.
 
-Order: what an earlier request with the same id was answered; the revision; the proofs; the policies; the gates; then,
-as one transaction, the change, its audit and the answer. A refused or held request keeps its answer, too. `Kill`,
-`RampDown` and `RollBack` wait for no gate and no policy; kills act before they are on record (`kills.py`).
+One frame for every kind of step; `phases.py` says which phases each kind passes. A refused or held request keeps its
+answer, too. Kills and ramp-downs hold in a replica before they come here (`stops/`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -19,161 +18,200 @@ from sidecar.core.errors import (
     SubagentsError,
     TransitionRefused,
 )
-from sidecar.core.identifiers import Digest
-from sidecar.core.rollout.events import Happening, RolloutEvent
-from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
-from sidecar.core.rollout.step import By, Change
+from sidecar.core.rollout import changes
+from sidecar.core.rollout.events import Happening
+from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.rollout.step import By, Change, event_about
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.answers import DONE, answered_before, asker_of, is_done, mark_of, stored_answer
-from sidecar.operations.rollout.audit_context import Surrounding, by_of
+from sidecar.operations.rollout.answers import (
+    DONE,
+    Surrounding,
+    answer_about,
+    answered_before,
+    asker_of,
+    by_of,
+    is_done,
+    mark_of,
+    stored_answer,
+)
 from sidecar.operations.rollout.decommission.decommission_steps import Decommissioning
-from sidecar.operations.rollout.definition_lookup import Found, found_as_revised, found_in, not_found
+from sidecar.operations.rollout.definition_lookup import Found, found_on_record
+from sidecar.operations.rollout.flags.flag_switch import FlagPlan, FlagsByHand
 from sidecar.operations.rollout.requests import (
     HELD,
     Asked,
+    Kill,
     OfDecommission,
     OverrideGate,
-    RampDown,
     RetireFlags,
-    RollBack,
     SetRamp,
     StepAnswer,
+    SwitchFlag,
 )
 from sidecar.operations.rollout.steps.content_proofs import Proofs
 from sidecar.operations.rollout.steps.gate_checks import Gatekeeper
+from sidecar.operations.rollout.steps.phases import Reused, phases_of
 from sidecar.operations.rollout.steps.policy_checks import Policies
 from sidecar.operations.rollout.steps.step_changes import asked_of_policies, changed, gates_of
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching, still_named
-from sidecar.operations.rollout.store.ports import RolloutStore, RolloutWrite, StoredAnswer
+from sidecar.operations.rollout.store.ports import LocalStop, RolloutStore, RolloutWrite, StoredAnswer
 from sidecar.policy.lifecycle import PLATFORM_POLICY_VERSION, GateQuestion
 
 ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED, Happening.CONFIGURED)
 """Events of steps that gates are asked about."""
-TRIES = 5
-"""How often a step in the safe direction is laid out anew because somebody else wrote first."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepParts:
-    """What taking steps needs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A stop that was answered as held in this replica, and is to be put on record.
+
+    Attributes:
+        judged: of a kill: that its kill flag cannot be seen now does not end it.
+        write: writes it instead of the store.
+    """
+
+    stop: LocalStop
+    judged: bool = True
+    write: Callable[[RolloutWrite], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What the rules make of a step.
+
+    Attributes:
+        switch: of a flag by hand.
+        said: what gates said.
+    """
+
+    found: Found
+    change: Change
+    switch: FlagPlan | None = None
+    said: tuple[str, ...] = ()
+
+    def answer(self, asked: Asked, rollout: SlotRollout, *, changed: bool = False) -> StepAnswer:
+        """Return what the step comes to in `rollout`."""
+        facts = rollout.definitions[self.found.facts.digest]
+        return msgspec.structs.replace(
+            answer_about(rollout, facts, changed=changed),
+            gates=self.said,
+            decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
+            flag=self.switch.answer(switched=changed) if self.switch else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeStep:
+    """The operation behind every step; a kill or ramp-down holds here before.
+
+    Attributes:
+        surrounding: what the audit says of the moment.
+        flags: that a ramp switches.
+        by_hand: flags that a request switches.
+    """
 
     store: RolloutStore
-    proofs: Proofs
-    gates: Gatekeeper
-    policies: Policies
-    flags: FlagSwitching
     clock: Clock
     surrounding: Callable[[], Surrounding]
+    proofs: Proofs
+    policies: Policies
+    gates: Gatekeeper
+    flags: FlagSwitching
+    by_hand: FlagsByHand
     decommissioning: Decommissioning
 
-
-class TakeStep:
-    """The operation behind every step but `Kill`."""
-
-    def __init__(self, parts: StepParts) -> None:
-        """Join the parts."""
-        self._parts = parts
-
-    async def __call__(self, asked: Asked, actor: str, *, late: Digest | None = None) -> StepAnswer:
+    async def __call__(self, asked: Asked, actor: str, held: Held | None = None) -> StepAnswer:
         """Take a step, or answer as before.
 
         Args:
             asked: what is wanted.
             actor: the authenticated subject.
-            late: a step in the safe direction that was answered before as held for this definition: neither a revision
-                nor a request id that was used stops it any more.
+            held: what holds already: neither a revision nor a request id that was used stops it any more.
 
         Raises:
             RequestIdReused, RevisionConflict, TransitionRefused, PolicyDenied, GateFailed, GateHeld, UnknownSubagent,
             StoreUnavailable.
         """
-        conflict = RevisionConflict(f"{asked.definition_id} is changed all the time; ask again")
-        meant = asked if late is None else msgspec.structs.replace(asked, digest=late, expected_revision=None)
-        for _ in range(TRIES if isinstance(asked, RampDown | RollBack) and meant.expected_revision is None else 1):
-            earlier, own = await self._earlier(asked, late, actor)
-            if earlier is not None:
+        phases = phases_of(asked)
+        conflict: SubagentsError = RevisionConflict(f"{asked.definition_id} is changed all the time; ask again")
+        for _ in range(1 if phases.by_revision and held is None and asked.names_revision else phases.tries):
+            own, earlier = await self._identified(asked, actor, held)
+            if earlier is not None and phases.repeats:
                 return answered_before(earlier, own, actor)
             try:
-                rollout, facts = await self._found(meant)
-                return await self._take(own, rollout, facts, actor)
-            except RevisionConflict as other:
+                return await self._taken(own, actor, held, earlier)
+            except phases.overtaken as other:
                 conflict = other
-        # Somebody else was first: perhaps another attempt of this very request, here or at another replica.
-        earlier, own = await self._earlier(asked, late, actor)
-        if earlier is not None:
+        # Another write was first: perhaps another attempt of this very request, here or at another replica.
+        own, earlier = await self._identified(asked, actor, held)
+        if earlier is not None and phases.repeats:
             return answered_before(earlier, own, actor)
-        if late is not None:
+        if held is not None:
             raise StoreUnavailable(conflict.message)  # what was answered is not refused by a race
         raise conflict
 
-    async def _earlier(self, asked: Asked, late: Digest | None, actor: str) -> tuple[StoredAnswer | None, Asked]:
-        """Return what a request was answered, and the request: a late one whose id was used has another id."""
-        earlier = await self._parts.store.answer(asked.request_id)
-        if late is None or earlier is None or is_done(earlier, asked, actor):
-            return earlier, asked
+    async def _identified(self, asked: Asked, actor: str, held: Held | None) -> tuple[Asked, StoredAnswer | None]:
+        """Return the request with the id it is taken under, and the answer that is kept under that id."""
+        earlier = await self.store.answer(asked.request_id)
+        renamed = held is not None and phases_of(asked).reused is Reused.RENAMED
+        if not renamed or earlier is None or is_done(earlier, asked, actor):
+            return asked, earlier
         own = msgspec.structs.replace(asked, request_id=f"{asked.request_id}{HELD}")
-        earlier = await self._parts.store.answer(own.request_id)
+        earlier = await self.store.answer(own.request_id)
         if earlier is not None and earlier.asker != asker_of(asked, actor):  # each of them was answered
             own = msgspec.structs.replace(own, request_id=f"{own.request_id}/{mark_of(asked, actor)}")
-            earlier = await self._parts.store.answer(own.request_id)
-        return earlier, own
+            earlier = await self.store.answer(own.request_id)
+        return own, earlier
 
-    async def _found(self, asked: Asked) -> Found:
-        slots = {each.slot: each for each in await self._parts.store.rollouts()}
-        found = found_in(slots, asked)
-        if found is None and isinstance(asked, RampDown):
-            found = found_as_revised(slots, asked)  # it may have held here for long
-        if found is None:
-            raise not_found(slots, asked)
-        self._refuse_other_revision(asked, found[0])
-        return found
-
-    def _refuse_other_revision(self, asked: Asked, rollout: SlotRollout) -> None:
-        if asked.expected_revision not in {None, rollout.revision}:
-            raise RevisionConflict(
-                f"the rollout of {rollout.slot} has revision {rollout.revision}, not {asked.expected_revision}",
-                metadata={"revision": str(rollout.revision), "slot": rollout.slot},
-            )
-
-    async def _take(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, actor: str) -> StepAnswer:
-        by = by_of(asked, actor, self._parts.clock.now(), self._parts.surrounding())
+    async def _taken(self, asked: Asked, actor: str, held: Held | None, earlier: StoredAnswer | None) -> StepAnswer:
+        phases = phases_of(asked)
+        rollouts = await self.store.rollouts()
+        found = found_on_record({each.slot: each for each in rollouts}, asked, held.stop if held else None)
+        if phases.by_revision and held is None:
+            _refuse_other_revision(asked, found.rollout)
+        if earlier is not None and is_done(earlier, asked, actor) and not self._is_left(found):
+            return answered_before(earlier, asked, actor)
+        at = held.stop.at if held is not None and phases.dated_as_held else self.clock.now()
+        by = by_of(asked, actor, at, self.surrounding())
         try:
-            change = await self._laid_out(asked, rollout, facts, by)
-            await self._parts.proofs.prove(asked, rollout, facts)
-            said = await self._asked_all(asked, rollout, facts, actor)
-            await self._parts.flags.check(change, facts)  # as late as can be: a flag may be switched meanwhile
+            plan = await self._laid_out(asked, found, rollouts, by, held)
+            if phases.proven:
+                await self.proofs.prove(asked, *found)
+            plan = replace(plan, said=await self._asked_all(asked, found, actor))
+            if phases.flags:
+                await self.flags.check(plan.change, found.facts)  # as late as can be: a flag may be switched meanwhile
         except (TransitionRefused, PolicyDenied, GateFailed, GateHeld) as refused:
-            await self._keep_refusal(asked, rollout, facts, by, refused)
+            if earlier is None and not asked.dry_run:
+                await self._keep_refusal(asked, found, by, refused)
             raise
-        change = _with_words(change, said)
-        warnings = await self._parts.flags.unserved(change, facts)
-        if asked.dry_run:
-            return _answer(asked, change.rollout, facts.digest, said, warnings)
-        edits = await self._parts.flags.prepare(change, facts, actor)
-        if edits:
-            return msgspec.structs.replace(_answer(asked, rollout, facts.digest, said), edits=edits)
-        change = self._parts.flags.confirmed(change, facts)
-        answer = _answer(asked, change.rollout, facts.digest, said, warnings)
-        answer = msgspec.structs.replace(answer, changed=change.rollout is not rollout)
-        kept = stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by)
-        await self._parts.store.write(_write(rollout, change, kept))
-        return msgspec.structs.replace(answer, version=await self._parts.store.version())
+        return await self._done(asked, plan, by, held, answered=earlier is None)
 
-    async def _laid_out(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
-        """Return what the rules make of it; what they refuse, nobody else is asked about."""
+    async def _laid_out(
+        self, asked: Asked, found: Found, rollouts: Sequence[SlotRollout], by: By, held: Held | None
+    ) -> _Plan:
+        """Return what the rules make of it; what they refuse, no policy and no gate is asked about."""
+        if isinstance(asked, SwitchFlag):
+            switch = await self.by_hand.laid_out(asked, found, rollouts, by)
+            return _Plan(found=found, change=switch.change, switch=switch)
         if isinstance(asked, OfDecommission):
-            return await self._parts.decommissioning.changed(asked, rollout, facts, by)
-        return changed(asked, rollout, facts, by)
+            return _Plan(found=found, change=await self.decommissioning.changed(asked, *found, by))
+        if isinstance(asked, Kill):
+            exists = (held is not None and held.judged) or self.flags.kill_flag_exists(found.facts)
+            return _Plan(found=found, change=changes.kill(found.rollout, found.facts.digest, by, flag_exists=exists))
+        return _Plan(found=found, change=changed(asked, *found, by))
 
-    async def _asked_all(
-        self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, actor: str
-    ) -> tuple[str, ...]:
+    def _is_left(self, found: Found) -> bool:
+        """Say whether a kill that was done before still has something to kill."""
+        return changes.may_be_killed(found.facts, flag_exists=self.flags.kill_flag_exists(found.facts))
+
+    async def _asked_all(self, asked: Asked, found: Found, actor: str) -> tuple[str, ...]:
         """Ask the policies, then the gates of the step and those that a policy added."""
+        rollout, facts = found
         step = asked_of_policies(asked, rollout)
         to = asked.to if isinstance(asked, SetRamp | OverrideGate) else facts.ramp
         if step is None:
             return ()
-        more = await self._parts.policies.check(step, rollout, facts, to, (actor, asked))
+        more = await self.policies.check(step, found, to, asked, actor)
         question = GateQuestion(
             gate="",
             slot=rollout.slot,
@@ -189,33 +227,49 @@ class TakeStep:
             dry_run=asked.dry_run,
         )
         gates = (*gates_of(asked, rollout, facts), *more)
-        return await self._parts.gates.pass_all(question, gates, facts.vertical, facts)
+        return await self.gates.pass_all(question, gates, facts.vertical, facts)
 
-    async def _keep_refusal(
-        self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts, by: By, refused: SubagentsError
-    ) -> None:
+    async def _done(self, asked: Asked, plan: _Plan, by: By, held: Held | None, *, answered: bool) -> StepAnswer:
+        """Switch the flags, write, and answer; without `answered` no answer is kept."""
+        phases, (before, facts), change = phases_of(asked), plan.found, _with_words(plan.change, plan.said)
+        warnings = await self.flags.unserved(change, facts) if phases.flags else ()
+        if isinstance(asked, RetireFlags):
+            warnings = still_named(change.rollout.definitions[facts.digest])
         if asked.dry_run:
-            return
-        held = isinstance(refused, GateHeld)
-        event = RolloutEvent(
-            slot=rollout.slot,
-            subagent_id=facts.definition_id,
-            digest=facts.digest,
-            what=Happening.HELD if held else Happening.REFUSED,
-            at=by.at,
-            actor=by.actor,
-            actor_key=by.actor_key,
-            actor_role=by.actor_role,
-            reason=by.reason,
-            request_id=by.request_id,
-            before=facts.ramp,
-            after=asked.to if isinstance(asked, SetRamp) else facts.ramp,
-            detail=f"{refused.reason}: {refused.message}",
-            sought=asked.sought,
+            return msgspec.structs.replace(plan.answer(asked, change.rollout), warnings=warnings)
+        edits: tuple[str, ...] = ()
+        if phases.flags:
+            edits = await self.flags.prepare(change, facts, by.actor)
+            change = self.flags.confirmed(change, facts)
+        elif plan.switch is not None:
+            edits = await self.by_hand.prepare(plan.switch, by.actor)
+        if edits:
+            return msgspec.structs.replace(plan.answer(asked, before), edits=edits)
+        answer = plan.answer(asked, change.rollout, changed=change.rollout is not before or bool(change.events))
+        answer = msgspec.structs.replace(answer, warnings=warnings)
+        kept = stored_answer(asked, DONE, msgspec.json.encode(answer).decode(), by) if answered else None
+        write = _write(before, change, kept)
+        await ((held and held.write) or self.store.write)(plan.switch.written(write, by) if plan.switch else write)
+        if not phases.says_version:
+            return answer
+        return msgspec.structs.replace(answer, version=await self.store.version())
+
+    async def _keep_refusal(self, asked: Asked, found: Found, by: By, refused: SubagentsError) -> None:
+        rollout, facts = found
+        what = Happening.HELD if isinstance(refused, GateHeld) else Happening.REFUSED
+        to = asked.to if isinstance(asked, SetRamp) else facts.ramp
+        event = event_about(rollout, facts, what, by, to=to, detail=f"{refused.reason}: {refused.message}")
+        event = msgspec.structs.replace(event, sought=asked.sought)
+        kept = stored_answer(asked, refused.reason, refused.message, by)
+        await self.store.write(_write(rollout, Change(rollout, (), (event,)), kept))
+
+
+def _refuse_other_revision(asked: Asked, rollout: SlotRollout) -> None:
+    if asked.expected_revision not in {None, rollout.revision}:
+        raise RevisionConflict(
+            f"the rollout of {rollout.slot} has revision {rollout.revision}, not {asked.expected_revision}",
+            metadata={"revision": str(rollout.revision), "slot": rollout.slot},
         )
-        answer = stored_answer(asked, refused.reason, refused.message, by)
-        write = RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,), answer=answer)
-        await self._parts.store.write(write)
 
 
 def _with_words(change: Change, said: tuple[str, ...]) -> Change:
@@ -238,24 +292,4 @@ def _write(before: SlotRollout, change: Change, answer: StoredAnswer | None) -> 
         transitions=change.transitions,
         events=change.events,
         answer=answer,
-    )
-
-
-def _answer(
-    asked: Asked, rollout: SlotRollout, digest: Digest, gates: tuple[str, ...], warnings: tuple[str, ...] = ()
-) -> StepAnswer:
-    """Return what a step comes to, as one that has changed nothing."""
-    facts = rollout.definitions[digest]
-    return StepAnswer(
-        slot=rollout.slot,
-        definition_id=asked.definition_id,
-        digest=digest,
-        state=facts.state,
-        ramp=facts.ramp,
-        active=rollout.active == digest,
-        revision=rollout.revision,
-        changed=False,
-        gates=gates,
-        warnings=still_named(facts) if isinstance(asked, RetireFlags) else warnings,
-        decommission=facts.decommission if isinstance(asked, OfDecommission) else None,
     )

@@ -1,19 +1,24 @@
 """Joins everything about stopping and the audit. The composition root and the tests both call this."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sidecar.core.definitions.cards.card import Card
+from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.rollout.audit.effective_transitions import EffectiveTransitions
+from sidecar.operations.rollout.requests import StepAnswer
+from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.stops.flag_edges import FlagEdges
 from sidecar.operations.rollout.stops.kills import KillDefinition
-from sidecar.operations.rollout.stops.ramp_downs import RampDownAtOnce, TakesStep
+from sidecar.operations.rollout.stops.ramp_downs import RampDownAtOnce
 from sidecar.operations.rollout.stops.record_stops import RecordStops
-from sidecar.operations.rollout.stops.stop_first import StopParts
+from sidecar.operations.rollout.stops.stop_first import StopFirst
+from sidecar.operations.rollout.store.ports import StopKind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stops:
     """What stops sub-agents, and what sees at which bind a transition took effect.
 
@@ -21,16 +26,21 @@ class Stops:
         edges: its `observe` belongs into the observer of the flag snapshots.
     """
 
+    first: StopFirst
     kill: KillDefinition
     ramp_down: RampDownAtOnce
     record: RecordStops
     edges: FlagEdges
     effective: EffectiveTransitions
-    parts: StopParts
 
     def rollouts(self) -> RolloutView:
         """Return what a bind reads; the bind is taken note of."""
-        return self.effective.bound(self.parts.views.current())
+        return self.effective.bound(self.first.views.current())
+
+    @property
+    def by_kind(self) -> Mapping[StopKind, Callable[[Any, str], Coroutine[Any, Any, StepAnswer]]]:
+        """The operation behind each kind of stop."""
+        return {StopKind.KILL: self.kill, StopKind.RAMP_DOWN: self.ramp_down}
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
@@ -38,14 +48,27 @@ class Stops:
         return (self.record.run, self.edges.run, self.effective.run)
 
 
-def stops(parts: StopParts, take: TakesStep) -> Stops:
-    """Build them; `take` takes a step on record."""
-    kill, ramp_down = KillDefinition(parts), RampDownAtOnce(parts, take)
+def stops(first: StopFirst, take: TakeStep, card_of: Callable[[Digest], Card | None]) -> Stops:
+    """Build them.
+
+    Args:
+        first: lets stops hold here.
+        take: takes a step on record.
+        card_of: returns a card that was ever loaded here.
+    """
+    kill = KillDefinition(stops=first, take=take, flags=take.flags, card_of=card_of)
+    ramp_down = RampDownAtOnce(stops=first, take=take, card_of=card_of)
     return Stops(
+        first=first,
         kill=kill,
         ramp_down=ramp_down,
-        record=RecordStops(parts, kill, ramp_down),
-        edges=FlagEdges(parts.flags, parts.views.current, kill, (parts.clock, parts.recorder)),
-        effective=EffectiveTransitions(parts.store, parts.clock, parts.recorder),
-        parts=parts,
+        record=RecordStops(first, kill, ramp_down),
+        edges=FlagEdges(
+            flags=take.flags.snapshot,
+            view=first.views.current,
+            kill=kill,
+            clock=first.clock,
+            recorder=first.recorder,
+        ),
+        effective=EffectiveTransitions(first.store, first.clock, first.recorder),
     )

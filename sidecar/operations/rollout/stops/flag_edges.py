@@ -65,6 +65,7 @@ class FlagEdges:
     Args:
         flags, view: as binds read them.
         kill: the operation.
+        clock, recorder: by which edges are dated, and what is told of refused kills.
         settles_in: see `SETTLES_IN`.
     """
 
@@ -73,14 +74,16 @@ class FlagEdges:
         flags: Callable[[], FlagSnapshot],
         view: Callable[[], RolloutView],
         kill: KillDefinition,
-        around: tuple[Clock, RolloutRecorder],
+        clock: Clock,
+        recorder: RolloutRecorder,
         settles_in: timedelta = SETTLES_IN,
     ) -> None:
         """Begin with nothing seen."""
         self._flags = flags
         self._view = view
         self._kill = kill
-        self._clock, self._recorder = around
+        self._clock = clock
+        self._recorder = recorder
         self._settles_in = settles_in
         self._watched: dict[Digest, _Watched] = {}
         self._fallen: dict[Digest, _Edge] = {}

@@ -20,12 +20,10 @@ from sidecar.operations.record.timed_access import in_time
 from sidecar.operations.rollout.requests import Kill
 from sidecar.operations.rollout.stops.kills import KillDefinition
 from sidecar.operations.rollout.stops.ramp_downs import RampDownAtOnce
-from sidecar.operations.rollout.stops.stop_first import StopParts, asked_of
+from sidecar.operations.rollout.stops.stop_first import LONGEST_RECORDING, StopFirst, asked_of
 from sidecar.operations.rollout.store.ports import LocalStop, Tombstones
 
 INTERVAL: Final = timedelta(seconds=1)
-LONGEST_RECORDING: Final = 8.0
-"""Seconds for one stop."""
 
 
 def revived(view: RolloutView, tombstones: Tombstones, card_of: Callable[[Digest], Card | None]) -> frozenset[Digest]:
@@ -59,14 +57,14 @@ class RecordStops:
     """The loop.
 
     Args:
-        parts: of every stop: what is not on record yet, what the record says, every card that was ever loaded here.
+        stops: what is not on record yet, and what the record says.
         kill, ramp_down: know how to put it there.
     """
 
-    def __init__(self, parts: StopParts, kill: KillDefinition, ramp_down: RampDownAtOnce) -> None:
-        """Join the parts."""
-        self._tombstones, self._views, self._card_of = parts.tombstones, parts.views, parts.card
-        self._recorder = parts.recorder
+    def __init__(self, stops: StopFirst, kill: KillDefinition, ramp_down: RampDownAtOnce) -> None:
+        """Begin with nothing compared."""
+        self._tombstones, self._views, self._card_of = stops.tombstones, stops.views, kill.card_of
+        self._recorder = stops.recorder
         self._compared: RolloutView | None = None
         self._kill = kill
         self._ramp_down = ramp_down
@@ -109,6 +107,6 @@ class RecordStops:
             await self._tombstones.recorded(stop)
             return
         if isinstance(asked, Kill):
-            await self._kill.record_pending(asked, stop)
+            await self._kill.record(asked, stop)
         else:
             await self._ramp_down.record(asked, stop)

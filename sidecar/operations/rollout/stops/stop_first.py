@@ -1,36 +1,32 @@
-"""What a kill and a ramp-down have in common: they hold here before anybody is asked. Source: DESIGN section 12."""
+"""What a kill and a ramp-down have in common: they hold here before anything is asked. Source: DESIGN section 12.
+
+With the store away a stop holds in the replicas that were asked; `RecordStops` puts it on record as soon as the store
+is back, and however many replicas do so, it is one event.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from sidecar.core.decoding import from_json
-from sidecar.core.definitions.cards.card import Card
-from sidecar.core.errors import StoreUnavailable
-from sidecar.core.flag_states import FlagSnapshot
-from sidecar.core.identifiers import Digest, Vertical
+from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.timed_access import in_time
-from sidecar.operations.rollout.audit_context import Surrounding
 from sidecar.operations.rollout.definition_lookup import Found
-from sidecar.operations.rollout.requests import Asked, Kill, RampDown
-from sidecar.operations.rollout.store.ports import (
-    FlagWriter,
-    LocalStop,
-    RolloutRecorder,
-    RolloutStore,
-    StopKind,
-    Tombstones,
-)
+from sidecar.operations.rollout.requests import Kill, RampDown, StepAnswer
+from sidecar.operations.rollout.store.ports import LocalStop, RolloutRecorder, RolloutStore, StopKind, Tombstones
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 
 LONGEST_KEEPING: Final = 2.0
 """Seconds that a disk may take before a stop is answered as one that does not survive a restart."""
 LONGEST_LOOK: Final = 2.0
+LONGEST_WRITE: Final = 2.0
 """Seconds for the store."""
+LONGEST_RECORDING: Final = 8.0
+"""Seconds for one stop that waits to be put on record."""
 REPLICA, FLAG, RECORD = "replica", "flag", "record"
 """What a stop reaches, in the words of its answer."""
 MOST_PENDING: Final = 1000
@@ -39,43 +35,10 @@ NOT_KEPT: Final = (
     "it holds in this replica as long as the process runs, and does NOT survive a restart: its file of tombstones"
     " cannot be written; repeat it once the disk is well, or see that it is put on record"
 )
+NOT_RECORDED: Final = "the store is away: the {} is put on record as soon as that is back"
 
-
-@dataclass(frozen=True, slots=True)
-class StopParts:
-    """What a stop needs.
-
-    Attributes:
-        surrounding: what the audit says of the moment.
-        writer_of: who writes the flags of a vertical.
-        flags: of all backends, as last fetched.
-        card: a card that was ever loaded here.
-    """
-
-    store: RolloutStore
-    tombstones: Tombstones
-    views: RolloutViews
-    clock: Clock
-    recorder: RolloutRecorder
-    surrounding: Callable[[], Surrounding]
-    writer_of: Callable[[Vertical], FlagWriter]
-    flags: Callable[[], FlagSnapshot]
-    card: Callable[[Digest], Card | None]
-
-
-def stop_of(asked: Asked, kind: StopKind, found: Found, by: tuple[str, Clock]) -> LocalStop:
-    """Return the stop that `asked` means."""
-    rollout, facts = found
-    actor, clock = by
-    return LocalStop(
-        kind=kind,
-        digest=facts.digest,
-        definition_id=facts.definition_id,
-        slot=rollout.slot,
-        at=clock.now(),
-        by=actor,
-        request_json=msgspec.json.encode(asked).decode(),
-    )
+Recorded = StepAnswer | SubagentsError
+"""The record's answer to a stop, or why there is none."""
 
 
 def asked_of(stop: LocalStop) -> Kill | RampDown:
@@ -84,39 +47,81 @@ def asked_of(stop: LocalStop) -> Kill | RampDown:
     return from_json(stop.request_json, kind)
 
 
-def is_full(parts: StopParts) -> bool:
-    """Say whether so many stops wait that one which changes nothing here is not taken: the file must not fill up."""
-    return len(parts.tombstones.pending()) >= MOST_PENDING
+def not_recorded(stop: LocalStop) -> str:
+    """Return the warning that a stop holds here and is not on record yet."""
+    return NOT_RECORDED.format(stop.kind.replace("_", "-"))
 
 
-async def hold(parts: StopParts, stop: LocalStop) -> tuple[str, ...]:
-    """Let a stop count here at once, and keep it; returns the warning if it is not kept."""
-    try:
-        async with asyncio.timeout(LONGEST_KEEPING):
-            await parts.tombstones.add(stop)
-    except (OSError, TimeoutError) as error:  # TimeoutError: a disk that hangs
-        parts.recorder.anomaly("tombstone_not_kept", f"{stop.kind} of {stop.definition_id}: {type(error).__name__}")
-        return (NOT_KEPT,)
-    return ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopFirst:
+    """Lets stops hold here, and releases them to the record."""
 
+    store: RolloutStore
+    tombstones: Tombstones
+    views: RolloutViews
+    clock: Clock
+    recorder: RolloutRecorder
 
-async def let_go_once_shown(parts: StopParts, stop: LocalStop) -> None:
-    """Let the record speak from here on; not before binds show it, or what was stopped would come back for a moment.
+    def stop_of(self, asked: Kill | RampDown, kind: StopKind, found: Found, actor: str) -> LocalStop:
+        """Return the stop that `asked` means, as of now."""
+        return LocalStop(
+            kind=kind,
+            digest=found.facts.digest,
+            definition_id=found.facts.definition_id,
+            slot=found.rollout.slot,
+            at=self.clock.now(),
+            by=actor,
+            request_json=msgspec.json.encode(asked).decode(),
+        )
 
-    For a kill, too: binds may still show another content of the definition than the one that was killed.
-    """
-    version = await in_time(parts.store.version(), LONGEST_LOOK)
-    if isinstance(version, StoreUnavailable):
-        return
-    await in_time(parts.views.look(), LONGEST_LOOK)
-    if parts.views.current().version >= version:
-        await let_go(parts, stop)
+    def is_full(self) -> bool:
+        """Say whether so many stops wait that one which changes nothing here is refused: the file must not fill up."""
+        return len(self.tombstones.pending()) >= MOST_PENDING
 
+    async def hold(self, stop: LocalStop) -> tuple[str, ...]:
+        """Let a stop count here at once, and keep it; returns the warning if it is not kept."""
+        try:
+            async with asyncio.timeout(LONGEST_KEEPING):
+                await self.tombstones.add(stop)
+        except (OSError, TimeoutError) as error:  # TimeoutError: a disk that hangs
+            self.recorder.anomaly("tombstone_not_kept", f"{stop.kind} of {stop.definition_id}: {type(error).__name__}")
+            return (NOT_KEPT,)
+        return ()
 
-async def let_go(parts: StopParts, stop: LocalStop) -> None:
-    """Note that a stop is on record, or never will be; that this is not kept costs a repetition after a restart."""
-    try:
-        async with asyncio.timeout(LONGEST_KEEPING):
-            await parts.tombstones.recorded(stop)
-    except (OSError, TimeoutError) as error:
-        parts.recorder.anomaly("tombstone_not_kept", f"record of {stop.definition_id}: {type(error).__name__}")
+    async def recorded(self, stop: LocalStop, writing: Awaitable[StepAnswer], longest: float) -> Recorded:
+        """Wait for the record's answer to a stop, or return why there is none; releases the stop unless it waits on.
+
+        Args:
+            stop: what holds here.
+            writing: puts it on record.
+            longest: seconds for that.
+        """
+        try:
+            answer: Recorded = await in_time(writing, longest)
+        except SubagentsError as refused:
+            answer = refused
+        if isinstance(answer, StepAnswer):
+            await self._release_once_shown(stop)
+        elif not isinstance(answer, StoreUnavailable):
+            await self._release(stop)
+        return answer
+
+    async def _release_once_shown(self, stop: LocalStop) -> None:
+        """Let the record speak from here on; not before binds show it, or what was stopped would come back meanwhile.
+
+        For a kill, too: binds may still show another content of the definition than the one that was killed.
+        """
+        version = await in_time(self.store.version(), LONGEST_LOOK)
+        if isinstance(version, StoreUnavailable):
+            return
+        await in_time(self.views.look(), LONGEST_LOOK)
+        if self.views.current().version >= version:
+            await self._release(stop)
+
+    async def _release(self, stop: LocalStop) -> None:
+        """Note that a stop is on record, or never will be; that this is not kept costs a repetition after a restart."""
+        try:
+            async with asyncio.timeout(LONGEST_KEEPING):
+                await self.tombstones.recorded(stop)
+        except (OSError, TimeoutError) as error:
+            self.recorder.anomaly("tombstone_not_kept", f"record of {stop.definition_id}: {type(error).__name__}")

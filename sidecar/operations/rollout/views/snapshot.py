@@ -8,6 +8,9 @@ were made here count at once, on record or not.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
+from typing import Final
+
+import msgspec
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest
@@ -15,11 +18,16 @@ from sidecar.core.rollout.facts import SlotRollout
 from sidecar.core.rollout.view import RolloutView, in_their_place, with_ramps_down
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.requests import StepAnswer
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, StopKind, Tombstones
 from sidecar.operations.rollout.store.replicas import Pinned
 
-POLL = timedelta(seconds=1)
-LONGEST_READ = 2.0
+POLL: Final = timedelta(seconds=1)
+LONGEST_READ: Final = 2.0
+NOT_SHOWN: Final = (
+    "it is on record, and the binds of this replica do not show it yet: the store does not answer; they follow as soon"
+    " as it does, which `--wait` waits for"
+)
 
 
 class RolloutViews:
@@ -98,6 +106,16 @@ class RolloutViews:
     def _revised(self, kind: StopKind) -> frozenset[Digest]:
         pending = [each for each in self._tombstones.pending() if each.kind is kind]
         return in_their_place(self._read.slots, [(each.slot, each.digest, each.definition_id) for each in pending])
+
+    async def shown(self, answer: StepAnswer) -> StepAnswer:
+        """Return the answer of a step, with a warning if the binds here cannot be made to show it now."""
+        if not answer.changed:
+            return answer
+        await self.look()
+        here = self.current().slots.get(answer.slot)
+        if here is not None and here.revision >= answer.revision:
+            return answer
+        return msgspec.structs.replace(answer, warnings=(*answer.warnings, NOT_SHOWN))
 
     def served_digests(self) -> frozenset[Digest]:
         """Return every definition that a bind may choose now: their cards have to be kept."""

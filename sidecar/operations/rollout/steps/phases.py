@@ -1,0 +1,120 @@
+"""Which phases each kind of step passes on its way to the record: the one place that says what a kill skips.
+
+The order, in `take_step.py`: identify the request; repeat an earlier answer; find the definition and compare the
+revision; apply the rules; prove; ask policies, then gates; check and switch flags; write change, audit and answer as
+one transaction; answer. Source: PF1-FR-9, PF1-D-31, DESIGN section 8.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto, unique
+from typing import Final
+
+from sidecar.core.errors import RequestIdReused, RevisionConflict, SubagentsError
+from sidecar.operations.rollout.requests import (
+    AcknowledgeBreach,
+    Activate,
+    Asked,
+    BeginDecommission,
+    Configure,
+    DecideDecommission,
+    Kill,
+    OverrideGate,
+    RampDown,
+    RetireFlags,
+    RollBack,
+    SetRamp,
+    SwitchFlagOff,
+    SwitchFlagOn,
+    TakeDecommissionStep,
+    Transition,
+    UndoDecommission,
+)
+from sidecar.operations.rollout.store.ports import StopKind
+from sidecar.policy.lifecycle import Step
+
+
+@unique
+class Reused(Enum):
+    """What it means that the id of a request was used before."""
+
+    ANSWERED = auto()
+    """The request is answered as before; another request, or another operator's, is refused."""
+    RENAMED = auto()
+    """As `ANSWERED`; but a step that was already answered as held here is taken under another id."""
+    TAKEN_UNANSWERED = auto()
+    """The step is taken all the same, and no answer is kept; the same request is repeated once nothing is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """What one kind of step passes.
+
+    Attributes:
+        holds: the step holds in this replica first, and the record follows; None: nothing holds before the record.
+        dated_as_held: the record has the moment from which the step held, not the moment of the write.
+        reused: what it means that the request id was used before.
+        by_revision: a request that names a revision is refused at another one.
+        tries: how often the step is laid out while other writes come first, if the request names no revision.
+        proven: the content that would serve users is proven to be valid and whole.
+        policies: as which step lifecycle policies judge it; None: no policy and no gate is asked.
+        gates: the platform's gates are asked; a policy can add gates to any step that it judges.
+        flags: the flags of the ramp are checked and switched before the write.
+        says_version: the answer has the version of all rollouts, which is one more read of the store.
+    """
+
+    holds: StopKind | None = None
+    dated_as_held: bool = False
+    reused: Reused = Reused.ANSWERED
+    by_revision: bool = True
+    tries: int = 1
+    proven: bool = False
+    policies: Step | None = None
+    gates: bool = False
+    flags: bool = True
+    says_version: bool = True
+
+    @property
+    def repeats(self) -> bool:
+        """Whether an earlier answer under the same id ends the step before anything is read."""
+        return self.reused is not Reused.TAKEN_UNANSWERED
+
+    @property
+    def overtaken(self) -> tuple[type[SubagentsError], ...]:
+        """Errors that say that another write came first."""
+        return (RevisionConflict,) if self.repeats else (RevisionConflict, RequestIdReused)
+
+
+PHASES: Final[Mapping[type[Asked] | Step, Phases]] = {
+    Step.TO_TEST: Phases(policies=Step.TO_TEST),
+    Step.PROMOTE: Phases(proven=True, policies=Step.PROMOTE, gates=True),
+    SetRamp: Phases(policies=Step.SET_RAMP, gates=True),
+    Configure: Phases(policies=Step.CONFIGURE, gates=True),
+    OverrideGate: Phases(policies=Step.OVERRIDE_GATE),
+    Activate: Phases(proven=True, policies=Step.ACTIVATE),
+    RetireFlags: Phases(policies=Step.RETIRE_FLAGS),
+    BeginDecommission: Phases(policies=Step.DECOMMISSION),
+    TakeDecommissionStep: Phases(policies=Step.DECOMMISSION),
+    DecideDecommission: Phases(),
+    UndoDecommission: Phases(),
+    AcknowledgeBreach: Phases(),
+    SwitchFlagOn: Phases(flags=False),
+    SwitchFlagOff: Phases(flags=False, tries=5),
+    RollBack: Phases(proven=True, tries=5),
+    RampDown: Phases(holds=StopKind.RAMP_DOWN, reused=Reused.RENAMED, tries=5),
+    Kill: Phases(
+        holds=StopKind.KILL,
+        dated_as_held=True,
+        reused=Reused.TAKEN_UNANSWERED,
+        by_revision=False,
+        tries=20,
+        flags=False,
+        says_version=False,
+    ),
+}
+"""By kind of request; a move of the lifecycle by its `Step`."""
+
+
+def phases_of(asked: Asked) -> Phases:
+    """Return what a request passes. Raises `KeyError`: its kind is no step."""
+    return PHASES[asked.step if isinstance(asked, Transition) else type(asked)]
