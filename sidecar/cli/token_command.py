@@ -79,7 +79,7 @@ def add_token(app: typer.Typer, tools_of: Callable[[], TokenTools]) -> None:
         tools = tools_of()
         signer = _signer(tools, file, make=False)
         if config is not None:
-            _refuse_beyond_limits(tools, (config, signer.key_id), role, subject)
+            _refuse_beyond_limits(tools, config, signer.key_id, role, subject)
         begins = int(tools.now().timestamp())
         try:
             claims = RoleClaims(
@@ -106,9 +106,8 @@ def _signer(tools: TokenTools, file: Path, *, make: bool) -> CheckpointSigner:
         raise typer.Exit(EX_CONFIG) from None
 
 
-def _refuse_beyond_limits(tools: TokenTools, where: tuple[Path, str], role: Role, subject: str) -> None:
+def _refuse_beyond_limits(tools: TokenTools, config: Path, key_id: str, role: Role, subject: str) -> None:
     """End the command if a sidecar with these settings would refuse the token for its key."""
-    config, key_id = where
     try:
         limits = tools.limits(config, key_id)
     except KeyUnusable as problem:

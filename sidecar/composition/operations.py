@@ -13,7 +13,7 @@ from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.adapters.system import OffLoop
 from sidecar.composition.listener_plans import listener_plans
 from sidecar.composition.name_checks import NamesInSettings, check_signed_connectors
-from sidecar.composition.operators.operator_access import OperatedParts, operator_plans
+from sidecar.composition.operators.operator_access import OperatorAccess
 from sidecar.composition.parts import Parts
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.conversations import open_memory
@@ -81,7 +81,7 @@ async def joined_operations(
     operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
-    operated = OperatedParts(
+    operators = OperatorAccess(
         settings=settings,
         operations=operations,
         rollout=rollout,
@@ -93,7 +93,7 @@ async def joined_operations(
         clock=parts.replaced.clock,
         anomaly=parts.recorder.anomaly,
     )
-    plans, more = operator_plans(operated)
+    plans, more = operators.plans()
     return operations, [*listener_plans(settings, operations, boot_secret), *plans], [*loops, *more]
 
 

@@ -28,7 +28,7 @@ from sidecar.core.roles import Role
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
-from sidecar.operations.process.administration import Administer, AdminParts, OpenRecord
+from sidecar.operations.process.administration import Administer, OpenRecord
 from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
 from sidecar.operations.record.verify_log import RecordToVerify
 from sidecar.operations.rollout.store.ports import RolloutWrite
@@ -283,21 +283,19 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
         yield cast("RecordToVerify", bench.sidecar.store), None
 
     return Administer(
-        AdminParts(
-            version="1.0",
-            instance="instance-of-the-tests",
-            clock=bench.clock,
-            readiness=bench.readiness,
-            binding=bench.sidecar.operations.binding,
-            turns=bench.sidecar.operations.turns,
-            end_turn=bench.sidecar.operations.end_turn_for_operator,
-            say_who_ends=bench.reports.say_who_ends,
-            calls=lambda: bench.sidecar.around.in_flight.count,
-            views=bench.rollout.views,
-            tombstones=bench.rollout.tombstones,
-            plugins=lambda: (),
-            open_record=open_record or in_memory,
-        )
+        version="1.0",
+        instance="instance-of-the-tests",
+        clock=bench.clock,
+        readiness=bench.readiness,
+        binding=bench.sidecar.operations.binding,
+        turns=bench.sidecar.operations.turns,
+        end_turn_for_operator=bench.sidecar.operations.end_turn_for_operator,
+        say_who_ends=bench.reports.say_who_ends,
+        calls=lambda: bench.sidecar.around.in_flight.count,
+        views=bench.rollout.views,
+        tombstones=bench.rollout.tombstones,
+        inventory=lambda: (),
+        open_record=open_record or in_memory,
     )
 
 

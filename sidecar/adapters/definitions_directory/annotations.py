@@ -29,7 +29,7 @@ def annotations_of(content: bytes) -> tuple[Annotation, ...]:
     return tuple(
         Annotation(_anchor(lines, number, found.start()), found["reason"])
         for number, line in enumerate(lines)
-        if (found := CANDIDATE.search(line)) and found["reason"] and not _inside(scalars, (number, found.start()))
+        if (found := CANDIDATE.search(line)) and found["reason"] and not _inside(scalars, number, found.start())
     )
 
 
@@ -44,9 +44,9 @@ def _scalars(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         return
 
 
-def _inside(scalars: list[tuple[tuple[int, int], tuple[int, int]]], at: tuple[int, int]) -> bool:
-    index = bisect_right(scalars, (at, (at[0] + 1, 0))) - 1
-    return index >= 0 and scalars[index][0] <= at < scalars[index][1]
+def _inside(scalars: list[tuple[tuple[int, int], tuple[int, int]]], line: int, column: int) -> bool:
+    index = bisect_right(scalars, ((line, column), (line + 1, 0))) - 1
+    return index >= 0 and scalars[index][0] <= (line, column) < scalars[index][1]
 
 
 def _anchor(lines: list[str], number: int, column: int) -> int:

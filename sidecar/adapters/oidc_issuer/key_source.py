@@ -38,14 +38,16 @@ class KeySource:
         fetch: Fetch,
         algorithms: frozenset[str],
         clock: Clock,
-        times: tuple[timedelta, timedelta],
+        *,
+        refresh: timedelta,
+        kept_for: timedelta,
         report: Report,
     ) -> None:
         """Begin with none."""
         self._fetch = fetch
         self._algorithms = algorithms
         self._clock = clock
-        self._refresh, self._kept_for = (each.total_seconds() for each in times)
+        self._refresh, self._kept_for = refresh.total_seconds(), kept_for.total_seconds()
         self._report = report
         self._keys: IssuerKeys | None = None
         self._fetched_at = 0.0

@@ -63,7 +63,7 @@ async def write(connection: Connection, change: RolloutWrite, write_id: str) -> 
         await connection.execute(PUT, change.slot, change.rollout.revision, body(change.rollout))
     audited: list[TransitionEvent | RolloutEvent] = [*change.transitions, *change.events]
     for each in audited:
-        number += await _audited(connection, change, each, (number + 1, write_id))
+        number += await _audited(connection, change, each, number=number + 1, write_id=write_id)
     await connection.execute(ADVANCE, int(change.rollout is not None), number)
     if answer is not None:
         insert = "insert into rollout_answers values ($1, $2, $3)"
@@ -117,10 +117,9 @@ async def remove_audit(connection: Connection, marker: AuditMarker) -> int:
 
 
 async def _audited(
-    connection: Connection, change: RolloutWrite, each: TransitionEvent | RolloutEvent, to: tuple[int, str]
+    connection: Connection, change: RolloutWrite, each: TransitionEvent | RolloutEvent, *, number: int, write_id: str
 ) -> int:
-    """Write an audit row with number and write id `to`; return 1, or 0 if it is a transition that is kept already."""
-    number, write_id = to
+    """Write an audit row; return 1, or 0 if it is a transition that is kept already."""
     if isinstance(each, TransitionEvent):
         key = transition_key(each.event_id)
         if await connection.fetchval(IS_TRANSITION, *key):

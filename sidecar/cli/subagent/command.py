@@ -72,7 +72,7 @@ def add_subagent(
     ) -> Open:
         def opened(*, offline: bool = False) -> Any:
             targets = tuple(target or ()) or ((NOWHERE,) if offline else ())
-            return _operating(settings_of, environment, (config, targets, token_file), as_json=as_json)
+            return _operating(settings_of, environment, config, targets, token_file, as_json=as_json)
 
         return opened
 
@@ -187,13 +187,14 @@ def _reading() -> ModuleType:
 def _operating(
     settings_of: SettingsOf,
     environment: FromEnvironment,
-    place: tuple[Path | None, tuple[str, ...], Path | None],
+    config: Path | None,
+    targets: tuple[str, ...],
+    token_file: Path | None,
     *,
     as_json: bool,
 ) -> Any:
     from sidecar.cli.subagent.client import Where  # noqa: PLC0415  the same holds
 
-    config, targets, token_file = place
     token = environment.token() if token_file is None else _token_in(token_file)
     if not targets and config is None and (named := environment.target().strip()):
         targets = (named,)

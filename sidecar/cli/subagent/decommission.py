@@ -52,16 +52,21 @@ def undo(operating: Operating, wish: StepWish) -> int:
     return take(operating, wish, lambda found: [Verb("UndoDecommission", plan, danger=danger)])
 
 
-def step(operating: Operating, wish: StepWish, at: At, what: tuple[int, CodeFate, str]) -> int:
+def step(operating: Operating, wish: StepWish, at: At, number: int, code: CodeFate, word: str) -> int:
     """Put a step on record, after a look at the checkout if there is one; return the exit code.
 
-    `what` is the number of the step (0: the next), what became of the code, and what the operator confirms in words.
+    Args:
+        operating: where, and how answers look.
+        wish: which sub-agent, and why.
+        at: the checkout.
+        number: of the step; 0: the next.
+        code: what became of it.
+        word: what the operator confirms.
     """
-    number, code, word = what
 
     def verbs(found: Found) -> list[Verb]:
         asked = number or _next_of(found)
-        confirmed = _confirmed(operating, wish.name, at, (asked, code, word))
+        confirmed = _confirmed(operating, wish.name, at, asked, code, word)
         fields: dict[str, Any] = {"step": asked, "confirmed": confirmed[:LONGEST_WORD] if asked in VOUCHED else ""}
         if asked == pb.CLEANUP_STEP_MODULES:
             fields["code"] = CODE[code]
@@ -102,12 +107,11 @@ def show_one(operating: Operating, name: str) -> int:
     return operated(operating, work)
 
 
-def _confirmed(operating: Operating, name: str, at: At, what: tuple[int, CodeFate, str]) -> str:
+def _confirmed(operating: Operating, name: str, at: At, number: int, code: CodeFate, word: str) -> str:
     """Return what is confirmed of a step: what a look at the checkout finds, if there is one, and the operator's word.
 
     Raises `CannotOperate` if the checkout still holds something, or nobody confirms what no sidecar sees.
     """
-    number, code, word = what
     if at.root is not None:
         return "; ".join(filter(None, (_looked(operating, name, at, number, code), word)))
     if number in VOUCHED and not word:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import StrEnum, unique
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -60,6 +60,13 @@ Remove = Annotated[bool, typer.Option("--remove-entry", help="Step 1 removes the
 MakePlace = Callable[..., Any]
 
 
+class Done(NamedTuple):
+    """What became of the code, and what the operator confirms in words."""
+
+    code: CodeFate
+    word: str
+
+
 def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkouts: Callable[[], Checkouts]) -> None:
     """Add the commands.
 
@@ -75,8 +82,8 @@ def add_decommission(group: typer.Typer, placed: Placed, asked: Placed, checkout
     def place(checkout: CheckoutDir = None, modules: Modules = MODULES) -> Any:
         return lambda record=None: _cleanup().At(checkouts(), checkout, modules, record)
 
-    def done(confirm: Confirm = "", deprecate_modules: DeprecateModules = False) -> tuple[CodeFate, str]:
-        return CodeFate.DEPRECATED if deprecate_modules else CodeFate.GONE, confirm
+    def done(confirm: Confirm = "", deprecate_modules: DeprecateModules = False) -> Done:
+        return Done(CodeFate.DEPRECATED if deprecate_modules else CodeFate.GONE, confirm)
 
     def patching(
         through: Through = 0, out: Out = None, deprecate_modules: DeprecateModules = False, remove_entry: Remove = False
@@ -124,12 +131,12 @@ def _step(
     at: Open,
     wish_of: WishOf,
     look_at: MakePlace,
-    how: tuple[CodeFate, str],
+    how: Done,
     name: Name,
     number: Annotated[int, typer.Argument(min=0, max=5, help="Which step; else the next.")] = 0,
 ) -> None:
     """Put a step on record that is done in the configuration repository. Step 3 asks for confirmation."""
-    raise typer.Exit(_work().step(at(), wish_of(name), look_at(), (number, *how)))
+    raise typer.Exit(_work().step(at(), wish_of(name), look_at(), number, how.code, how.word))
 
 
 def _patch(at: Open, look_at: MakePlace, wanted: MakePlace, name: Name, record: Record = None) -> None:

@@ -1,7 +1,7 @@
 """`sidecar subagent flag`: the command. What it needs beside this is imported when it runs."""
 
 from enum import StrEnum, unique
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -32,6 +32,13 @@ Version = Annotated[
 ]
 
 
+class Wished(NamedTuple):
+    """What makes the wish of a step, and why it is wished."""
+
+    make: WishOf
+    reason: str
+
+
 def add_flag(group: typer.Typer, placed: Placed) -> None:
     """Add the command; `placed` gives it the options that say where the sidecar is."""
     asked = given_by(given_by(ways, "ways")(_wish_of), "wished")
@@ -45,13 +52,13 @@ def _wish_of(
     slot: SlotOption = "",
     digest: Digest = "",
     revision: Revision = None,
-) -> tuple[WishOf, str]:
-    return wish_of(ways, reason, request_id, slot, digest, revision), reason
+) -> Wished:
+    return Wished(wish_of(ways, reason, request_id, slot, digest, revision), reason)
 
 
 def _flag(
     at: Open,
-    wished: tuple[WishOf, str],
+    wished: Wished,
     name: Slot,
     which: Annotated[Which | None, typer.Argument(help="Which of the two; both are shown without it.")] = None,
     to: Annotated[To | None, typer.Argument(help="Switch it; without this the flags are shown.")] = None,
@@ -68,9 +75,8 @@ def _flag(
 
     if which is None or to is None:
         raise typer.Exit(flag.show_flags(at(), name, which.value if which else ""))
-    make, reason = wished
-    if not reason.strip():
+    if not wished.reason.strip():
         typer.echo("say why with --reason; it goes into the audit", err=True)
         raise typer.Exit(EX_USAGE)
     switch = flag.switch_on if to is To.ON else flag.switch_off
-    raise typer.Exit(switch(at(), make(name), which.value, version))
+    raise typer.Exit(switch(at(), wished.make(name), which.value, version))

@@ -74,7 +74,7 @@ def validate_refs(root: Path, wish: ValidateRefsWish, compare: Compare, out: Tex
     findings = tuple(findings_of(replace(compared, **asdict(rollouts)), skipped))
     failed = any(finding.weight is Weight.ERROR for finding in findings)
     unknown = _nobody_known(named) if export is None and Check.RESOLVES not in skipped else ""
-    _print(findings, compared, (skipped, unknown), wish.shape, out)
+    _print(findings, compared, skipped=skipped, unknown=unknown, shape=wish.shape, out=out)
     return FAILED if failed else PASSED
 
 
@@ -120,10 +120,15 @@ def _nobody_known(named: Path | None) -> str:
 
 
 def _print(
-    findings: Sequence[Finding], compared: Comparison, unseen: tuple[frozenset[Check], str], shape: Format, out: TextIO
+    findings: Sequence[Finding],
+    compared: Comparison,
+    *,
+    skipped: frozenset[Check],
+    unknown: str,
+    shape: Format,
+    out: TextIO,
 ) -> None:
     """Print findings, and what was not looked at: checks that are off, and who is rolled back if nobody said so."""
-    skipped, unknown = unseen
     off = [check.value for check in Check if check in skipped]
     told = [*compared.told, *([unknown] if unknown else [])]
     if shape is Format.JSON:

@@ -35,6 +35,13 @@ def open_issuer(said: IssuerSettings, clock: Clock, report: Callable[[str, str],
         problem = f"operators.issuer: {missing.name} is not installed; install `dispatch-sidecar[oidc]`"
         raise SettingsProblem([problem]) from None
     where = said.jwks_file if said.jwks_file is not None else str(said.jwks_url)
-    keys = KeySource(fetching(where), frozenset(said.algorithms), clock, (said.refresh, said.keys_kept), report)
+    keys = KeySource(
+        fetching(where),
+        frozenset(said.algorithms),
+        clock,
+        refresh=said.refresh,
+        kept_for=said.keys_kept,
+        report=report,
+    )
     rules = IssuerRules(said.url, said.audience, said.subject_claim, said.role_claim, said.roles)
     return OpenIssuer(IssuerTokens(keys, rules), keys.run)

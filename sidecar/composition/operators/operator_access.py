@@ -16,7 +16,7 @@ from sidecar.observability.metrics import Metrics
 from sidecar.observability.operators import say_who_ends
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.ports import Clock
-from sidecar.operations.process.administration import Administer, AdminParts
+from sidecar.operations.process.administration import Administer
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable, SecondPlace
 from sidecar.policy.selection import PolicyMap
@@ -28,8 +28,8 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatedParts:
-    """What operators look after."""
+class OperatorAccess:
+    """The operators' listener, and what they look after by it."""
 
     settings: Settings
     operations: Operations
@@ -42,51 +42,47 @@ class OperatedParts:
     clock: Clock
     anomaly: Callable[[str, str], None]
 
+    def plans(self) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
+        """Return the operators' listener, none if nobody could come in, and what runs in the background for it.
 
-def operator_plans(parts: OperatedParts) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
-    """Return the operators' listener, none if nobody could come in, and what runs in the background for it.
+        Raises:
+            SettingsProblem: a key cannot be read.
+        """
+        said = self.settings.operators.issuer
+        issuer = None if said is None else open_issuer(said, self.clock, self.anomaly)
+        rollout, administer = self.rollout.operations, self._administer()
+        opens = issuer.tokens if issuer is not None else None
+        plan = operator_plan(self.settings, rollout, administer, self.metrics, self.clock, opens)
+        return () if plan is None else (plan,), () if issuer is None else (("operator_issuer", issuer.run),)
 
-    Raises:
-        SettingsProblem: a key cannot be read.
-    """
-    said = parts.settings.operators.issuer
-    issuer = None if said is None else open_issuer(said, parts.clock, parts.anomaly)
-    rollout, administer = parts.rollout.operations, _administer(parts)
-    opens = issuer.tokens if issuer is not None else None
-    plan = operator_plan(parts.settings, rollout, administer, parts.metrics, parts.clock, opens)
-    return () if plan is None else (plan,), () if issuer is None else (("operator_issuer", issuer.run),)
+    def _administer(self) -> Administer:
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[tuple[RecordToVerify, SecondPlace | None]]:
+            """Read the record as it is open here, and its checkpoints as they are in their file."""
+            if self.settings.record.database == "memory":
+                yield self.record.database, None
+                return
+            file, key_file = checkpoint_files(self.settings.record)
+            try:
+                judge = read_public_keys([public_key_file(key_file)])
+            except KeyFileProblem as problem:
+                raise RecordUnreadable(str(problem)) from None
+            with file.open("rb") as lines:
+                yield self.record.database, SecondPlace([lines], judge)
 
-
-def _administer(parts: OperatedParts) -> Administer:
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[tuple[RecordToVerify, SecondPlace | None]]:
-        """Read the record as it is open here, and its checkpoints as they are in their file."""
-        if parts.settings.record.database == "memory":
-            yield parts.record.database, None
-            return
-        file, key_file = checkpoint_files(parts.settings.record)
-        try:
-            judge = read_public_keys([public_key_file(key_file)])
-        except KeyFileProblem as problem:
-            raise RecordUnreadable(str(problem)) from None
-        with file.open("rb") as lines:
-            yield parts.record.database, SecondPlace([lines], judge)
-
-    operations, rollout = parts.operations, parts.rollout.operations
-    return Administer(
-        AdminParts(
+        operations, rollout = self.operations, self.rollout.operations
+        return Administer(
             version=version("dispatch-sidecar"),
-            instance=parts.record.store.instance,
-            clock=parts.clock,
-            readiness=parts.readiness,
+            instance=self.record.store.instance,
+            clock=self.clock,
+            readiness=self.readiness,
             binding=operations.binding,
             turns=operations.turns,
-            end_turn=operations.end_turn_for_operator,
+            end_turn_for_operator=operations.end_turn_for_operator,
             say_who_ends=say_who_ends,
-            calls=lambda: parts.in_flight.count,
+            calls=lambda: self.in_flight.count,
             views=rollout.views,
             tombstones=rollout.tombstones,
-            plugins=lambda: parts.policy.host.inventory(parts.policy.chosen),
+            inventory=lambda: self.policy.host.inventory(self.policy.chosen),
             open_record=opened,
         )
-    )

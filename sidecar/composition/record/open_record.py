@@ -119,7 +119,7 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
     """
     if said.database == "memory":
         memory = MemoryStore()
-        lease = Lease(memory, None, (around.clock, around.recorder))
+        lease = Lease(memory, None, clock=around.clock, recorder=around.recorder)
         yield OpenRecord(
             memory, memory, lease, MemoryRollouts(around.clock), (), lambda: {"database": "memory", "writable": True}
         )
@@ -154,7 +154,7 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
 
     record = await SqliteRecord.open(said.path, instance, report)
     rollouts = SqliteRollouts(record.engine, instance, around.clock)
-    return record, Lease(record, None, (around.clock, around.recorder)), rollouts, ()
+    return record, Lease(record, None, clock=around.clock, recorder=around.recorder), rollouts, ()
 
 
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
@@ -169,7 +169,7 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     limits = Limits(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
     options = RecordOptions(limits, said.lease, anomaly=around.recorder.anomaly)
     record = await open_postgres_record(dsn, instance, options)
-    lease = Lease(record, said.lease.total_seconds(), (around.clock, around.recorder))
+    lease = Lease(record, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
     rollouts = PostgresRollouts(dsn, instance, record.limits)
     heard = [("record changes", record.listen), ("rollout changes", rollouts.listen)]
     return record, lease, rollouts, [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]

@@ -20,7 +20,8 @@ def flag_writers(
     backends: Mapping[str, FlagBackend],
     routes: FlagRoutes,
     settings: Mapping[str, Mapping[str, Any]],
-    embedded: tuple[RolloutStore, Clock],
+    store: RolloutStore,
+    clock: Clock,
 ) -> Callable[[Vertical], FlagWriter]:
     """Return what finds the writer for a vertical's flags.
 
@@ -28,19 +29,20 @@ def flag_writers(
         backends: in use, by name.
         routes: which backend answers for which vertical.
         settings: of the backends, by name.
-        embedded: where embedded flags are kept, and what says when they were switched.
+        store: where embedded flags are kept.
+        clock: says when they were switched.
     """
-    writers = {name: _writer(name, backend, settings.get(name, {}), embedded) for name, backend in backends.items()}
+    writers = {name: _writer(name, backend, settings.get(name, {}), store, clock) for name, backend in backends.items()}
     return lambda vertical: writers[routes.backend_of(vertical)]
 
 
 def _writer(
-    name: str, backend: FlagBackend, settings: Mapping[str, Any], embedded: tuple[RolloutStore, Clock]
+    name: str, backend: FlagBackend, settings: Mapping[str, Any], store: RolloutStore, clock: Clock
 ) -> FlagWriter:
     if isinstance(backend, EmbeddedFlags):
-        return EmbeddedFlagWriter(*embedded)
+        return EmbeddedFlagWriter(store, clock)
     if isinstance(backend, MemoryFlags):
-        return MemoryFlagWriter(backend) if isinstance(embedded[0], MemoryRollouts) else FlagsInTheSettings()
+        return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
     if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))
     return FlagsKeptElsewhere(name)

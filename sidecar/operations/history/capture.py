@@ -12,12 +12,14 @@ from datetime import datetime
 from itertools import count
 from typing import Final
 
+import msgspec
+
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import MemoryUnavailable, SubagentsError
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.history.records import EpisodeKey, SubAgentAnswer, ToolMessage, TurnHistory
-from sidecar.core.identifiers import CallId, Slot, TurnId
+from sidecar.core.identifiers import CallId, Slot
 from sidecar.operations.first_result import Ending
 from sidecar.operations.history.episode_facts import CompactionFacts
 from sidecar.operations.history.memory_boundary import MemoryBorder
@@ -51,15 +53,16 @@ class HistoryCapture:
         self,
         memory: MemoryBorder,
         facts: CompactionFacts,
-        outside: tuple[Spawner, Recorder],
-        most: int,
         *,
+        spawner: Spawner,
+        recorder: Recorder,
+        most: int,
         durable: bool = False,
     ) -> None:
         """Begin with nothing to keep."""
         self._memory = memory
         self._facts = facts
-        self._spawner, self._recorder = outside
+        self._spawner, self._recorder = spawner, recorder
         self._most = most
         self._durable = durable
         self._queue: deque[Waiting] = deque()
@@ -171,7 +174,8 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
     ]
     prompts = [dispatch.request.task_prompt for dispatch in turn.dispatches.values()]
     episode = EpisodeKey(turn.claims.episode_id, turn.claims.principal)
-    return _history((episode, turn.turn_id, ended_at), (user_message, prompts, narration), answered)
+    history = TurnHistory(episode, turn.turn_id, ended_at, user_message or _last(prompts), narration)
+    return _with_answers(history, answered)
 
 
 def history_on_record(turn: StoredTurn) -> TurnHistory | None:
@@ -187,31 +191,28 @@ def history_on_record(turn: StoredTurn) -> TurnHistory | None:
             answered.append((child.opened.slot, child.opened.call_id, asked, outcome))
     prompts = [request_from_json(each.opened.request_json, "").task_prompt for each in turn.dispatches]
     episode = EpisodeKey(ended.episode_id, ended.principal)
-    said = (ended.user_message, prompts, ended.narration)
-    return _history((episode, ended.turn_id, ended.ended_at), said, answered)
+    question = ended.user_message or _last(prompts)
+    return _with_answers(TurnHistory(episode, ended.turn_id, ended.ended_at, question, ended.narration), answered)
 
 
-def _history(
-    of: tuple[EpisodeKey, TurnId, datetime], said: tuple[str, list[str], str], answered: list[Answered]
-) -> TurnHistory:
-    user_message, prompts, narration = said
+def _last(prompts: list[str]) -> str:
+    return next((prompt for prompt in reversed(prompts) if prompt), "")
+
+
+def _with_answers(history: TurnHistory, answered: list[Answered]) -> TurnHistory:
     with_answer = [
         each for each in answered if each[3].answered and (each[3].answer.narration or each[3].answer.components)
     ]
     places = count()
-    return TurnHistory(
-        episode=of[0],
-        turn_id=of[1],
-        ended_at=of[2],
-        user_message=user_message or next((prompt for prompt in reversed(prompts) if prompt), ""),
-        narration=narration,
+    return msgspec.structs.replace(
+        history,
         answers=tuple(
             SubAgentAnswer(slot, call_id, asked, outcome.answer.narration)
             for slot, call_id, asked, outcome in with_answer
         ),
         tool_messages=tuple(
             ToolMessage(
-                turn_id=of[1],
+                turn_id=history.turn_id,
                 sub_agent_id=slot,
                 call_id=call_id,
                 position=next(places),

@@ -56,7 +56,7 @@ class EpisodeRead:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryParts:
+class HistoryAccess:
     """What the operations on history share."""
 
     rules: HistoryRules
@@ -78,14 +78,14 @@ class HistoryParts:
 class ReadEpisode:
     """The operation of the consumer-agent."""
 
-    def __init__(self, parts: HistoryParts) -> None:
+    def __init__(self, history: HistoryAccess) -> None:
         """Join the parts."""
-        self._parts = parts
+        self._history = history
 
     async def __call__(self, request: ReadEpisodeRequest) -> EpisodeRead:
         """Read an episode. Raises `MemoryUnavailable`."""
-        rules, memory = self._parts.rules, self._parts.memory
-        await self._parts.up_to_date(request.episode)
+        rules, memory = self._history.rules, self._history.memory
+        await self._history.up_to_date(request.episode)
         contents = await memory.read(request.episode, rules.episode_turns)
         size = await memory.size(request.episode)
         whole = request.view is EpisodeView.FULL
@@ -100,9 +100,9 @@ class ReadEpisode:
 class ReadOwnTurns:
     """The operation of sub-agents. Whose turns are read, the grant decides; there is nothing to ask for."""
 
-    def __init__(self, parts: HistoryParts, grants: GrantTable, turns: Turns) -> None:
+    def __init__(self, history: HistoryAccess, grants: GrantTable, turns: Turns) -> None:
         """Join the parts."""
-        self._parts = parts
+        self._history = history
         self._grants = grants
         self._turns = turns
 
@@ -116,13 +116,13 @@ class ReadOwnTurns:
         turn = self._turns.known(child.log.run_id)
         if turn is None:
             raise GrantSpent("the turn that this grant was for is over; stop calling tools")
-        episode, rules = EpisodeKey(turn.claims.episode_id, child.principal), self._parts.rules
-        await self._parts.up_to_date(episode)
+        episode, rules = EpisodeKey(turn.claims.episode_id, child.principal), self._history.rules
+        await self._history.up_to_date(episode)
         most = min(max_turns or rules.own_turns, rules.own_turns)
-        found = await self._parts.memory.own_turns(episode, child.slot, most)
+        found = await self._history.memory.own_turns(episode, child.slot, most)
         own, foreign = without_foreign(found, child.slot, turn.turn_id)
         if foreign:
-            self._parts.recorder.anomaly("foreign_history", f"{foreign} turns of others came for {child.slot}")
+            self._history.recorder.anomaly("foreign_history", f"{foreign} turns of others came for {child.slot}")
         # The attempt may have ended while the memory answered: then nobody is entitled to it any more.
         self._grants.claim(grant)
         return newest_within(own, most, rules.answer_bytes, _weight_of)

@@ -6,7 +6,7 @@ from sidecar.core.history.compaction import NewSummary, check_summary, is_repeat
 from sidecar.core.history.layers import refuse_component_data
 from sidecar.core.history.records import EpisodeKey, EpisodeSize, Summary
 from sidecar.operations.history.episode_facts import CompactionFacts
-from sidecar.operations.history.read_history import HistoryParts
+from sidecar.operations.history.read_history import HistoryAccess
 from sidecar.operations.ports import Clock
 
 
@@ -21,9 +21,9 @@ class WriteSummaryRequest:
 class WriteSummary:
     """The operation of the consumer-agent. Safe to repeat with the same contents."""
 
-    def __init__(self, parts: HistoryParts, facts: CompactionFacts, clock: Clock) -> None:
+    def __init__(self, history: HistoryAccess, facts: CompactionFacts, clock: Clock) -> None:
         """Join the parts."""
-        self._parts = parts
+        self._history = history
         self._facts = facts
         self._clock = clock
 
@@ -33,14 +33,14 @@ class WriteSummary:
         Raises:
             InlineComponent, InvalidRequest, CompactionNotDue, RecentTurnsIntact, SummaryOutdated, MemoryUnavailable.
         """
-        episode, new, rules = request.episode, request.summary, self._parts.rules
+        episode, new, rules = request.episode, request.summary, self._history.rules
         refuse_component_data("text", new.text)
-        await self._parts.up_to_date(episode)
-        contents = await self._parts.memory.read(episode, rules.episode_turns)
+        await self._history.up_to_date(episode)
+        contents = await self._history.memory.read(episode, rules.episode_turns)
         if is_repeated(contents.summary, new):
-            return new.expected_revision + 1, await self._parts.memory.size(episode)
+            return new.expected_revision + 1, await self._history.memory.size(episode)
         check_summary(contents, new, rules.compaction)
         summary = Summary(new.expected_revision + 1, new.text, new.up_to_turn_id, self._clock.now())
-        size = await self._parts.memory.write_summary(episode, summary)
+        size = await self._history.memory.write_summary(episode, summary)
         self._facts.sized(episode, size)
         return summary.revision, size

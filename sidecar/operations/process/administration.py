@@ -72,15 +72,15 @@ OpenRecord = Callable[[], AbstractAsyncContextManager[tuple[RecordToVerify, Seco
 """Opens the record to verify it; raises `RecordUnreadable`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminParts:
-    """What looking after a sidecar needs.
+@dataclass(kw_only=True, eq=False)
+class Administer:
+    """The operations that look after a sidecar. `started_at` is when this was made.
 
     Attributes:
         version, instance: of the program, and of this process.
         calls: how many are being served now.
         say_who_ends: is told of a turn that an operator ends, before it is ended.
-        plugins: what was found, and what is in use.
+        inventory: plugins that were found, and what is in use.
     """
 
     version: str
@@ -89,43 +89,37 @@ class AdminParts:
     readiness: ReadinessControl
     binding: BindingState
     turns: Turns
-    end_turn: EndTurnForOperator
+    end_turn_for_operator: EndTurnForOperator
     say_who_ends: SaysWhoEnds
     calls: Callable[[], int]
     views: RolloutViews
     tombstones: Tombstones
-    plugins: Callable[[], Sequence[InventoryRow]]
+    inventory: Callable[[], Sequence[InventoryRow]]
     open_record: OpenRecord
 
-
-class Administer:
-    """The operations. `started_at` is when this was made."""
-
-    def __init__(self, parts: AdminParts) -> None:
+    def __post_init__(self) -> None:
         """Note the time."""
-        self._parts = parts
-        self._started_at = parts.clock.now()
-        self._began = parts.clock.monotonic()
+        self._started_at = self.clock.now()
+        self._began = self.clock.monotonic()
         self._verifying = False
 
     def plugins(self) -> Sequence[InventoryRow]:
         """Return the plugins that were found."""
-        return self._parts.plugins()
+        return self.inventory()
 
     def status(self) -> SidecarStatus:
         """Return how the sidecar is; memory only."""
-        parts = self._parts
         return SidecarStatus(
-            version=parts.version,
-            instance=parts.instance,
+            version=self.version,
+            instance=self.instance,
             started_at=self._started_at,
-            uptime=timedelta(seconds=parts.clock.monotonic() - self._began),
-            blocks=tuple(parts.readiness.against.values()),
-            draining=parts.binding.draining,
-            open_turns=parts.turns.open,
-            calls=parts.calls(),
-            rollout_version=parts.views.current().version,
-            pending_kills=len(parts.tombstones.pending()),
+            uptime=timedelta(seconds=self.clock.monotonic() - self._began),
+            blocks=tuple(self.readiness.against.values()),
+            draining=self.binding.draining,
+            open_turns=self.turns.open,
+            calls=self.calls(),
+            rollout_version=self.views.current().version,
+            pending_kills=len(self.tombstones.pending()),
         )
 
     def drain(self, by: str, reason: str, *, resume: bool) -> SidecarStatus:
@@ -140,13 +134,13 @@ class Administer:
             Draining: the process has been told to end; that is not taken back.
         """
         if resume:
-            if STOP in self._parts.readiness.against:
+            if STOP in self.readiness.against:
                 raise Draining("the sidecar has been told to end; that cannot be taken back", retry_after=SOON)
-            self._parts.binding.draining = False
-            self._parts.readiness.clear(DRAIN)
+            self.binding.draining = False
+            self.readiness.clear(DRAIN)
         else:
-            self._parts.readiness.block(DRAIN, f"{by} has it drained: {reason}")
-            self._parts.binding.draining = True
+            self.readiness.block(DRAIN, f"{by} has it drained: {reason}")
+            self.binding.draining = True
         return self.status()
 
     async def end_turn(self, turn_id: TurnId, by: str, reason: str) -> EndedTurn:
@@ -160,8 +154,8 @@ class Administer:
         Raises:
             UnknownTurn, TurnEnded, StoreUnavailable, RecordConflict.
         """
-        self._parts.say_who_ends(turn_id, by, reason)
-        return await self._parts.end_turn(turn_id)
+        self.say_who_ends(turn_id, by, reason)
+        return await self.end_turn_for_operator(turn_id)
 
     async def verify(self) -> AsyncGenerator[Verified, None]:
         """Verify the whole record; tells each finding as it comes, and at the end that it is done.
@@ -178,7 +172,7 @@ class Administer:
             )
         self._verifying = True
         try:
-            async with self._parts.open_record() as (record, place):
+            async with self.open_record() as (record, place):
                 verification = LogVerification(record, place, lambda _: None)
                 looked = verification.looked
                 async for finding in verification.findings():

@@ -17,7 +17,7 @@ from sidecar.operations.history.capture import HistoryCapture
 from sidecar.operations.history.catch_up import HistoryCatchUp
 from sidecar.operations.history.episode_facts import CompactionFacts, EpisodeFacts, SizeBounds
 from sidecar.operations.history.memory_boundary import MemoryBorder
-from sidecar.operations.history.read_history import HistoryParts, ReadEpisode, ReadOwnTurns
+from sidecar.operations.history.read_history import HistoryAccess, ReadEpisode, ReadOwnTurns
 from sidecar.operations.history.write_summary import WriteSummary
 from sidecar.operations.ports import (
     Chance,
@@ -149,14 +149,14 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     outside = _outside(ports, store, grants)
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
-    compaction, history = _history(rules, ports, (grants, hints), turns)
+    compaction, history = _history(rules, ports, grants, hints, turns)
     binding = BindingState(keys, facts, compaction, ports.rollouts, ports.cohorts)
     restore = RestoreTurn(rules, outside)
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
     carry_out = CarryOut(outside, run_child)
     going = Going(find, restore, GoOn(rules, outside, restore, carry_out, turns))
-    end_turn = EndTurn(rules, outside, turns, history.captures, (find, restore))
+    end_turn = EndTurn(rules, outside, turns, history.captures, find=find, restore=restore)
     turns.gives_up_by(end_turn.give_up)
     return Operations(
         bind_turn=BindTurn(rules, ports.clock, ports.definitions, ports.flags, turns, binding),
@@ -165,7 +165,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
         cancel_call=CancelCall(going),
         close_child=CloseChild(rules, outside, find, restore),
         end_turn=end_turn,
-        end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, (find, end_turn)),
+        end_turn_for_operator=EndTurnForOperator(rules, outside, turns, keys, find=find, end_turn=end_turn),
         call_tool=_call_tool(rules, ports, grants),
         delegate=Delegate(outside, turns, run_child),
         history=history,
@@ -178,10 +178,17 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
 
 
 def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTool:
-    outside = (ports.clock, ports.ids, ports.recorder, ports.tracing)
     hung_after = rules.quarantine_after.total_seconds()
-    connectors = ConnectorBorder(ports.connectors, (ports.spawner, ports.recorder), hung_after)
-    return CallTool(rules, grants, connectors, outside, ports.off_loop)
+    return CallTool(
+        rules,
+        grants,
+        ConnectorBorder(ports.connectors, spawner=ports.spawner, recorder=ports.recorder, report_after=hung_after),
+        clock=ports.clock,
+        ids=ports.ids,
+        recorder=ports.recorder,
+        tracing=ports.tracing,
+        off_loop=ports.off_loop,
+    )
 
 
 def _outside(ports: Ports, store: Store, grants: GrantTable) -> Outside:
@@ -195,25 +202,30 @@ def _outside(ports: Ports, store: Store, grants: GrantTable) -> Outside:
         runners=ports.runners,
         grants=grants,
         tracing=ports.tracing,
-        reports=ChildReports(ports.reports, store, (ports.spawner, ports.recorder)),
+        reports=ChildReports(ports.reports, store, spawner=ports.spawner, recorder=ports.recorder),
     )
 
 
 def _history(
-    rules: DispatchRules, ports: Ports, of_process: tuple[GrantTable, RecordHints], turns: Turns
+    rules: DispatchRules, ports: Ports, grants: GrantTable, hints: RecordHints, turns: Turns
 ) -> tuple[CompactionFacts, HistoryOperations]:
-    grants, hints = of_process
     memory = MemoryBorder(ports.memory, ports.recorder, rules.history.timeout)
     bounds = SizeBounds(rules.facts_timeout, rules.episodes_cached, rules.history.size_fresh_for)
     compaction = CompactionFacts(memory, rules.history.compaction, bounds, ports.clock, ports.recorder)
-    beside = (ports.spawner, ports.recorder)
-    captures = HistoryCapture(memory, compaction, beside, rules.history.queue, durable=ports.store.waits)
+    captures = HistoryCapture(
+        memory,
+        compaction,
+        spawner=ports.spawner,
+        recorder=ports.recorder,
+        most=rules.history.queue,
+        durable=ports.store.waits,
+    )
     catch_up = HistoryCatchUp(ports.store, memory, captures, ports.clock, rules.history)
-    parts = HistoryParts(rules.history, memory, captures, ports.recorder, catch_up)
+    access = HistoryAccess(rules.history, memory, captures, ports.recorder, catch_up)
     return compaction, HistoryOperations(
-        read_episode=ReadEpisode(parts),
-        write_summary=WriteSummary(parts, compaction, ports.clock),
-        read_own_turns=ReadOwnTurns(parts, grants, turns),
+        read_episode=ReadEpisode(access),
+        write_summary=WriteSummary(access, compaction, ports.clock),
+        read_own_turns=ReadOwnTurns(access, grants, turns),
         captures=captures,
         catch_up=catch_up,
         record=ReadRecord(ports.store, hints, rules.record),

@@ -19,11 +19,11 @@ class Lease:
         seconds: how long it holds after it was confirmed; None: nobody else can take anything over.
     """
 
-    def __init__(self, database: Database, seconds: float | None, outside: tuple[Clock, Recorder]) -> None:
+    def __init__(self, database: Database, seconds: float | None, *, clock: Clock, recorder: Recorder) -> None:
         """Begin with a lease that was confirmed now: the database was opened just before."""
         self._database = database
         self._seconds = seconds
-        self._clock, self._recorder = outside
+        self._clock, self._recorder = clock, recorder
         self._confirmed = self._clock.monotonic()
         self._lapses = 0
 

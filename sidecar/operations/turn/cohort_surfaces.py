@@ -48,7 +48,7 @@ class CohortSurfaces:
         """Return the surface for `asker`."""
         seen = self._made_from
         if seen is None or seen[0] is not catalogue or seen[1] is not flags or seen[2] is not view:
-            self._forget((catalogue, flags, view))
+            self._forget(catalogue, flags, view)
         digest = orchestrator.digest
         divides = self._divides.get(digest)
         if divides is None:
@@ -64,7 +64,7 @@ class CohortSurfaces:
         self, catalogue: Catalogue, orchestrator: Card, flags: FlagSnapshot, asker: Asker, view: RolloutView
     ) -> Surface:
         if len(self._surfaces) >= KEPT or len(self._standing) >= MOST_STANDINGS:
-            self._forget((catalogue, flags, view))
+            self._forget(catalogue, flags, view)
         judged = judged_slots(catalogue, orchestrator, flags, view, asker)
         key = (orchestrator.digest, asker.arm, judged)
         if key not in self._surfaces:
@@ -72,6 +72,6 @@ class CohortSurfaces:
             self._surfaces[key] = surface_for(catalogue, orchestrator, judged, asker.arm, using)
         return self._surfaces[key]
 
-    def _forget(self, made_from: tuple[Catalogue, FlagSnapshot, RolloutView]) -> None:
-        self._made_from = made_from
+    def _forget(self, catalogue: Catalogue, flags: FlagSnapshot, view: RolloutView) -> None:
+        self._made_from = (catalogue, flags, view)
         self._divides, self._standing, self._surfaces = {}, {}, {}

@@ -60,7 +60,7 @@ class Delegate:
         parent = self._out.grants.claim(grant).child
         above = self._errand_of(parent)
         try:
-            call, child = self._accept(parent, above, (tool_name, arguments_json), time_left)
+            call, child = self._accept(parent, above, tool_name, arguments_json, time_left)
         except (DelegationRefused, InvalidRequest) as refused:
             self._note_refusal(parent, tool_name, refused)
             raise
@@ -85,14 +85,14 @@ class Delegate:
         return above
 
     def _accept(
-        self, parent: Child, above: Errand, asked: tuple[str, str], time_left: timedelta | None
+        self, parent: Child, above: Errand, tool_name: str, arguments_json: str, time_left: timedelta | None
     ) -> tuple[DelegatedCall, Child]:
         """Check everything that can refuse it, then take its place in the turn. No await in here."""
         refusal = refusal_of_any(parent.contract)
         if refusal is not None:
             raise _refused(refusal)
         turn, ledger, child_id = above.turn, parent.ledger, ChildId(self._out.ids.new("child"))
-        planned = self._planned(above, child_id, *asked)
+        planned = self._planned(above, child_id, tool_name, arguments_json)
         ends_at = self._ends_at(parent, above, time_left)
         delegating = Delegating(parent.child_id, parent.contract, self._left(parent, ends_at))
         contract = narrowed(delegating, planned.tool, planned.step_idx, planned.request)
@@ -103,7 +103,7 @@ class Delegate:
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
             raise _refused(DelegationRefusal.BUSY)
         turn.next_step += 1
-        call = DelegatedCall(planned, (above, parent), ends_at, lenders)
+        call = DelegatedCall(planned, errand=above, parent=parent, settle_at=ends_at, lenders=lenders)
         ledger.made += 1
         ledger.running[child_id] = call.delegation
         self._calls[child_id] = call

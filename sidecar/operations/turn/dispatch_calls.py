@@ -195,8 +195,16 @@ class DispatchCalls:
         plan = plan_dispatch(surface, request.calls, turn.next_step, places)
         intents = self._intents(request, turn, plan)
         traced = DispatchTrace(trace, self._out.tracing.dispatch(trace, request, turn.claims))
-        outside = (self._out.clock, self._out.recorder, self._rules)
-        dispatch = LiveDispatch(request, turn, plan, intents, outside, traced)
+        dispatch = LiveDispatch(
+            request,
+            turn,
+            plan,
+            intents,
+            clock=self._out.clock,
+            recorder=self._out.recorder,
+            rules=self._rules,
+            trace=traced,
+        )
         dispatch.first_step, dispatch.places = turn.next_step, places
         turn.dispatches[request.dispatch_id] = dispatch
         turn.next_step += len(request.calls)

@@ -33,21 +33,26 @@ from subagents_errors import CallFailure
 TRIES = 3
 """How often the end is laid out anew because the record says otherwise; each time the record has gone on."""
 
-Finding = tuple[FindTurn, RestoreTurn]
-
 
 class EndTurn:
     """The operation, and the reaper's hand."""
 
     def __init__(
-        self, rules: DispatchRules, outside: Outside, turns: Turns, captures: HistoryCapture, finding: Finding
+        self,
+        rules: DispatchRules,
+        outside: Outside,
+        turns: Turns,
+        captures: HistoryCapture,
+        *,
+        find: FindTurn,
+        restore: RestoreTurn,
     ) -> None:
         """Join the parts."""
         self._rules = rules
         self._out = outside
         self._turns = turns
         self._captures = captures
-        self._find, self._restore = finding
+        self._find, self._restore = find, restore
 
     async def __call__(self, request: EndTurnRequest) -> tuple[TurnClosed, bool]:
         """End the turn; also says whether an earlier request did.

@@ -42,14 +42,16 @@ class EndTurnForOperator:
         outside: Outside,
         turns: Turns,
         keys: SigningKeys,
-        ending: tuple[FindTurn, EndTurn],
+        *,
+        find: FindTurn,
+        end_turn: EndTurn,
     ) -> None:
         """Join the parts."""
         self._timeout = rules.record_timeout.total_seconds()
         self._out = outside
         self._turns = turns
         self._keys = keys
-        self._find, self._end_turn = ending
+        self._find, self._end_turn = find, end_turn
 
     async def __call__(self, turn_id: TurnId) -> EndedTurn:
         """End a turn, wherever it was bound: what is not known here is read from the record.

@@ -115,7 +115,9 @@ class RestoreTurn:
         opened, out = stored.opened, self._out
         request = request_from_json(opened.request_json, turn.token)
         plan = plan_dispatch(turn.surface, request.calls, opened.first_step, opened.places)
-        dispatch = LiveDispatch(request, turn, plan, opened.intents, (out.clock, out.recorder, self._rules))
+        dispatch = LiveDispatch(
+            request, turn, plan, opened.intents, clock=out.clock, recorder=out.recorder, rules=self._rules
+        )
         dispatch.first_step, dispatch.places = opened.first_step, opened.places
         self._note_owner(dispatch, stored)
         dispatch.settle_by = opened.settle_by

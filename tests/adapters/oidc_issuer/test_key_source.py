@@ -29,8 +29,9 @@ class Kept:
             fetching(where),
             frozenset({"ES256", "EdDSA"}),
             self.clock,
-            (timedelta(minutes=5), KEPT),
-            lambda kind, detail: self.reports.append(f"{kind}: {detail}"),
+            refresh=timedelta(minutes=5),
+            kept_for=KEPT,
+            report=lambda kind, detail: self.reports.append(f"{kind}: {detail}"),
         )
         self.tokens = IssuerTokens(self.source, RULES)
 

@@ -36,8 +36,8 @@ async def tokens(issuer: Issuer = ISSUER) -> IssuerTokens:
     async def fetch() -> bytes:
         return issuer.jwks()
 
-    times = (timedelta(minutes=5), timedelta(hours=1))
-    source = KeySource(fetch, ALL, SteppedClock(), times, lambda kind, detail: None)
+    times = {"refresh": timedelta(minutes=5), "kept_for": timedelta(hours=1)}
+    source = KeySource(fetch, ALL, SteppedClock(), **times, report=lambda kind, detail: None)
     await source.look()
     return IssuerTokens(source, RULES)
 

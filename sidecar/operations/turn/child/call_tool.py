@@ -73,14 +73,18 @@ class CallTool:
         rules: DispatchRules,
         grants: GrantTable,
         connectors: ConnectorBorder,
-        outside: tuple[Clock, Ids, Recorder, Tracing],
+        *,
+        clock: Clock,
+        ids: Ids,
+        recorder: Recorder,
+        tracing: Tracing,
         off_loop: OffLoop,
     ) -> None:
         """Join the parts."""
         self._rules = rules
         self._grants = grants
         self._connectors = connectors
-        self._clock, self._ids, self._recorder, self._tracing = outside
+        self._clock, self._ids, self._recorder, self._tracing = clock, ids, recorder, tracing
         self._off_loop = off_loop
         self._registries = TypingRegistries()
 

@@ -24,11 +24,11 @@ class ReportFiles(Protocol):
 class ChildReports:
     """The reports of this process; None for files: nothing is written."""
 
-    def __init__(self, files: ReportFiles | None, record: RecordReads, outside: tuple[Spawner, Recorder]) -> None:
+    def __init__(self, files: ReportFiles | None, record: RecordReads, *, spawner: Spawner, recorder: Recorder) -> None:
         """Join the parts."""
         self._files = files
         self._record = record
-        self._spawner, self._recorder = outside
+        self._spawner, self._recorder = spawner, recorder
         self._under_way = 0
 
     def write(self, child: Child, outcome: CallOutcome) -> None:

@@ -40,14 +40,15 @@ class ConnectorBorder:
 
     Args:
         connectors: a plugin's objects; may raise and return anything, hang, and ignore that they are cancelled.
-        outside: who owns the calls' tasks, and who is told of connectors that break their contract.
+        spawner: owns the calls' tasks.
+        recorder: is told of connectors that break their contract.
         report_after: seconds after which a call that runs on although it was told to stop is reported.
     """
 
-    def __init__(self, connectors: Connectors, outside: tuple[Spawner, Recorder], report_after: float) -> None:
+    def __init__(self, connectors: Connectors, *, spawner: Spawner, recorder: Recorder, report_after: float) -> None:
         """Wrap them."""
         self._connectors = connectors
-        self._spawner, self._recorder = outside
+        self._spawner, self._recorder = spawner, recorder
         self._report_after = report_after
         self._left_behind: dict[ToolId, int] = {}
 

@@ -28,12 +28,13 @@ class DelegatedCall:
     def __init__(
         self,
         planned: PlannedCall,
-        above: tuple[Errand, Child],
+        *,
+        errand: Errand,
+        parent: Child,
         settle_at: float,
         lenders: tuple[str, ...],
     ) -> None:
         """Begin; it is stopped at `settle_at` if nothing else ends it before."""
-        errand, parent = above
         self.child_id, self.lenders = ChildId(planned.call.call_id), lenders
         self.turn, self.record_by = errand.turn, errand.record_by
         self.settle_at = settle_at

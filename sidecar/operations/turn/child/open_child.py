@@ -20,24 +20,25 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
     text = TurnText(inherited.task_prompt, inherited.prior_context)
     contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
     contract = bounded(contract, dispatch.settle_at - clock.monotonic())
-    return _child(dispatch, planned, contract, (ChildId(ids.new("child")), now))
+    return _child(dispatch, planned, contract, ChildId(ids.new("child")), now)
 
 
 def make_delegated_child(
     parent: Child, errand: Errand, planned: PlannedCall, contract: Contract, clock: Clock
 ) -> Child:
     """Return a new child that `parent` delegates to; its id is the id of the planned call."""
-    return _child(errand, planned, contract, (ChildId(planned.call.call_id), clock.now()), parent)
+    return _child(errand, planned, contract, ChildId(planned.call.call_id), clock.now(), parent)
 
 
 def _child(
     errand: Errand,
     planned: PlannedCall,
     contract: Contract,
-    made: tuple[ChildId, datetime],
+    child_id: ChildId,
+    now: datetime,
     parent: Child | None = None,
 ) -> Child:
-    turn, contract_json, (child_id, now) = errand.turn, contract.to_json(), made
+    turn, contract_json = errand.turn, contract.to_json()
     opened = ChildOpened(
         child_id=child_id,
         turn_id=turn.turn_id,

@@ -37,7 +37,7 @@ from subagents_errors import CallFailure
 
 
 class LiveDispatch:
-    """One dispatch, from its acceptance until its turn is forgotten.
+    """One dispatch, from its acceptance, with calls that wait or that the plan settled, until its turn is forgotten.
 
     Attributes:
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
@@ -60,13 +60,14 @@ class LiveDispatch:
         turn: "TurnState[LiveDispatch]",
         plan: DispatchPlan,
         intents: IntentReport,
-        outside: tuple[Clock, Recorder, DispatchRules],
+        *,
+        clock: Clock,
+        recorder: Recorder,
+        rules: DispatchRules,
         trace: DispatchTrace = UNTRACED,
     ) -> None:
-        """Begin with every call waiting, or settled by the plan."""
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
-        self._trace = trace
-        self._clock, self._recorder, rules = outside
+        self._trace, self._clock = trace, clock
         self._inherited = inherited_context(turn.claims, request)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
@@ -84,7 +85,7 @@ class LiveDispatch:
         self._busy_since: float | None = None
         self._active = 0
         self._log = EventLog(rules.events_kept)
-        self._progress = Progress(rules.vocabulary, (self._clock, self._recorder), self._add)
+        self._progress = Progress(rules.vocabulary, clock=clock, recorder=recorder, tell=self._add)
         self._listeners = Listeners()
         self._leave_timer: asyncio.TimerHandle | None = None
         self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
@@ -230,8 +231,7 @@ class LiveDispatch:
 
     def trace_ended(self) -> None:
         """End the span, if there is one."""
-        if self._trace.span is not None:
-            self._trace.span.ended(len(self._children))
+        self._trace.ended(len(self._children))
 
     def overhead(self) -> timedelta:
         """Return the time so far that was not spent waiting for sub-agents. Source: PC2-NFR-1a."""

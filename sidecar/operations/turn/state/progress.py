@@ -14,15 +14,16 @@ class Progress:
 
     Args:
         vocabulary: what the operator decided.
-        outside: time, and who counts.
+        clock: for times that are due.
+        recorder: counts the reports.
         tell: called with what is to be told, as soon as it is.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, outside: tuple[Clock, Recorder], tell: Callable[[StatusUpdate], None]
+        self, vocabulary: Vocabulary, *, clock: Clock, recorder: Recorder, tell: Callable[[StatusUpdate], None]
     ) -> None:
         """Begin with nothing gathered."""
-        self._clock, self._recorder = outside
+        self._clock, self._recorder = clock, recorder
         self._tell = tell
         self._relay = StatusRelay(vocabulary)
         self._timer: asyncio.TimerHandle | None = None

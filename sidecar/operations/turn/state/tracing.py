@@ -40,6 +40,11 @@ class DispatchTrace:
         """What attempts hang below."""
         return self.given if self.span is None else self.span.context
 
+    def ended(self, calls: int) -> None:
+        """End the span, if there is one; `calls` have run."""
+        if self.span is not None:
+            self.span.ended(calls)
+
 
 UNTRACED: Final = DispatchTrace()
 

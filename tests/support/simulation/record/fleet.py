@@ -216,7 +216,7 @@ class Fleet:
         weather = Weather(Random(f"store {name}"), schedule.faults, beside.counted, self._power(place))
         database = LeasedDatabase(loop, beside.disk, weather, instance, self.alive).leased(self._lend)
         self._lend(instance)
-        lease = Lease(database, LEASE if schedule.shared else None, (beside.clock, recorder))
+        lease = Lease(database, LEASE if schedule.shared else None, clock=beside.clock, recorder=recorder)
         slots = tuple(card.definition.slot for card in schedule.cards)
         definitions = FixedDefinitions([orchestrator(slots), *schedule.cards])
         flags: Any = AllOn()
