@@ -127,14 +127,32 @@ def test_listing_sub_agents_makes_an_orchestrator_and_the_role_does_not(
     assert counted in printed(root)[1]
 
 
-@requirement("PC1-FR-1f", "PC1-FR-1i", "PC1-T-3")
-def test_tools_are_resolved_by_id_and_tuning_takes_its_three_keys(tmp_path: Path) -> None:
-    """All three tuning keys are accepted, the tools are listed in order."""
-    tuning = "tuning: {max_output_tokens: 100, reasoning_effort: low, text_verbosity: medium}"
-    root = write(tmp_path, {}, ("[persona-shop]", f"[persona-shop]\n    {tuning}"))
+@requirement("PC1-FR-1f", "PC1-T-3")
+def test_tools_are_resolved_by_id_and_listed_in_order() -> None:
+    """Of the example's sub-agent."""
+    assert agents_of(EXAMPLE)["shop"]["tools"] == ["search_offers", "render_offer_card"]
 
-    assert printed(root)[0] == 0
-    assert agents_of(root)["shop"]["tools"] == ["search_offers", "render_offer_card"]
+
+@requirement("PC1-FR-1i")
+def test_tuning_takes_three_keys_and_each_of_them_makes_another_card(tmp_path: Path) -> None:
+    """A value that was accepted and then dropped would leave the digest as it is."""
+
+    def digest(tuning: str) -> str:
+        root = write(tmp_path / str(len(tuning)), {}, ("[persona-shop]", f"[persona-shop]\n    tuning: {{{tuning}}}"))
+        return str(agents_of(root)["shop"]["digest"])
+
+    keys = ("max_output_tokens: 100", "reasoning_effort: low", "text_verbosity: medium")
+    assert len({digest(", ".join(keys[:count])) for count in range(4)}) == 4
+
+
+@requirement("PC1-FR-1i")
+@pytest.mark.parametrize("key", ["temperature", "top_p", "seed", "verbosity", "max_tokens", "stop", "extra"])
+def test_tuning_takes_no_other_key(key: str, tmp_path: Path) -> None:
+    """Also none that models know by that name: no runner would be told of it."""
+    code, text = printed(write(tmp_path, {}, ("[persona-shop]", f"[persona-shop]\n    tuning: {{{key}: 1}}")))
+
+    assert code == 1
+    assert f'agents.shop.tuning.{key}: unknown field "{key}"' in text
 
 
 @requirement("PC1-T-19")

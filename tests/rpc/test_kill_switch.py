@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.rollout.events import TransitionEvent
-from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.observability.audit.boundary import AuditBorder
 from sidecar.observability.audit.sinks import OtlpAuditSink, written
 from sidecar.observability.exposition import exposition
@@ -47,10 +47,11 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Serving]:
-    """Serve them while the context is open."""
+async def serving(**shop: Any) -> AsyncIterator[Serving]:
+    """Serve them while the context is open; `shop` are facts of the first one."""
     rollouts = Rollouts()
-    rollouts.serve(SHOP, REWARDS)
+    rollouts.serve(SHOP, **shop)
+    rollouts.serve(REWARDS)
     replica = await rollouts.replica()
     chosen: dict[str, Any] = {"flags": replica.snapshots, "rollouts": replica.stops.rollouts}
     async with running_sidecar_for_tests(cards=(SHOP, REWARDS), **chosen) as sidecar:
@@ -131,6 +132,25 @@ async def test_a_flag_backend_that_is_away_takes_it_off_and_never_moves_its_stat
         await run.replica.look()
         assert await run.tools() == ["ask_shop", "ask_rewards"]
         assert run.rollouts.transitions() == []
+
+
+async def test_a_flag_that_falls_while_its_backend_is_away_kills_once_it_is_back() -> None:
+    """Only this sidecar knows that it was on; switched on again afterwards, it brings nobody back."""
+    async with serving(confirmed_on="") as run:
+        run.rollouts.clock.seconds += 1
+        await run.replica.look()
+        assert await run.tools() == ["ask_shop", "ask_rewards"]
+        run.replica.away(backend=True)
+        run.rollouts.backend.set(FLAG, on=False)
+        run.rollouts.clock.seconds += 60
+        await run.replica.look()
+        assert (await run.tools(), run.rollouts.transitions()) == ([], [])
+        run.replica.away()
+        await run.replica.look()
+        run.rollouts.backend.set(FLAG, on=True)
+        await run.replica.look()
+        assert await run.tools() == ["ask_rewards"]
+        assert [event.trigger for event in run.rollouts.transitions()] == [Trigger.KILL_SWITCH]
 
 
 @requirement("PF1-FR-10a", "PF1-FR-10b", "PF1-AC-8", "PF1-T-17")

@@ -19,6 +19,8 @@ PROMOTE, ROLLBACK = pb.LIFECYCLE_STATE_PROMOTE, pb.LIFECYCLE_STATE_ROLLBACK
 KILL: Final = "ai_assistant_subagent_shop"
 INSIDE: Final = "user-20"
 """In bucket 131 of the salt `shop`."""
+FIRST: Final = "user-286"
+"""In bucket 0 of that salt: the first that a ramp reaches."""
 
 CHECK: Final = ("sidecar.core.rollout", "sidecar.core.binding.candidates", "sidecar.core.flag_states")
 """Where it is decided who is served."""
@@ -93,6 +95,23 @@ async def test_a_ramp_that_rises_is_no_transition() -> None:
     assert {each.state for each in answers_of} == {PROMOTE}
     assert [row.number for row in rows if row.HasField("transition")] == before
     assert [row.rollout.after_basis_points for row in rows if row.rollout.what == "ramp_set"] == [500, 5000, 10_000]
+
+
+@requirement("PF1-D-66")
+async def test_a_ramp_reaches_exactly_the_buckets_below_it_and_ramped_down_none() -> None:
+    """The user in bucket 131 comes in at 1.32 %, not at 1.31 %; at 0 the one in bucket 0 is out, too."""
+    found = []
+    async with an_operated_sidecar() as bench:
+        await bench.promoted()
+        found.append((await bench.offers(FIRST), await bench.offers(INSIDE)))
+        for ramp in (1, 131, 132):
+            await bench.step("SetRamp", ramp_basis_points=ramp)
+            found.append((await bench.offers(FIRST), await bench.offers(INSIDE)))
+        await bench.step("RampDown", breach_id="floor-7")
+        found.append((await bench.offers(FIRST), await bench.offers(INSIDE)))
+
+    nobody, shop = list[str](), ["ask_shop"]
+    assert found == [(nobody, nobody), (shop, nobody), (shop, nobody), (shop, shop), (nobody, nobody)]
 
 
 @requirement("PF1-FR-3b")

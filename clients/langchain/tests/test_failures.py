@@ -1,18 +1,24 @@
 """Failures of all three axes, over the cap, and intents that were not called: said in words, never as errors."""
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from clients.langchain.tests.support.scripted_model import Messages, calling, composes, says
+from clients.langchain.tests.support.scripted_model import Messages, Step, calling, composes, says
 from clients.langchain.tests.support.talking import Talk, routed, talking
+from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
+from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents_client import Outcome, TurnRequest
-from subagents_langchain import ENGLISH, OrchestratorRules, Purpose
+from subagents_errors import CallFailure
+from subagents_langchain import ENGLISH, AnswerAmended, OrchestratorRules, Preamble, Purpose, StatusLine
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
-from tests.support.fake_runner import answers, calls_tool, hangs, meets, raises
+from tests.support.fake_runner import ScriptedRunner, answers, calls_tool, hangs, meets, raises
+from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
 CANARY = "CANARY-7f3a"
@@ -122,7 +128,71 @@ async def test_m_of_n_are_presented_and_the_rest_acknowledged(failing: int) -> N
     assert routed(answer) == [(slot, "failed" if place < failing else "succeeded") for place, slot in enumerate(SLOTS)]
 
 
+FOUR = ("ask_shop", "ask_rewards", "ask_support", "ask_travel")
+
+
+async def _looks_twice(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+    await runner.call_tool(request.grant, "orders", "{}")
+    await failure_of(runner.call_tool(request.grant, "orders", "{}"))
+    yield NarrationPart("Half of it.")
+    yield RunFinished()
+
+
+@asynccontextmanager
+async def everything_missing(*, composing: Step = composes) -> AsyncIterator[Talk]:
+    """Data away, a sub-agent that raises, one cut short by its budget, and one over the cap: each kind at once."""
+    cards = [
+        a_card_with_tools("shop", "offers"),
+        a_card("rewards"),
+        with_limits(a_card_with_tools("support", "orders"), tool_calls=1),
+        a_card("travel"),
+    ]
+    async with talking(calling(*FOUR), composing, cards=cards, cap=3) as talk:
+        talk.sidecar.connector.reply = lambda call: (
+            an_envelope(call)
+            if call.enricher_id == "orders"
+            else an_envelope(call, status="error", error={"code": CANARY})
+        )
+        talk.sidecar.runner.use("shop", calls_tool("offers"))
+        talk.sidecar.runner.use("rewards", raises(RuntimeError(CANARY)))
+        talk.sidecar.runner.use("support", _looks_twice)
+        yield talk
+
+
+@requirement("PC2-FR-14a")
+async def test_each_missing_answer_is_acknowledged_and_not_only_the_first() -> None:
+    """The model says nothing of the kind; each of the four kinds is told to it, and said to the user."""
+    async with everything_missing() as talk:
+        answer = await talk.say()
+
+        composing = talk.model.prompts[-1]
+    outcomes = [outcome for _, outcome in routed(answer)]
+    assert outcomes == ["degraded", "failed", "degraded", "dropped"]
+    assert [f"- {name}('about {name}'): " in composing for name in FOUR] == [True] * 4
+    for sentence in (ENGLISH.data, ENGLISH.answer, ENGLISH.rest, ENGLISH.turn):
+        assert sentence in answer.text
+
+
+def repeats(messages: Messages) -> AIMessage:
+    """Answer with every word that the tools said."""
+    return says(" ".join(str(one.content) for one in messages if isinstance(one, ToolMessage)))
+
+
 @requirement("PC2-FR-8c", "PC2-FR-14b")
+async def test_no_code_and_no_exception_reaches_the_user_even_where_the_model_repeats_all_that_it_is_told() -> None:
+    """Its answer, and what is streamed beside it, hold no text of an error, no reason and no payload of one."""
+    async with everything_missing(composing=repeats) as talk:
+        answer = await talk.say()
+
+        read = f"{answer.text} {talk.lines} {talk.preambles} {talk.amended}"
+        events = {type(one) for one in talk.events}
+    codes = [CANARY, "RuntimeError", "Traceback", *ErrorReason.keys(), *(each.name for each in CallFailure)]
+    assert [code for code in codes if code.removeprefix("ERROR_REASON_") in read] == []
+    assert "{" not in read
+    assert events <= {AnswerAmended, Preamble, StatusLine}
+
+
+@requirement("PC2-FR-8b")
 @pytest.mark.parametrize("said", ["Sorry, your points are away for now.", "I couldn't get your points.", "Unable to."])
 async def test_an_answer_that_says_it_by_itself_stays_as_it_is(said: str) -> None:
     """The composing model was told what is missing, in words that hold no error."""

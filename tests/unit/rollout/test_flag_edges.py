@@ -57,11 +57,14 @@ async def test_a_first_seen_off_is_no_edge() -> None:
     assert (rollouts.transitions(), replica.tombstones.all()) == ([], frozenset())
 
 
-async def test_on_then_unreachable_then_off_is_an_edge_and_unreachable_alone_is_none() -> None:
+@pytest.mark.parametrize("recorded", [FLAG, ""], ids=["the record knows", "only this sidecar knows"])
+async def test_on_then_unreachable_then_off_is_an_edge_and_unreachable_alone_is_none(recorded: str) -> None:
     """The backend is away for long enough to be stale, which moves nothing; then it says off."""
     rollouts = Rollouts()
-    rollouts.serve(SHOP)
+    rollouts.serve(SHOP, confirmed_on=recorded)
     replica = await rollouts.replica()
+    rollouts.clock.seconds += 1
+    await replica.look()
     replica.away(backend=True)
     rollouts.backend.set(FLAG, on=False)
     for _ in range(5):
