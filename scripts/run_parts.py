@@ -1,8 +1,11 @@
 """Runs the parts of `make check` or `make test`, several at a time, and says at the end how long each took.
 
-Style and protos come first, because they take a second and end the run if they fail. The tests have the terminal and
-the processors; types and simulations run beside them at a low priority and take what the tests leave idle: tests of
-processes mostly wait. What runs beside is shown when all have ended.
+Style and protos come first, because they take a second and end the run if they fail. Then all others run together: the
+tests in front have the terminal, what the others said is shown when all have ended. Tests of whole processes mostly
+wait; types and simulations take at a low priority what the tests leave idle.
+
+Each worker of pytest imports every test that its part may run, for seconds of a core. So tests of whole processes and
+tests of clients and plugins, which import LangChain, are parts of their own.
 """
 
 import argparse
@@ -33,11 +36,13 @@ class Part:
         name: as the table at the end shows it.
         command: program and arguments.
         chooses: whether it is given the arguments that choose tests, and may find none.
+        nice: how far it steps back for the others, 0 to 19.
     """
 
     name: str
     command: tuple[str, ...]
     chooses: bool = False
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +55,23 @@ class Plan:
 
 
 FIRST: Final = (Part("lint", (*MAKE, "lint")), Part("protos", (*MAKE, "protos")))
-TYPES: Final = Part("types", (*MAKE, "types"))
+LOW: Final = 10
+TYPES: Final = Part("types", (*MAKE, "types"), nice=LOW)
 CHECK: Final = Part(
     "tests",
     (*PYTEST, "-n", "2", "-m", "not system", *(f"tests/{name}" for name in QUICK), "clients/python"),
     chooses=True,
 )
-TESTS: Final = Part("tests", (*PYTEST, "-n", "4", "--durations=15", "--ignore=tests/simulation"), chooses=True)
+PROCESSES: Final = Part("processes", (*PYTEST, "-n", "3", "--durations=15", "tests/system"), chooses=True)
+ELSEWHERE: Final = ("tests/simulation", "tests/system", "clients", "plugins")
+TESTS: Final = Part("tests", (*PYTEST, "-n", "2", *(f"--ignore={name}" for name in ELSEWHERE)), chooses=True)
+# One worker, not none: packing keeps the durations of what workers ran.
+PACKAGES: Final = Part("packages", (*PYTEST, "-n", "1", "clients", "plugins"), chooses=True)
 # Not with the others: a process that has served gRPC must not be forked, and these need no worker of xdist.
-SIMULATIONS: Final = Part("simulations", (*PYTEST, "--durations=5", "tests/simulation"), chooses=True)
+SIMULATIONS: Final = Part("simulations", (*PYTEST, "--durations=5", "tests/simulation"), chooses=True, nice=LOW)
 PLANS: Final[Mapping[str, Plan]] = {
     "check": Plan(FIRST, CHECK, (TYPES,)),
-    "test": Plan(FIRST, TESTS, (TYPES, SIMULATIONS)),
+    "test": Plan(FIRST, PROCESSES, (TESTS, PACKAGES, TYPES, SIMULATIONS)),
 }
 
 
@@ -87,8 +97,8 @@ class Running:
         self._begun: dict[int, tuple[Part, subprocess.Popen[bytes], float]] = {}
 
     def begin(self, part: Part, more: Sequence[str], aside: IO[bytes] | None = None) -> None:
-        """Start a part; what is beside writes into a file, at a low priority."""
-        command = [*(("nice", "-n", "10") if aside else ()), *part.command, *(more if part.chooses else ())]
+        """Start a part; what is beside writes into a file."""
+        command = ["nice", "-n", str(part.nice), *part.command, *(more if part.chooses else ())]
         process = subprocess.Popen(command, cwd=ROOT, stdout=aside, stderr=aside)
         self._begun[process.pid] = part, process, time.monotonic()
 
@@ -118,7 +128,7 @@ def run(plan: Plan, more: Sequence[str], running: Running) -> list[Ended]:
         files = {part: (Path(folder) / part.name).open("w+b") for part in plan.beside}
         for part, aside in files.items():
             running.begin(part, more, aside)
-        say("== tests; beside them: " + ", ".join(part.name for part in plan.beside))
+        say(f"== {plan.front.name}; beside: " + ", ".join(part.name for part in plan.beside))
         running.begin(plan.front, more)
         ended += (running.next_end() for _ in range(1 + len(files)))
         for part, aside in files.items():

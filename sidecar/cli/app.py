@@ -1,33 +1,33 @@
-"""The command line. What a command needs of the rest is handed in, so that this imports nothing heavy."""
+"""The command line. What a command needs of the rest is handed in, so that this imports nothing heavy.
+
+Of the groups of commands only the one that is asked for is imported; all of them where none is, as for `--help`.
+"""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sidecar.cli.health import PATIENCE, health
-from sidecar.cli.plugins.command import PluginTools, add_plugins
-from sidecar.cli.record.backup import BackUp, add_backup
-from sidecar.cli.record.history_commands import Conversations, add_history_commands
-from sidecar.cli.record.migrate import Migrate, add_migrate
-from sidecar.cli.record.replay_command import Replay, add_replay
-from sidecar.cli.record.turn_commands import add_record_commands
-from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
-from sidecar.cli.subagent.command import FromEnvironment, add_subagent
-from sidecar.cli.token_command import TokenTools, add_token
-from sidecar.cli.validate.checkouts import Checkouts
-from sidecar.cli.validate.codeowners import CodeownersWish, codeowners
-from sidecar.cli.validate.command import ValidateWish, validate
-from sidecar.cli.validate.validate_refs import Compare
-from sidecar.cli.validate.validate_refs_command import add_validate_refs
-from sidecar.core.definitions.resolve import Loaded
-from sidecar.policy.problems import EX_CONFIG
-from sidecar.settings import Settings, SettingsProblem
+if TYPE_CHECKING:
+    from sidecar.cli.plugins.command import PluginTools
+    from sidecar.cli.record.backup import BackUp
+    from sidecar.cli.record.history_commands import Conversations
+    from sidecar.cli.record.migrate import Migrate
+    from sidecar.cli.record.replay_command import Replay
+    from sidecar.cli.record.verify_command import VerifyLog
+    from sidecar.cli.subagent.command import FromEnvironment
+    from sidecar.cli.token_command import TokenTools
+    from sidecar.cli.validate.checkouts import Checkouts
+    from sidecar.cli.validate.validate_refs import Compare
+    from sidecar.core.definitions.resolve import Loaded
+    from sidecar.settings import Settings
 
+EX_CONFIG: Final = 78
+"""As `sidecar.policy.problems` has it."""
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -52,39 +52,35 @@ class Commands:
         checkouts: reads checkouts of the configuration repository.
     """
 
-    read_settings: Callable[[Path | None], Settings]
-    serve: Callable[[Settings], int]
-    load: Callable[[Path], Loaded]
-    plugin_tools: PluginTools
-    replay: Replay
-    verify_log: VerifyLog
-    conversations: Conversations
-    migrate: Migrate
-    back_up: BackUp
-    compare: Compare
-    token_tools: Callable[[], TokenTools]
-    environment: FromEnvironment
-    checkouts: Callable[[], Checkouts]
+    read_settings: Callable[[Path | None], "Settings"]
+    serve: Callable[["Settings"], int]
+    load: Callable[[Path], "Loaded"]
+    plugin_tools: Callable[[], "PluginTools"]
+    replay: "Replay"
+    verify_log: Callable[[], "VerifyLog"]
+    conversations: "Conversations"
+    migrate: "Migrate"
+    back_up: "BackUp"
+    compare: "Compare"
+    token_tools: Callable[[], "TokenTools"]
+    environment: Callable[[], "FromEnvironment"]
+    checkouts: Callable[[], "Checkouts"]
 
 
-def make_app(commands: Commands) -> typer.Typer:
-    """Return the command line."""
+def make_app(commands: Commands, first: str = "") -> typer.Typer:
+    """Return the command line.
+
+    Args:
+        commands: what its commands do their work with.
+        first: the first argument; of a command's name only that command's group is there.
+    """
     app = typer.Typer(
         no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="The dispatch sidecar."
     )
     app.callback()(_about)
-    _add_serving(app, commands)
-    _add_looking(app, commands)
-    add_plugins(app, lambda config: _settings(commands, config), commands.plugin_tools)
-    add_validate_refs(app, commands.compare)
-    add_token(app, commands.token_tools)
-    add_subagent(app, lambda config: _settings(commands, config), commands.environment, commands.checkouts)
-    add_verify_log(app, commands.verify_log)
-    add_record_commands(app, lambda config: _settings(commands, config))
-    add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
-    add_migrate(app, lambda config: _settings(commands, config), commands.migrate)
-    add_backup(app, lambda config: _settings(commands, config), commands.back_up)
-    add_replay(app, lambda config: _settings(commands, config), commands.replay)
+    for names, add in GROUPS.items():
+        if first in names or not any(first in each for each in GROUPS):
+            add(app, commands)
     return app
 
 
@@ -114,6 +110,8 @@ def _add_serving(app: typer.Typer, commands: Commands) -> None:
     @app.command(name="health")
     def ask_health(config: Config = None) -> None:
         """Ask the running sidecar whether it takes turns."""
+        from sidecar.cli.health import PATIENCE, health  # noqa: PLC0415  only this command needs it
+
         raise typer.Exit(health(_settings(commands, config).server.ops_address, PATIENCE, sys.stdout))
 
 
@@ -130,6 +128,8 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         ] = None,
     ) -> None:
         """Check agent definitions as the sidecar would, without one running, and advise on them."""
+        from sidecar.cli.validate.command import ValidateWish, validate  # noqa: PLC0415  only this command needs it
+
         settings = None if config is None else _settings(commands, config)
         wish = ValidateWish(as_json_text, costs, strict, settings)
         raise typer.Exit(validate(folder, wish, commands.load, sys.stdout))
@@ -142,10 +142,86 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         check: Annotated[Path | None, typer.Option(help="Compare with this file instead of printing.")] = None,
     ) -> None:
         """Print the CODEOWNERS file that the owners of the prompt blocks make."""
+        from sidecar.cli.validate.codeowners import CodeownersWish, codeowners  # noqa: PLC0415  the same holds
+
         raise typer.Exit(codeowners(folder, CodeownersWish(team, under, check), commands.load, sys.stdout))
 
 
-def _settings(commands: Commands, config: Path | None) -> Settings:
+def _add_plugins(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.plugins.command import add_plugins  # noqa: PLC0415  loaded for its own commands only
+
+    add_plugins(app, lambda config: _settings(commands, config), commands.plugin_tools())
+
+
+def _add_validate_refs(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.validate.validate_refs_command import add_validate_refs  # noqa: PLC0415  the same holds
+
+    add_validate_refs(app, commands.compare)
+
+
+def _add_token(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.token_command import add_token  # noqa: PLC0415  the same holds
+
+    add_token(app, commands.token_tools)
+
+
+def _add_subagent(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.subagent.command import add_subagent  # noqa: PLC0415  the same holds
+
+    add_subagent(app, lambda config: _settings(commands, config), commands.environment(), commands.checkouts)
+
+
+def _add_verify_log(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.record.verify_command import add_verify_log  # noqa: PLC0415  the same holds
+
+    add_verify_log(app, commands.verify_log())
+
+
+def _add_record(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.record.turn_commands import add_record_commands  # noqa: PLC0415  the same holds
+
+    add_record_commands(app, lambda config: _settings(commands, config))
+
+
+def _add_history(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.record.history_commands import add_history_commands  # noqa: PLC0415  the same holds
+
+    add_history_commands(app, lambda config: _settings(commands, config), commands.conversations)
+
+
+def _add_files(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.record.backup import add_backup  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.migrate import add_migrate  # noqa: PLC0415  the same holds
+
+    add_migrate(app, lambda config: _settings(commands, config), commands.migrate)
+    add_backup(app, lambda config: _settings(commands, config), commands.back_up)
+
+
+def _add_replay(app: typer.Typer, commands: Commands) -> None:
+    from sidecar.cli.record.replay_command import add_replay  # noqa: PLC0415  the same holds
+
+    add_replay(app, lambda config: _settings(commands, config), commands.replay)
+
+
+GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]] = {
+    ("serve", "health"): _add_serving,
+    ("validate", "codeowners"): _add_looking,
+    ("plugins",): _add_plugins,
+    ("validate-refs",): _add_validate_refs,
+    ("token",): _add_token,
+    ("subagent", "end-turn"): _add_subagent,
+    ("verify-log",): _add_verify_log,
+    ("turns", "turn", "episodes"): _add_record,
+    ("history",): _add_history,
+    ("migrate", "backup"): _add_files,
+    ("replay",): _add_replay,
+}
+"""The commands that each of them adds, in the order in which `--help` shows them."""
+
+
+def _settings(commands: Commands, config: Path | None) -> "Settings":
+    from sidecar.settings.problems import SettingsProblem  # noqa: PLC0415  an operator's command may read no settings
+
     try:
         return commands.read_settings(config)
     except SettingsProblem as problem:

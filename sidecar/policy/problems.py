@@ -14,7 +14,7 @@ LONGEST_CAUSE: Final = 300
 class PluginProblem(Exception):
     """A plugin, its settings or the choice of it is wrong; the sidecar does not start with it.
 
-    For the operator's terminal: `__main__` prints it and exits with `EX_CONFIG`.
+    For the operator's terminal: `sidecar serve` prints it and exits with `EX_CONFIG`.
 
     Args:
         what: went wrong.

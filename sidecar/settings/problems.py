@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 class SettingsProblem(Exception):
-    """The process cannot start with these settings; `__main__` prints every line and exits with 78 (`EX_CONFIG`).
+    """The process cannot start with these settings; `sidecar serve` prints every line and exits with 78 (`EX_CONFIG`).
 
     Args:
         problems: each one line: where (file and key, or variable), what, and what to do. No value is repeated in them,

@@ -31,6 +31,10 @@ class Nothing:
         """Have nothing of that name either."""
         return self
 
+    def __call__(self) -> "Nothing":
+        """Return nothing either."""
+        return self
+
 
 @dataclass(frozen=True)
 class Page:

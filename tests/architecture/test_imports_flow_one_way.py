@@ -1,4 +1,4 @@
-"""core <- policy <- operations <- {adapters, observability, rpc, cli} <- composition <- __main__.
+"""core <- policy <- operations <- {adapters, observability, rpc, cli} <- composition <- command_line.
 
 What may be imported beyond the arrow: the outer four may read the settings, and everything may read the names of
 `sidecar.observability.names` and `rollout_names`, which are modules of constants. Two folders of `sidecar/adapters` do
@@ -27,8 +27,9 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "rpc": OUTER,
     "cli": OUTER,
     "composition": OUTER | {"adapters", "observability", "rpc", "cli"},
-    "__main__": OUTER | {"adapters", "observability", "rpc", "cli", "composition"},
-    "entry": frozenset({"cli", "__main__"}),
+    "command_line": OUTER | {"adapters", "observability", "rpc", "cli", "composition"},
+    "entry": frozenset({"cli", "command_line"}),
+    "__main__": frozenset({"entry"}),
 }
 FOR_ALL: Final = ("sidecar.observability.names", "sidecar.observability.rollout_names", "sidecar.rpc.errors")
 """Modules of constants, and the one table between our errors and gRPC's, which the client side of an adapter reads
@@ -118,7 +119,7 @@ def test_every_import_of_the_repository_flows_one_way() -> None:
         ("sidecar/rpc/x.py", "import sidecar.adapters.one"),
         ("sidecar/cli/x.py", "from sidecar.composition import running_sidecar"),
         ("sidecar/observability/x.py", "from sidecar.rpc import server"),
-        ("sidecar/composition.py", "from sidecar.__main__ import main"),
+        ("sidecar/composition.py", "from sidecar.command_line import main"),
         ("plugins/flags_x/flags_x/backend.py", "from sidecar.operations.ports import Clock"),
         ("clients/python/subagents_client/x.py", "from sidecar.core.identifiers import TurnId"),
         ("examples/demo/x.py", "import sidecar"),
@@ -137,7 +138,7 @@ def test_an_import_against_the_flow_is_caught(path: str, line: str, tmp_path: Pa
         ("sidecar/adapters/one/x.py", "from sidecar.adapters.one import pool\nimport httpx"),
         ("sidecar/adapters/record_one/x.py", "from sidecar.adapters.postgresql import Connections"),
         ("sidecar/rpc/x.py", "from sidecar.observability import names\nfrom sidecar.settings import Settings"),
-        ("sidecar/__main__.py", "from sidecar.composition import running_sidecar"),
+        ("sidecar/command_line.py", "from sidecar.composition import running_sidecar"),
         ("plugins/flags_x/flags_x/backend.py", "from sidecar.policy.protocols import FlagBackend"),
         ("examples/demo/x.py", "import subagents_client"),
     ],

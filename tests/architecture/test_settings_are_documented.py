@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tests.architecture.reading import Module, dotted, modules, planted
 
 ENVIRONMENT = frozenset({"os.environ", "os.getenv", "os.environb", "environ", "getenv"})
-MAY_READ_ENVIRONMENT = ("sidecar.settings", "sidecar.__main__", "sidecar.entry")
+MAY_READ_ENVIRONMENT = ("sidecar.settings", "sidecar.command_line", "sidecar.entry")
 
 
 def violations(section: type[BaseModel], path: str = "settings") -> Iterator[str]:

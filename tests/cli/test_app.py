@@ -48,7 +48,7 @@ def test_plugins_are_listed_as_the_settings_use_them() -> None:
     assert "available" in states["file"]
 
 
-@pytest.mark.parametrize("command", ["serve", "health"])
+@pytest.mark.parametrize("command", ["serve", "migrate"])
 def test_settings_that_cannot_be_used_are_told_on_standard_error(command: str, tmp_path: Path) -> None:
     """Exit code 78 and one line for each problem; no traceback."""
     file = tmp_path / "sidecar.toml"
@@ -62,10 +62,41 @@ def test_settings_that_cannot_be_used_are_told_on_standard_error(command: str, t
     )
 
 
-def test_a_check_of_definitions_and_health_loads_no_grpc() -> None:
-    """An image asks for its health every few seconds; that must cost little."""
-    script = (
-        "import sys, sidecar.__main__; print([name for name in ('grpc', 'httpx', 'uvloop') if name in sys.modules])"
+LOADED = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
+from sidecar.entry import main
+main()
+"""
+OF_A_SERVER = "uvloop sidecar.composition sidecar.observability sidecar.rpc sidecar.operations sidecar.adapters"
+OF_OTHERS = {
+    "validate examples/config": "grpc httpcore uvloop sidecar.composition sidecar.operations sidecar.cli.subagent",
+    "subagent list --target unix:/nowhere": f"yaml cryptography jsonschema_rs sidecar.settings {OF_A_SERVER}",
+    "turns --target unix:/nowhere": f"yaml cryptography jsonschema_rs sidecar.settings {OF_A_SERVER}",
+    "serve --config /nowhere": "grpc rich sidecar.cli.subagent sidecar.cli.record sidecar.composition",
+    "serve --help": "grpc yaml cryptography sidecar.core sidecar.policy sidecar.settings sidecar.composition",
+}
+"""By command: what it has no use for."""
+
+
+@pytest.mark.parametrize("command", OF_OTHERS)
+def test_a_command_does_not_load_what_it_has_no_use_for(command: str) -> None:
+    """Importing is most of what a command costs; of what only other commands need, it has nothing in the end."""
+    program = [sys.executable, "-c", LOADED, *command.split()]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
+    loaded = json.loads(done.stderr.splitlines()[-1])
+    unused = OF_OTHERS[command].split()
+    assert "sidecar.cli.app" in loaded
+    assert [name for name in loaded if any(f"{name}.".startswith(f"{package}.") for package in unused)] == []
+
+
+def test_a_sidecar_that_serves_loads_no_other_command_and_no_adapter_that_is_not_chosen() -> None:
+    """What a server starts with: no screen, no telemetry, no PostgreSQL, nothing of the commands beside `serve`."""
+    program = (
+        "import json, sys, sidecar.command_line, sidecar.composition.process; print(json.dumps(list(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "[]\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = json.loads(done.stdout)
+    unused = ("rich", "httpx", "opentelemetry", "prometheus_client", "asyncpg", "jwt", "rapidfuzz")
+    assert [name for name in loaded if name.split(".")[0] in unused] == []
+    assert [name for name in loaded if name.startswith("sidecar.cli")] == ["sidecar.cli", "sidecar.cli.app"]

@@ -4,6 +4,7 @@ How long each takes is known from an earlier run (`durations.json`, written wher
 that is not listed there is short. A file stays with one worker, because its tests may share what they prepare.
 """
 
+import fcntl
 import json
 import os
 from collections import defaultdict
@@ -80,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Write down how long each scope took, where that was asked for; what did not run keeps its line."""
+    """Write down how long each scope took, where that was asked for."""
     if os.environ.get(RECORD) != "1" or not config.getoption("numprocesses", None):
         return
     took: defaultdict[str, float] = defaultdict(float)
@@ -88,6 +89,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 took[scope_of(report.nodeid)] += report.duration
-    known = {scope: seconds for scope, seconds in expected().items() if (config.rootpath / scope).exists()} | took
-    lines = sorted((-round(seconds, 1), scope) for scope, seconds in known.items() if seconds >= SHORT)
-    KEPT.write_text(json.dumps({scope: -seconds for seconds, scope in lines}, indent=0) + "\n", encoding="utf-8")
+    keep(took, config.rootpath)
+
+
+def keep(took: Mapping[str, float], root: Path, kept: Path = KEPT) -> None:
+    """Write down how many seconds scopes took. What did not run keeps its line; parts of a run may end together.
+
+    Args:
+        took: seconds by scope.
+        root: a scope that is not there any more loses its line.
+        kept: the file.
+    """
+    with kept.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        before: dict[str, float] = json.loads(file.read() or "{}")
+        known = {scope: seconds for scope, seconds in before.items() if (root / scope).exists()} | dict(took)
+        lines = sorted((-round(seconds, 1), scope) for scope, seconds in known.items() if seconds >= SHORT)
+        file.truncate(0)
+        file.write(json.dumps({scope: -seconds for seconds, scope in lines}, indent=0) + "\n")

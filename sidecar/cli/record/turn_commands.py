@@ -6,11 +6,13 @@ from enum import StrEnum, unique
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sidecar.settings import Settings
+if TYPE_CHECKING:
+    from sidecar.settings import Settings
+
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="The sidecar's settings file; says where it listens.")
@@ -28,7 +30,7 @@ EXIT_CODES = (
     "77 the boot secret is wrong, 78 wrong settings."
 )
 
-SettingsOf = Callable[[Path | None], Settings]
+SettingsOf = Callable[[Path | None], "Settings"]
 Open = Callable[[], Any]
 """Returns a `Seeing`: where the sidecar is, and where to print. Reads the settings if it has to."""
 

@@ -1,14 +1,16 @@
 """Test files go to the workers so that all workers end at about the same time."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from xdist.remote import Producer
 
-from tests.support.packing import LongestFirst, scope_of
+from tests.support.packing import LongestFirst, keep, scope_of
 
 
 @dataclass(eq=False)
@@ -83,3 +85,13 @@ def test_a_file_stays_with_one_worker() -> None:
 def test_what_reads_all_syntax_trees_is_one_scope(node_id: str, scope: str) -> None:
     """Else each worker would parse a thousand files; everything else goes by file."""
     assert scope_of(node_id) == scope
+
+
+def test_the_parts_of_a_run_write_their_durations_into_one_file(tmp_path: Path) -> None:
+    """Each its own lines, the longest first; what is short has none, and what is gone loses its line."""
+    kept = tmp_path / "durations.json"
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).touch()
+    keep({"a.py": 2.04, "gone.py": 3.0}, tmp_path, kept)
+    keep({"b.py": 61.0, "short.py": 0.2}, tmp_path, kept)
+    assert list(json.loads(kept.read_text()).items()) == [("b.py", 61.0), ("a.py", 2.0)]

@@ -4,13 +4,20 @@ import sys
 
 import pytest
 
-from scripts.run_parts import NONE_CHOSEN, Ended, Part, Plan, Running, code_of, run
+from scripts.run_parts import NONE_CHOSEN, PLANS, Ended, Part, Plan, Running, code_of, run
 
 
 def saying(name: str, code: int = 0, *, chooses: bool = False) -> Part:
     """Return a part that says its name and its arguments, and ends with a code."""
     script = f"import sys; print('I am {name}', *sys.argv[1:], flush=True); sys.exit({code})"
     return Part(name, (sys.executable, "-c", script), chooses)
+
+
+def reached_by(part: Part) -> tuple[list[str], list[str]]:
+    """Return the folders that a part of `make test` is given, and those that it leaves out."""
+    words = part.command[part.command.index("-q") + 1 :]
+    left_out = [word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")]
+    return [word for word in words if word[0] != "-" and not word.isdecimal()], left_out
 
 
 def codes(ended: list[Ended]) -> dict[str, int]:
@@ -26,7 +33,7 @@ def test_all_parts_run_and_each_says_its_words_and_its_time(capfd: pytest.Captur
     said = capfd.readouterr().out
 
     assert codes(ended) == {"lint": 0, "tests": 0, "types": 2, "simulations": 0}
-    assert said.startswith("== lint\nI am lint\n== tests; beside them: types, simulations\nI am tests -k cap\n")
+    assert said.startswith("== lint\nI am lint\n== tests; beside: types, simulations\nI am tests -k cap\n")
     assert said.endswith("== types\nI am types\n== simulations\nI am simulations -k cap\n")
     assert all(each.seconds > 0 and each.cpu > 0 for each in ended)
     assert [each.line().endswith(" FAILED") for each in ended if each.code] == [True]
@@ -40,6 +47,14 @@ def test_what_comes_first_ends_the_run_if_it_fails(capfd: pytest.CaptureFixture[
     assert codes(ended) == {"lint": 3}
     assert capfd.readouterr().out == "== lint\nI am lint\n"
     assert code_of(ended) == 3
+
+
+def test_each_test_is_in_one_part_of_make_test() -> None:
+    """One part takes all but some folders; each of these is another part's."""
+    plan = PLANS["test"]
+    reached = [reached_by(part) for part in (plan.front, *plan.beside) if part.chooses]
+    (left_out,) = (sorted(left_out) for given, left_out in reached if not given)
+    assert sorted(folder for given, _ in reached for folder in given) == left_out
 
 
 @pytest.mark.parametrize(

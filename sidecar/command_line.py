@@ -1,0 +1,164 @@
+"""The whole command line: hand the commands what they need, read the settings once, exit with a code.
+
+What only one command needs is imported when that command runs: each is a process of its own, and its start is most of
+what it costs.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sidecar.cli.app import Commands, make_app
+
+if TYPE_CHECKING:
+    from sidecar.cli.plugins.command import PluginTools
+    from sidecar.cli.record.replay_command import ReplayWish
+    from sidecar.cli.record.source import RecordSource
+    from sidecar.cli.record.verify_command import VerifyLog
+    from sidecar.cli.subagent.command import FromEnvironment
+    from sidecar.cli.token_command import TokenTools
+    from sidecar.cli.validate.checkouts import Checkouts
+    from sidecar.core.definitions.resolve import Loaded
+    from sidecar.core.definitions.review.references import BaseWish, Comparison
+    from sidecar.operations.history.memory_boundary import MemoryBorder
+    from sidecar.policy.selection import PolicySettings
+    from sidecar.policy.specs import PluginKind
+    from sidecar.settings import Settings
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command line; does not return."""
+    commands = Commands(
+        read_settings=_read_settings,
+        serve=_serve,
+        load=_load,
+        plugin_tools=_plugin_tools,
+        replay=_replay,
+        verify_log=_verify_log,
+        conversations=_conversations,
+        migrate=_migrate,
+        back_up=_back_up,
+        compare=_compare,
+        token_tools=_token_tools,
+        environment=_environment,
+        checkouts=_checkouts,
+    )
+    make_app(commands, arguments[0] if arguments else "")(list(arguments), prog_name="sidecar")
+
+
+def _read_settings(file: Path | None) -> "Settings":
+    from sidecar.settings import read_settings  # noqa: PLC0415  an operator's command with --target reads none
+
+    return read_settings(file, os.environ)
+
+
+def _serve(settings: "Settings") -> int:
+    from sidecar.composition.process import run  # noqa: PLC0415  only this command needs gRPC and an event loop
+
+    return run(settings)
+
+
+def _load(folder: Path) -> "Loaded":
+    from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  only `validate` needs it
+    from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same holds
+
+    return load_directory(folder, commits_of=GitHistory(folder).commits_of)
+
+
+def _compare(folder: Path, base: "BaseWish") -> "Comparison":
+    from sidecar.adapters.definitions_directory.comparing import compare  # noqa: PLC0415  only `validate-refs` needs it
+
+    return compare(folder, base)
+
+
+def _checkouts() -> "Checkouts":
+    from sidecar.adapters.definitions_directory.cleanup.looking import look  # noqa: PLC0415  only `subagent decommission` needs it
+    from sidecar.adapters.definitions_directory.cleanup.patching import patch_of  # noqa: PLC0415  the same holds
+
+    return Checkouts(patch_of, look)
+
+
+def _token_tools() -> "TokenTools":
+    from sidecar.composition.operators.token_minting import token_tools  # noqa: PLC0415  only `token` needs it
+
+    return token_tools(os.environ)
+
+
+def _plugin_tools() -> "PluginTools":
+    from sidecar.cli.plugins.command import PluginTools  # noqa: PLC0415  only `plugins` needs it
+
+    return PluginTools(_built_ins, _policy, _plugin_sections)
+
+
+def _environment() -> "FromEnvironment":
+    from sidecar.cli.subagent.command import FromEnvironment  # noqa: PLC0415  only `subagent` needs it
+
+    return FromEnvironment(
+        token=lambda: os.environ.get("SIDECAR_ROLE_TOKEN", ""),
+        target=lambda: os.environ.get("SIDECAR_TARGET", ""),
+    )
+
+
+def _built_ins() -> Sequence[object]:
+    from sidecar.composition.plugins.built_ins import BUILT_INS  # noqa: PLC0415  only `plugins` needs it
+
+    return BUILT_INS
+
+
+def _policy(settings: "Settings | None") -> "PolicySettings":
+    from sidecar.composition.plugins.from_settings import policy_by_default, policy_settings  # noqa: PLC0415  only `plugins` needs it
+
+    return policy_settings(settings) if settings else policy_by_default()
+
+
+def _plugin_sections(settings: "Settings") -> "Mapping[PluginKind, Mapping[str, Any]]":
+    from sidecar.composition.plugins.from_settings import plugin_sections  # noqa: PLC0415  only `plugins` needs it
+
+    return plugin_sections(settings)
+
+
+def _conversations(settings: "Settings") -> "AbstractAsyncContextManager[MemoryBorder]":
+    from sidecar.composition.plugins.conversations import conversations_of  # noqa: PLC0415  only `history` needs it
+
+    return conversations_of(settings)
+
+
+def _migrate(settings: "Settings", preview: bool) -> Sequence[str]:
+    from sidecar.composition.record.record_files import migrate_record  # noqa: PLC0415  only `migrate` needs it
+
+    return migrate_record(settings, preview)
+
+
+def _back_up(settings: "Settings", target: Path) -> None:
+    from sidecar.composition.record.record_files import back_up_record  # noqa: PLC0415  only `backup` needs it
+
+    back_up_record(settings, target)
+
+
+def _verify_log() -> "VerifyLog":
+    from sidecar.cli.record.verify_command import VerifyLog  # noqa: PLC0415  only `verify-log` needs it
+
+    return VerifyLog(_record_source, _verified)
+
+
+def _record_source(file: Path) -> "RecordSource":
+    from sidecar.composition.record.verification import record_source  # noqa: PLC0415  only `verify-log` needs it
+
+    return record_source(_read_settings(file))
+
+
+def _verified(source: "RecordSource", as_json: bool) -> int:
+    from sidecar.cli.record.verify_log import verify_log  # noqa: PLC0415  only this command needs a database
+    from sidecar.composition.record.verification import verifying  # noqa: PLC0415  the same holds
+
+    return verify_log(source, verifying(), sys.stdout, sys.stderr, as_json=as_json)
+
+
+def _replay(settings: "Settings | None", definitions: Path | None, wish: "ReplayWish") -> int:
+    from sidecar.cli.record.replay import replay  # noqa: PLC0415  only this command needs gRPC and the operations
+    from sidecar.composition.replay import replaying  # noqa: PLC0415  the same holds
+
+    return replay(wish, replaying(settings, definitions), sys.stdout)
