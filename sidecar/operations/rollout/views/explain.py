@@ -9,14 +9,13 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import bucket_of
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout, Tombstone
 from sidecar.core.rollout.past_rollout import as_of
-from sidecar.core.rollout.serving import Asker, ReadsFlags, served_by
+from sidecar.core.rollout.serving import Asker, CandidateVerdict, ReadsFlags, served_by
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rollout.audit.audit_log import past_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sidecar.core.binding.bind import BindingRules, surface_of, surface_tool
-from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
+from sidecar.core.binding.surface import Candidate, Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, unseal
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.prompt import DynamicContext, suffix_of
@@ -19,6 +19,7 @@ from sidecar.core.executing.abandoned import cohort_of
 from sidecar.core.executing.records import CallSettled, Record
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import CallId, ChildId, Digest, DispatchId, TurnId
+from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rules import DispatchRules
