@@ -10,7 +10,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.audit.audit_log import WatchAudit
+from sidecar.operations.rollout.audit.audit_log import LastSaid, WatchAudit
 from sidecar.operations.rollout.audit.queries import ReadActivity
 from sidecar.operations.rollout.audit.refusals import RecordRefusals
 from sidecar.operations.rollout.decommission.decommission_list import ReadDecommissions, WatchDecommissions
@@ -29,11 +29,11 @@ from sidecar.operations.rollout.stops.assembly import Stops, stops
 from sidecar.operations.rollout.stops.stop_first import StopFirst
 from sidecar.operations.rollout.store.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
 from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
-from sidecar.operations.rollout.views.explain import Explain, ExplainingParts
+from sidecar.operations.rollout.views.explain import Explain
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from sidecar.operations.rollout.views.preview import PreviewRamp
-from sidecar.operations.rollout.views.rollout_gauges import RolloutStanding, StandingParts
-from sidecar.operations.rollout.views.rollout_reading import ReadingParts, ReadRollouts, ReadsFlagBackends
+from sidecar.operations.rollout.views.rollout_gauges import RolloutStanding
+from sidecar.operations.rollout.views.rollout_reading import ReadRollouts, ReadsFlagBackends
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
@@ -136,7 +136,8 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         ports.definitions,
         store,
         views,
-        (clock, ports.ids),
+        clock,
+        ports.ids,
         ports.recorder,
         serve_at_once=ports.serve_unflagged_at_once,
     )
@@ -148,15 +149,25 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     return RolloutOperations(
         take_step=StepsShown(take, views),
         stops=stops(first, take, ports.definitions.card_by_digest),
-        read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned, clock)),
-        explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
+        read=ReadRollouts(
+            store=store,
+            views=views,
+            definitions=ports.definitions,
+            flags=ports.flags,
+            pinned=pinned,
+            clock=clock,
+            said=LastSaid(store),
+        ),
+        explain=Explain(store=store, views=views, definitions=ports.definitions, flags=ports.flags, clock=clock),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
         watch_audit=WatchAudit(store),
         read_activity=ReadActivity(store),
         pinned=pinned,
         views=views,
         seeing=seeing,
-        standing=RolloutStanding(StandingParts(views, ports.definitions, ports.flags, ports.turns, clock)),
+        standing=RolloutStanding(
+            views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock
+        ),
         tombstones=ports.tombstones,
         decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),
