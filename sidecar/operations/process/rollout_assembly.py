@@ -77,19 +77,6 @@ class RolloutPorts:
     decommission_window: timedelta = WINDOW
 
 
-class StepsShown:
-    """Takes steps; when one is answered, the binds here show it already, or the answer warns that they do not."""
-
-    def __init__(self, take: TakeStep, views: RolloutViews) -> None:
-        """Keep both."""
-        self._take = take
-        self._views = views
-
-    async def __call__(self, asked: Asked, actor: str) -> StepAnswer:
-        """Take a step. Raises what `TakeStep` does."""
-        return await self._views.shown(await self._take(asked, actor))
-
-
 @dataclass(frozen=True, slots=True)
 class RolloutOperations:
     """One object per thing that may be asked, and what the process itself needs to see.
@@ -98,7 +85,7 @@ class RolloutOperations:
         stops: what acts before it is on record; its `rollouts` is what binds read, its `edges` observe the flags.
     """
 
-    take_step: StepsShown
+    take_step: TakeStep
     stops: Stops
     read: ReadRollouts
     explain: Explain
@@ -117,9 +104,14 @@ class RolloutOperations:
     refusals: RecordRefusals
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
-        """Take any step, each by the operation that is for it. Raises what they raise."""
+        """Take any step; when it is answered, the binds here show it already, or the answer warns that they do not.
+
+        Raises what `TakeStep` does.
+        """
         holds = phases_of(asked).holds
-        return await (self.take_step if holds is None else self.stops.by_kind[holds])(asked, actor)
+        if holds is not None:
+            return await self.stops.by_kind[holds](asked, actor)
+        return await self.views.shown(await self.take_step(asked, actor))
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
@@ -147,7 +139,7 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     take = _take_step(ports, views, pinned)
     first = StopFirst(store=store, tombstones=ports.tombstones, views=views, clock=clock, recorder=ports.recorder)
     return RolloutOperations(
-        take_step=StepsShown(take, views),
+        take_step=take,
         stops=stops(first, take, ports.definitions.card_by_digest),
         read=ReadRollouts(
             store=store,
