@@ -58,13 +58,15 @@ class NoteRefusedCalls:
         self._refusals.note(
             RefusedStep(
                 verb=_verb(method),
-                definition_id=DefinitionId(header.definition_id),
-                slot=Slot(header.slot),
+                asked=Asked(
+                    definition_id=DefinitionId(header.definition_id),
+                    slot=Slot(header.slot),
+                    request_id=header.request_id if RUN_SIDE.match(header.request_id) else "",
+                    reason=" ".join(header.reason[:LONGEST_REASON].split()),
+                    actor_key=caller.key,
+                    actor_role=caller.role or "",
+                ),
                 actor=caller.sub,
-                actor_key=caller.key,
-                actor_role=caller.role or "",
-                reason=" ".join(header.reason[:LONGEST_REASON].split()),
-                request_id=header.request_id if RUN_SIDE.match(header.request_id) else "",
                 why=why,
             )
         )
@@ -74,16 +76,5 @@ def note_refused_step(refusals: RecordRefusals, verb: str, asked: Asked, call: C
     """Note a step that was let in, and that the rules were not asked about. A dry run leaves nothing."""
     if asked.dry_run:
         return
-    refusals.note(
-        RefusedStep(
-            verb=verb,
-            definition_id=asked.definition_id,
-            slot=asked.slot,
-            actor=call.subject,
-            actor_key=asked.actor_key,
-            actor_role=asked.actor_role,
-            reason=asked.reason,
-            request_id=asked.request_id,
-            why=f"{refused.reason}: {refused.message}",
-        )
-    )
+    why = f"{refused.reason}: {refused.message}"
+    refusals.note(RefusedStep(verb=verb, asked=asked, actor=call.subject, why=why))

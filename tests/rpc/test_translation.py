@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.times import duration, timestamp

@@ -26,7 +26,8 @@ async def started_again(bench: OperatedSidecar, *, at_once: bool) -> None:
         bench.sidecar.definitions,
         bench.store,
         bench.rollout.views,
-        (bench.clock, SystemIds()),
+        bench.clock,
+        SystemIds(),
         bench.sidecar.recorder,
         serve_at_once=at_once,
     )

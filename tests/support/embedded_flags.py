@@ -20,10 +20,9 @@ from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.flags_by_hand import FlagKind
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.flag_snapshot import FlagSnapshots, FlagTiming
-from sidecar.operations.process.rollout_assembly import StepsShown
 from sidecar.operations.rollout.answers import Surrounding
 from sidecar.operations.rollout.flags.flag_switch import FlagsByHand
-from sidecar.operations.rollout.requests import SwitchFlagOff, SwitchFlagOn
+from sidecar.operations.rollout.requests import StepAnswer, SwitchFlag, SwitchFlagOff, SwitchFlagOn
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
 from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
@@ -42,7 +41,11 @@ class EmbeddedReplica:
     views: RolloutViews
     snapshots: FlagSnapshots
     stops: Stops
-    switch_flag: StepsShown
+    take: TakeStep
+
+    async def switch_flag(self, asked: SwitchFlag, actor: str) -> StepAnswer:
+        """Switch a flag, as the process does."""
+        return await self.views.shown(await self.take(asked, actor))
 
     async def look(self) -> None:
         """Let every loop look once."""
@@ -90,7 +93,7 @@ class EmbeddedReplicas:
         made = stops(first, take, lambda digest: None)
         snapshots.also_tell(made.edges.observe)
         views.before_showing(lambda _: snapshots.refresh(["embedded"]))
-        replica = EmbeddedReplica(store, views, snapshots, made, StepsShown(take, views))
+        replica = EmbeddedReplica(store, views, snapshots, made, take)
         await replica.look()
         await replica.look()
         return replica

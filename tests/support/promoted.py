@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from sidecar.core.binding.bind import BindingRules, judged_slots, surface_for
+from sidecar.core.binding.bind import BindingRules, cohort_of, judged_slots, surface_of, tools_of
 from sidecar.core.binding.candidates import Flags
 from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.card import Card, Catalogue
@@ -28,7 +28,10 @@ def promoted_surface(catalogue: Catalogue, flags: Flags, rules: BindingRules, ar
     """Return the surface of the orchestrator `concierge` for `user-1`, with everything promoted."""
     orchestrator = next(card for card in catalogue.cards.values() if card.definition.id == "concierge")
     judged = judged_slots(catalogue, orchestrator, flags, promoted(catalogue), Asker("user-1", arm))
-    return surface_for(catalogue, orchestrator, judged, arm, (flags, rules, lambda _: None))
+    tools = tools_of(catalogue, judged, lambda _: None)
+    candidates = tuple(candidate for each in judged for candidate in each.candidates)
+    cohort = cohort_of(catalogue, orchestrator, flags, arm, tools)
+    return surface_of(orchestrator, tools, candidates, cohort, rules)
 
 
 def _at_100_percent(slot: Slot, catalogue: Catalogue) -> SlotRollout:

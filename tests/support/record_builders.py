@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.binding.surface import Candidate, CandidateVerdict
+from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Outcome, Usage
@@ -34,6 +34,7 @@ from sidecar.core.identifiers import (
     Slot,
     TurnId,
 )
+from sidecar.core.rollout.serving import CandidateVerdict
 from subagents_errors import Axis
 
 BEGIN = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)

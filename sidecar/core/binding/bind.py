@@ -65,28 +65,22 @@ def judged_slots(
     return tuple(judge(slot, catalogue, flags, view, asker) for slot in orchestrator.definition.sub_agents)
 
 
-def surface_for(
-    catalogue: Catalogue,
-    orchestrator: Card,
-    judged: Sequence[Judged],
-    arm: str,
-    using: tuple[Flags, BindingRules, CardOf],
-) -> Surface:
-    """Return the surface of everybody who was judged alike.
+def tools_of(catalogue: Catalogue, judged: Sequence[Judged], kept: CardOf) -> tuple[SurfaceTool, ...]:
+    """Return the tools of everybody who was judged alike, in the order of `judged`.
 
     Args:
         catalogue: the configuration.
-        orchestrator: whose surface it is.
         judged: who serves each slot, in order.
-        arm: of the experiment, as the caller says.
-        using: flags, what the operator decided, and cards of earlier states of the configuration, by digest; a slot
-            whose card is not kept is left out.
+        kept: finds cards of earlier states of the configuration; a slot whose card is not kept is left out.
     """
-    flags, rules, kept = using
     cards = {card.digest: card for card in catalogue.cards.values()}
     chosen = [(each.slot, cards.get(each.digest) or kept(each.digest)) for each in judged if each.digest is not None]
-    tools = tuple(surface_tool(slot, card) for slot, card in chosen if card is not None)
-    cohort = Cohort(
+    return tuple(surface_tool(slot, card) for slot, card in chosen if card is not None)
+
+
+def cohort_of(catalogue: Catalogue, orchestrator: Card, flags: Flags, arm: str, tools: Sequence[SurfaceTool]) -> Cohort:
+    """Return the cohort of everybody who has `tools`; `arm`: of the experiment, as the caller says."""
+    return Cohort(
         agent_definition_version=catalogue.agent_definition_version,
         prompt_block_registry_version=catalogue.prompt_block_registry_version,
         xml_prompt_component_registry_version=catalogue.xml_prompt_component_registry_version,
@@ -94,8 +88,6 @@ def surface_for(
         experiment_arm_assignment=arm,
         active_sub_agents=tuple(tool.slot for tool in tools),
     )
-    candidates = tuple(candidate for each in judged for candidate in each.candidates)
-    return surface_of(orchestrator, tools, candidates, cohort, rules)
 
 
 def surface_of(
@@ -105,7 +97,7 @@ def surface_of(
     cohort: Cohort,
     rules: BindingRules,
 ) -> Surface:
-    """Join the parts; used when binding and when a surface token is honoured by another process."""
+    """Return the surface of a cohort; used when binding and when a surface token is honoured by another process."""
     flags_on = frozenset(cohort.active_feature_flags)
     prefix = filled(prefix_of(orchestrator.blocks, flags_on), rules.fan_out_cap)
     return Surface(

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from sidecar.core.binding.surface import Candidate, CandidateVerdict
+from sidecar.core.binding.surface import Candidate
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.identifiers import Digest, Slot
 from sidecar.core.rollout.facts import SlotRollout
-from sidecar.core.rollout.serving import Asker, ReadsFlags, served_by
+from sidecar.core.rollout.serving import Asker, CandidateVerdict, ReadsFlags, served_by
 from sidecar.core.rollout.view import RolloutView
 
 CardOf = Callable[[Digest], Card | None]
@@ -36,23 +36,23 @@ def judge(slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, ask
         listed = catalogue.slots.get(slot, ())
         verdict = CandidateVerdict.STATE if listed else CandidateVerdict.NOT_LISTED
         return Judged(slot, None, tuple(Candidate(slot, each, verdict) for each in listed or (None,)))
-    return _by_rollout(slot, catalogue, (rollout, view.killed), flags, asker)
+    return _by_rollout(rollout, catalogue, flags, view.killed, asker)
 
 
 def _by_rollout(
-    slot: Slot, catalogue: Catalogue, rollout: tuple[SlotRollout, frozenset[Digest]], flags: Flags, asker: Asker
+    rollout: SlotRollout, catalogue: Catalogue, flags: Flags, killed: frozenset[Digest], asker: Asker
 ) -> Judged:
-    facts, killed = rollout
+    slot = rollout.slot
     deprecated = frozenset(
         card.digest
         for definition_id in catalogue.slots.get(slot, ())
         if (card := catalogue.cards[definition_id]).definition.deprecated
     )
-    if facts.active is not None and facts.active in killed:  # killed here, on record soon: nobody takes its place
-        name = facts.definitions[facts.active].definition_id
+    if rollout.active is not None and rollout.active in killed:  # killed here, on record soon: nobody takes its place
+        name = rollout.definitions[rollout.active].definition_id
         return Judged(slot, None, (Candidate(slot, name, CandidateVerdict.KILLED),))
-    served = served_by(facts, asker, flags, deprecated | killed)
+    served = served_by(rollout, asker, flags, deprecated | killed)
     candidates = tuple(
-        Candidate(slot, facts.definitions[digest].definition_id, verdict) for digest, verdict in served.verdicts
+        Candidate(slot, rollout.definitions[digest].definition_id, verdict) for digest, verdict in served.verdicts
     )
     return Judged(slot, served.digest, candidates or (Candidate(slot, None, CandidateVerdict.NOT_LISTED),))

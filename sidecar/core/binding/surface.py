@@ -1,26 +1,11 @@
 """What one turn may call: values that a turn keeps from its bind to its end, whatever happens meanwhile."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum, unique
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
-
-
-@unique
-class CandidateVerdict(StrEnum):
-    """Why a listed sub-agent is, or is not, on the surface. Source: DESIGN section 11."""
-
-    CHOSEN = "chosen"
-    FLAG_OFF = "flag_off"
-    FLAG_STALE = "flag_stale"
-    COHORT = "cohort"
-    RAMP = "ramp"
-    STATE = "state"
-    DEPRECATED = "deprecated"
-    KILLED = "killed"
-    NOT_LISTED = "not_listed"
+from sidecar.core.rollout.serving import CandidateVerdict
 
 
 @dataclass(frozen=True, slots=True)

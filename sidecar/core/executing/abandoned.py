@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.binding.surface import Candidate, CandidateVerdict
+from sidecar.core.binding.surface import Candidate
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.calls import ToolCall
@@ -21,6 +21,7 @@ from sidecar.core.executing.records import CallSettled, DispatchTaken, Record, T
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.identifiers import ChildId, DefinitionId, InstanceId
+from sidecar.core.rollout.serving import CandidateVerdict
 from subagents_errors import CallFailure
 
 PARENT_LOST = "parent_lost"

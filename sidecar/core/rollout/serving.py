@@ -1,10 +1,10 @@
 """Who serves a user in a slot. Pure, from memory, a few microseconds. Source: DESIGN section 8, TN-58, PF1-NFR-4."""
 
+from enum import StrEnum, unique
 from typing import Protocol
 
 import msgspec
 
-from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import in_ramp
@@ -13,6 +13,21 @@ from sidecar.core.rollout.states import LifecycleState
 
 CONTROL = "control"
 TREATMENT = "treatment"
+
+
+@unique
+class CandidateVerdict(StrEnum):
+    """Why a listed sub-agent is, or is not, on the surface. Source: DESIGN section 11."""
+
+    CHOSEN = "chosen"
+    FLAG_OFF = "flag_off"
+    FLAG_STALE = "flag_stale"
+    COHORT = "cohort"
+    RAMP = "ramp"
+    STATE = "state"
+    DEPRECATED = "deprecated"
+    KILLED = "killed"
+    NOT_LISTED = "not_listed"
 
 
 class ReadsFlags(Protocol):

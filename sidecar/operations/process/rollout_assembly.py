@@ -10,7 +10,7 @@ from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock, Definitions, Ids
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.audit.audit_log import WatchAudit
+from sidecar.operations.rollout.audit.audit_log import LastSaid, WatchAudit
 from sidecar.operations.rollout.audit.queries import ReadActivity
 from sidecar.operations.rollout.audit.refusals import RecordRefusals
 from sidecar.operations.rollout.decommission.decommission_list import ReadDecommissions, WatchDecommissions
@@ -29,11 +29,11 @@ from sidecar.operations.rollout.stops.assembly import Stops, stops
 from sidecar.operations.rollout.stops.stop_first import StopFirst
 from sidecar.operations.rollout.store.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
 from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
-from sidecar.operations.rollout.views.explain import Explain, ExplainingParts
+from sidecar.operations.rollout.views.explain import Explain
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns
 from sidecar.operations.rollout.views.preview import PreviewRamp
-from sidecar.operations.rollout.views.rollout_gauges import RolloutStanding, StandingParts
-from sidecar.operations.rollout.views.rollout_reading import ReadingParts, ReadRollouts, ReadsFlagBackends
+from sidecar.operations.rollout.views.rollout_gauges import RolloutStanding
+from sidecar.operations.rollout.views.rollout_reading import ReadRollouts, ReadsFlagBackends
 from sidecar.operations.rollout.views.snapshot import RolloutViews
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
@@ -77,19 +77,6 @@ class RolloutPorts:
     decommission_window: timedelta = WINDOW
 
 
-class StepsShown:
-    """Takes steps; when one is answered, the binds here show it already, or the answer warns that they do not."""
-
-    def __init__(self, take: TakeStep, views: RolloutViews) -> None:
-        """Keep both."""
-        self._take = take
-        self._views = views
-
-    async def __call__(self, asked: Asked, actor: str) -> StepAnswer:
-        """Take a step. Raises what `TakeStep` does."""
-        return await self._views.shown(await self._take(asked, actor))
-
-
 @dataclass(frozen=True, slots=True)
 class RolloutOperations:
     """One object per thing that may be asked, and what the process itself needs to see.
@@ -98,7 +85,7 @@ class RolloutOperations:
         stops: what acts before it is on record; its `rollouts` is what binds read, its `edges` observe the flags.
     """
 
-    take_step: StepsShown
+    take_step: TakeStep
     stops: Stops
     read: ReadRollouts
     explain: Explain
@@ -117,9 +104,14 @@ class RolloutOperations:
     refusals: RecordRefusals
 
     async def step(self, asked: Asked, actor: str) -> StepAnswer:
-        """Take any step, each by the operation that is for it. Raises what they raise."""
+        """Take any step; when it is answered, the binds here show it already, or the answer warns that they do not.
+
+        Raises what `TakeStep` does.
+        """
         holds = phases_of(asked).holds
-        return await (self.take_step if holds is None else self.stops.by_kind[holds])(asked, actor)
+        if holds is not None:
+            return await self.stops.by_kind[holds](asked, actor)
+        return await self.views.shown(await self.take_step(asked, actor))
 
     @property
     def loops(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
@@ -136,7 +128,8 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
         ports.definitions,
         store,
         views,
-        (clock, ports.ids),
+        clock,
+        ports.ids,
         ports.recorder,
         serve_at_once=ports.serve_unflagged_at_once,
     )
@@ -146,17 +139,27 @@ def assemble_rollout(ports: RolloutPorts) -> RolloutOperations:
     take = _take_step(ports, views, pinned)
     first = StopFirst(store=store, tombstones=ports.tombstones, views=views, clock=clock, recorder=ports.recorder)
     return RolloutOperations(
-        take_step=StepsShown(take, views),
+        take_step=take,
         stops=stops(first, take, ports.definitions.card_by_digest),
-        read=ReadRollouts(ReadingParts(store, views, ports.definitions, ports.flags, pinned, clock)),
-        explain=Explain(ExplainingParts(store, views, ports.definitions, ports.flags, clock)),
+        read=ReadRollouts(
+            store=store,
+            views=views,
+            definitions=ports.definitions,
+            flags=ports.flags,
+            pinned=pinned,
+            clock=clock,
+            said=LastSaid(store),
+        ),
+        explain=Explain(store=store, views=views, definitions=ports.definitions, flags=ports.flags, clock=clock),
         preview=PreviewRamp(store, lambda: (turn.claims.principal for turn in ports.turns())),
         watch_audit=WatchAudit(store),
         read_activity=ReadActivity(store),
         pinned=pinned,
         views=views,
         seeing=seeing,
-        standing=RolloutStanding(StandingParts(views, ports.definitions, ports.flags, ports.turns, clock)),
+        standing=RolloutStanding(
+            views=views, loaded=ports.definitions, flags=ports.flags, turns=ports.turns, clock=clock
+        ),
         tombstones=ports.tombstones,
         decommissions=ReadDecommissions(store, take.decommissioning, pinned, clock),
         watch_decommissions=WatchDecommissions(views, clock, ports.recorder),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sidecar.core.binding.bind import BindingRules, judged_slots, surface_for
+from sidecar.core.binding.bind import BindingRules, cohort_of, judged_slots, surface_of, tools_of
 from sidecar.core.binding.candidates import CardOf, Judged
 from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.card import Card, Catalogue
@@ -68,8 +68,10 @@ class CohortSurfaces:
         judged = judged_slots(catalogue, orchestrator, flags, view, asker)
         key = (orchestrator.digest, asker.arm, judged)
         if key not in self._surfaces:
-            using = (flags, self._rules, self._kept)
-            self._surfaces[key] = surface_for(catalogue, orchestrator, judged, asker.arm, using)
+            tools = tools_of(catalogue, judged, self._kept)
+            cohort = cohort_of(catalogue, orchestrator, flags, asker.arm, tools)
+            candidates = tuple(candidate for each in judged for candidate in each.candidates)
+            self._surfaces[key] = surface_of(orchestrator, tools, candidates, cohort, self._rules)
         return self._surfaces[key]
 
     def _forget(self, catalogue: Catalogue, flags: FlagSnapshot, view: RolloutView) -> None:

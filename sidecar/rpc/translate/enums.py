@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.frames import CallState
 from sidecar.core.dispatching.outcomes import Outcome
@@ -14,6 +13,7 @@ from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Matter
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, RolloutMode
 from sidecar.core.rollout.flags_by_hand import FlagKind
+from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.core.rollout.states import LifecycleState, Trigger
 from sidecar.operations.history.read_history import EpisodeView
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict

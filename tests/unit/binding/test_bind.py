@@ -3,10 +3,10 @@
 import pytest
 
 from sidecar.core.binding.bind import BindingRules, judged_slots, orchestrator_of
-from sidecar.core.binding.surface import CandidateVerdict, Surface
+from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import DefinitionId, Slot
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import Asker, CandidateVerdict
 from sidecar.core.rollout.view import RolloutView
 from subagents_errors import InvalidRequest, UnknownOrchestrator
 from tests.support.builders import FixedFlags, a_card, a_catalogue

@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.binding.surface import Candidate, CandidateVerdict
+from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.envelopes.verdicts import WithholdReason
 from sidecar.core.identifiers import CallId, ChildId, DefinitionId, DispatchId, EpisodeId, Slot, TurnId
+from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.observability.exposition import exposition
 from sidecar.observability.logging import ALWAYS
 from sidecar.observability.metrics import MOST_SERIES, Metrics

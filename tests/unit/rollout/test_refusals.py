@@ -9,6 +9,7 @@ from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.operations.rollout.audit.refusals import EACH, MOST, RecordRefusals, RefusedStep, Seldom
+from sidecar.operations.rollout.requests import Asked
 from sidecar.operations.rollout.store.ports import RolloutWrite
 from tests.support.stopping import SHOP, ReplicaForTests, Rollouts
 
@@ -17,13 +18,14 @@ def a_refusal(actor: str = "eve@example", verb: str = "Kill", name: str = "shop"
     """Return one."""
     return RefusedStep(
         verb=verb,
-        definition_id=DefinitionId(name),
-        slot=Slot(""),
+        asked=Asked(
+            definition_id=DefinitionId(name),
+            request_id="r-1",
+            reason="I want to",
+            actor_key="ab" * 8,
+            actor_role="viewer",
+        ),
         actor=actor,
-        actor_key="ab" * 8,
-        actor_role="viewer",
-        reason="I want to",
-        request_id="r-1",
         why=f"ROLE_REQUIRED: the role viewer may not call {verb}",
     )
 

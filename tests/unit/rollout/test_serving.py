@@ -3,12 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import GOLDEN, WHOLE, bucket_of, in_ramp, moved_buckets
 from sidecar.core.rollout.facts import FlagPair, RolloutMode, SlotRollout, Tombstone
-from sidecar.core.rollout.serving import CONTROL, Asker, served_by
+from sidecar.core.rollout.serving import CONTROL, Asker, CandidateVerdict, served_by
 from sidecar.core.rollout.states import LifecycleState
 from tests.support.requirement import requirement
 from tests.unit.rollout.building import NOW, facts, flags, rollout, with_target

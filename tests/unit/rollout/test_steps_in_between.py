@@ -11,9 +11,8 @@ from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.facts import Breach, FlagPair, Override, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
-from sidecar.operations.process.rollout_assembly import StepsShown
 from sidecar.operations.rollout.answers import Surrounding
-from sidecar.operations.rollout.requests import AcknowledgeBreach, Asked, StepAnswer
+from sidecar.operations.rollout.requests import AcknowledgeBreach, StepAnswer
 from sidecar.operations.rollout.steps.step_flags import FlagSwitching
 from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.views.snapshot import NOT_SHOWN
@@ -95,13 +94,9 @@ async def test_a_request_that_somebody_else_has_overtaken_is_in_conflict() -> No
 
 async def answered_while(rollouts: Rollouts, replica: ReplicaForTests, *, away: bool) -> StepAnswer:
     """Take a step after which the store is away, or is not."""
-
-    async def take(asked: Asked, actor: str) -> StepAnswer:
-        answer = await taking(replica.store, rollouts)(asked, actor)
-        replica.away(store=away)
-        return answer
-
-    return await StepsShown(cast("Any", take), replica.views)(note(), "ada")
+    answer = await taking(replica.store, rollouts)(note(), "ada")
+    replica.away(store=away)
+    return await replica.views.shown(answer)
 
 
 @pytest.mark.parametrize(("away", "warnings"), [(False, ()), (True, (NOT_SHOWN,))])

@@ -12,7 +12,7 @@ from typing import Any
 
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.ports import Clock
-from sidecar.operations.rollout.audit.sink_export import ExportParts, SinkExport
+from sidecar.operations.rollout.audit.sink_export import SinkExport
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore
 from sidecar.policy.audit import AuditSink
 
@@ -34,8 +34,13 @@ class AuditExport:
         recorder: RolloutRecorder,
     ) -> None:
         """Begin with nothing handed on."""
-        parts = ExportParts(store, instance, clock, recorder, {name: set() for name in sinks})
-        self._exports = {name: SinkExport(name, sink, parts) for name, sink in sinks.items()}
+        taken: Mapping[str, set[int]] = {name: set() for name in sinks}
+        self._exports = {
+            name: SinkExport(
+                name=name, sink=sink, store=store, instance=instance, clock=clock, recorder=recorder, taken=taken
+            )
+            for name, sink in sinks.items()
+        }
 
     @property
     def waiting_seconds(self) -> float:

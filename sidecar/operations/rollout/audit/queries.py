@@ -5,6 +5,7 @@ flag was off for a while is its backend's history, not the rollout's.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
@@ -65,12 +66,11 @@ class Activity(msgspec.Struct, frozen=True):
     known_from: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
 class ReadActivity:
     """The operation."""
 
-    def __init__(self, store: RolloutStore) -> None:
-        """Join the parts."""
-        self._store = store
+    store: RolloutStore
 
     async def __call__(self, asked: ActiveFor) -> Activity:
         """Return when it was.
@@ -81,9 +81,9 @@ class ReadActivity:
         """
         if bool(asked.key) == bool(asked.share) or not 0 <= asked.share <= WHOLE:
             raise InvalidRequest(f"name a cohort: either a key, or a share from 1 to {WHOLE} basis points")
-        for rollout in await self._store.rollouts():
+        for rollout in await self.store.rollouts():
             if asked.slot in {"", rollout.slot} and rollout.of_id(asked.definition_id):
-                past = await past_of(self._store, rollout.slot)
+                past = await past_of(self.store, rollout.slot)
                 return Activity(rollout.slot, tuple(_periods(rollout, past, asked)), past.known_from)
         raise UnknownSubagent(f"no rollout has a definition {asked.definition_id[:60]!r}")
 

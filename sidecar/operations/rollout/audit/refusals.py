@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
-from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.events import Happening
-from sidecar.core.rollout.step import By, event_about
+from sidecar.core.rollout.step import event_about
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.ports import Clock
 from sidecar.operations.record.timed_access import in_time
+from sidecar.operations.rollout.answers import Surrounding, by_of
 from sidecar.operations.rollout.definition_lookup import Found, found_in
 from sidecar.operations.rollout.requests import Asked
 from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, RolloutWrite
@@ -39,23 +39,20 @@ class RefusedStep(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         verb: what was called, e.g. `Kill`.
-        definition_id, slot: as the request names them; the slot may be empty.
+        asked: the request, with the key and the role of the caller, as far as they are known; its texts are bounded.
         actor: the subject of a genuine token; empty if only its key is known.
-        actor_key: what vouches for the actor.
-        actor_role: as which role; empty if only the key is known.
-        reason, request_id: of the request, bounded.
         why: reason of the refusal and its message.
     """
 
     verb: str
-    definition_id: DefinitionId
-    slot: Slot
+    asked: Asked
     actor: str
-    actor_key: str
-    actor_role: str
-    reason: str
-    request_id: str
     why: str
+
+    @property
+    def named(self) -> Asked:
+        """What the request names, in whatever content."""
+        return msgspec.structs.replace(self.asked, digest="")
 
 
 class Seldom:
@@ -115,9 +112,9 @@ class RecordRefusals:
 
     def note(self, refused: RefusedStep) -> None:
         """Have a refusal put on the audit, unless there was one like it lately. Never raises, never waits."""
-        if found_in(self._views().slots, _named(refused)) is None:
+        if found_in(self._views().slots, refused.named) is None:
             return
-        kind = (refused.actor, refused.actor_key, refused.verb, refused.definition_id)
+        kind = (refused.actor, refused.asked.actor_key, refused.verb, refused.asked.definition_id)
         left_out = self._seldom.take(kind, self._clock.monotonic())
         if left_out is None:
             return
@@ -138,13 +135,13 @@ class RecordRefusals:
         while self._waiting:
             refused, at = self._waiting.popleft()
             if isinstance(await in_time(self._written(refused, at), LONGEST_WRITE), StoreUnavailable):
-                self._recorder.anomaly("refusal_not_on_record", f"{refused.verb} of {refused.definition_id}")
+                self._recorder.anomaly("refusal_not_on_record", f"{refused.verb} of {refused.asked.definition_id}")
 
     async def _written(self, refused: RefusedStep, at: datetime) -> None:
         """Write one row. Raises `StoreUnavailable`."""
         for _ in range(TRIES):
             slots = {each.slot: each for each in await self._store.rollouts()}
-            found = found_in(slots, _named(refused))
+            found = found_in(slots, refused.named)
             if found is None:
                 return  # it went meanwhile
             try:
@@ -152,24 +149,11 @@ class RecordRefusals:
             except RevisionConflict:
                 continue
             return
-        raise StoreUnavailable(f"the rollout of {refused.definition_id} is changed all the time")
-
-
-def _named(refused: RefusedStep) -> Asked:
-    return Asked(
-        definition_id=refused.definition_id, slot=refused.slot, request_id=refused.request_id, reason=refused.reason
-    )
+        raise StoreUnavailable(f"the rollout of {refused.asked.definition_id} is changed all the time")
 
 
 def _write(found: Found, refused: RefusedStep, at: datetime) -> RolloutWrite:
     rollout, facts = found
-    by = By(
-        actor=refused.actor,
-        actor_key=refused.actor_key,
-        actor_role=refused.actor_role,
-        reason=refused.reason,
-        request_id=refused.request_id,
-        at=at,
-    )
+    by = by_of(refused.asked, refused.actor, at, Surrounding("", ()))
     event = event_about(rollout, facts, Happening.REFUSED, by, to=facts.ramp, detail=refused.why)
     return RolloutWrite(slot=rollout.slot, expected_revision=rollout.revision, events=(event,))

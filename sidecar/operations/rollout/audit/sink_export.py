@@ -28,44 +28,32 @@ MOST: Final = 5_000
 """Rows that are looked through for some that this sink may have: others wait for a bind, or for another sink."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportParts:
-    """What the loops of all sinks share.
+@dataclass(slots=True, kw_only=True)
+class SinkExport:
+    """The loop of one sink.
 
     Attributes:
         instance: of this replica.
-        taken: numbers of rows that a sink has taken and that may not be ticked off yet, by sink.
+        taken: numbers of rows that a sink has taken and that may not be ticked off yet, by sink; all loops share it.
+        handed_on: how many events.
     """
 
+    name: str
+    sink: AuditSink
     store: RolloutStore
     instance: InstanceId
     clock: Clock
     recorder: RolloutRecorder
     taken: Mapping[str, set[int]]
-
-
-class SinkExport:
-    """The loop of one sink.
-
-    Attributes:
-        handed_on: how many events.
-    """
-
-    def __init__(self, name: str, sink: AuditSink, parts: ExportParts) -> None:
-        """Begin with nothing handed on."""
-        self._name = name
-        self._sink = sink
-        self._parts = parts
-        self._taken = parts.taken[name]
-        self._waiting_since: datetime | None = None
-        self._failures = 0
-        self.handed_on = 0
+    handed_on: int = 0
+    _waiting_since: datetime | None = None
+    _failures: int = 0
 
     @property
     def waiting_seconds(self) -> float:
         """Age of the oldest event that this sink has not taken; 0 while all is well."""
         since = self._waiting_since
-        return 0.0 if since is None else max(0.0, (self._parts.clock.now() - since).total_seconds())
+        return 0.0 if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
     @property
     def pause(self) -> timedelta:
@@ -102,18 +90,18 @@ class SinkExport:
         """Return rows that may be exported: transitions from when they took effect, everything else at once."""
         limit = BATCH
         while True:
-            found = await in_time(self._parts.store.unexported(limit), LONGEST_READ)
+            found = await in_time(self.store.unexported(limit), LONGEST_READ)
             if isinstance(found, StoreUnavailable):
                 return found
             ready = [row for row in found if row.effective_at or not isinstance(row.body, TransitionEvent)]
             if len(found) < limit:
-                self._taken.intersection_update(row.number for row in found)  # the others are ticked off
+                self.taken[self.name].intersection_update(row.number for row in found)  # the others are ticked off
             if self._fresh(ready) or len(found) < limit or limit >= MOST:
                 return ready
             limit = min(limit * 5, MOST)  # what waits for a bind or for another sink must not hold up the others
 
     def _fresh(self, rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
-        return [row for row in rows if row.number not in self._taken]
+        return [row for row in rows if row.number not in self.taken[self.name]]
 
     async def _given_all(self, rows: Sequence[AuditRow]) -> bool:
         """Hand the sink rows until it fails; returns whether it has taken all."""
@@ -125,32 +113,32 @@ class SinkExport:
     async def _given(self, rows: Sequence[AuditRow]) -> bool:
         try:
             async with asyncio.timeout(LONGEST_TAKE):
-                await self._sink.take([_entry(row) for row in rows])
+                await self.sink.take([_entry(row) for row in rows])
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises, the rows stay
-            self._parts.recorder.anomaly("audit_sink_failed", f"{self._name}: {type(error).__name__}")
+            self.recorder.anomaly("audit_sink_failed", f"{self.name}: {type(error).__name__}")
             return False
-        self._taken.update(row.number for row in rows)
+        self.taken[self.name].update(row.number for row in rows)
         self.handed_on += len(rows)
         return True
 
     async def _ticked_off(self, rows: Sequence[AuditRow]) -> bool:
         """Note on record which rows all sinks have taken by now; returns whether that was kept."""
-        done = [row for row in rows if all(row.number in numbers for numbers in self._parts.taken.values())]
+        done = [row for row in rows if all(row.number in numbers for numbers in self.taken.values())]
         for batch in _batches(done):
-            if isinstance(await in_time(self._parts.store.exported(batch), LONGEST_READ), StoreUnavailable):
+            if isinstance(await in_time(self.store.exported(batch), LONGEST_READ), StoreUnavailable):
                 return False
         return True
 
     async def _is_mine(self) -> bool:
         """Say whether it is this replica that exports."""
-        replicas = await in_time(self._parts.store.replicas(), LONGEST_READ)
+        replicas = await in_time(self.store.replicas(), LONGEST_READ)
         if isinstance(replicas, StoreUnavailable):
             return False
-        instance = self._parts.instance
+        instance = self.instance
         return instance <= min((each.instance for each in replicas if each.alive), default=instance)
 
     def _is_old(self, row: AuditRow) -> bool:
-        return self._parts.clock.now() - _since(row) >= TAKEN_OVER_AFTER
+        return self.clock.now() - _since(row) >= TAKEN_OVER_AFTER
 
 
 def _batches(rows: Sequence[AuditRow]) -> Iterator[Sequence[AuditRow]]:

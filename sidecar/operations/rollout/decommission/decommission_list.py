@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -46,17 +47,14 @@ class DecommissionReading(msgspec.Struct, frozen=True, kw_only=True):
     pinned: int
 
 
+@dataclass(frozen=True, slots=True)
 class ReadDecommissions:
     """The reading operation."""
 
-    def __init__(
-        self, store: RolloutStore, decommissioning: Decommissioning, pinned: PinnedTurns, clock: Clock
-    ) -> None:
-        """Join the parts."""
-        self._store = store
-        self._decommissioning = decommissioning
-        self._pinned = pinned
-        self._clock = clock
+    store: RolloutStore
+    decommissioning: Decommissioning
+    pinned: PinnedTurns
+    clock: Clock
 
     async def __call__(self, *, finished: bool = False) -> tuple[DecommissionReading, ...]:
         """Return every decommission that has not ended, by slot; with `finished` also those that have.
@@ -64,7 +62,7 @@ class ReadDecommissions:
         Raises:
             StoreUnavailable: nobody can say.
         """
-        rollouts, pinned = await self._store.rollouts(), await self._pinned.count_by_id()
+        rollouts, pinned = await self.store.rollouts(), await self.pinned.count_by_id()
         return tuple(
             [
                 await self._read(rollout, facts, record, pinned)
@@ -78,13 +76,13 @@ class ReadDecommissions:
         self, rollout: SlotRollout, facts: DefinitionFacts, record: Decommission, pinned: Mapping[DefinitionId, int]
     ) -> DecommissionReading:
         ended = record.finished_at is not None
-        scene = None if ended else await self._decommissioning.scene(rollout, facts)
+        scene = None if ended else await self.decommissioning.scene(rollout, facts)
         return DecommissionReading(
             slot=rollout.slot,
             revision=rollout.revision,
             facts=facts,
             record=record,
-            overdue=record.overdue(self._clock.now()),
+            overdue=record.overdue(self.clock.now()),
             left=() if ended else (UNSEEN, *undone(facts)) if scene is None else left_over(scene),
             blocks=tuple(block.id for block in scene.card.blocks if _its_own(block)) if scene else (),
             tools=_tools(scene),

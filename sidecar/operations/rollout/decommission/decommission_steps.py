@@ -5,6 +5,7 @@ here still needs it. What cannot be found out refuses, too: a record that does n
 never loaded, a definition that is kept nowhere.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -32,24 +33,21 @@ WINDOW: Final = timedelta(days=90)
 """One quarter. Source: PF1-NFR-5a, TN-93."""
 
 
+@dataclass(frozen=True, slots=True)
 class Decommissioning:
     """Lays decommissions out.
 
-    Args:
+    Attributes:
         definitions: the configuration as loaded.
         store: keeps every definition that was ever loaded.
         pinned: which turns are open.
         window: from the begin of a decommission until it has to have ended.
     """
 
-    def __init__(
-        self, definitions: Definitions, store: RolloutStore, pinned: PinnedTurns, window: timedelta = WINDOW
-    ) -> None:
-        """Join the parts."""
-        self._definitions = definitions
-        self._store = store
-        self._pinned = pinned
-        self._window = window
+    definitions: Definitions
+    store: RolloutStore
+    pinned: PinnedTurns
+    window: timedelta = WINDOW
 
     async def changed(self, asked: OfDecommission, rollout: SlotRollout, facts: DefinitionFacts, by: By) -> Change:
         """Return what a request makes of a rollout, once nothing is in its way.
@@ -58,7 +56,7 @@ class Decommissioning:
             TransitionRefused: the rules refuse it, a turn is bound to the definition, or the configuration needs it.
             StoreUnavailable: nobody can say which turns are open.
         """
-        change = _laid_out(asked, rollout, facts, by, self._window)
+        change = _laid_out(asked, rollout, facts, by, self.window)
         if change.rollout is not rollout and isinstance(asked, BeginDecommission | TakeDecommissionStep):
             if isinstance(asked, BeginDecommission):
                 await self._refuse_unseen(facts)  # before the turns are counted: whoever shows it has said them by then
@@ -69,13 +67,13 @@ class Decommissioning:
 
     async def scene(self, rollout: SlotRollout, facts: DefinitionFacts) -> Scene | None:
         """Return what is to be looked at for leftovers; None: it cannot be found out. Raises `StoreUnavailable`."""
-        catalogue, card = self._definitions.current(), await self._card(facts.digest)
+        catalogue, card = self.definitions.current(), await self._card(facts.digest)
         return None if catalogue is None or card is None else Scene(rollout, facts, card, catalogue)
 
     async def _refuse_unseen(self, facts: DefinitionFacts) -> None:
         """Refuse while a living replica may still bind the definition: it shows a state from before its end."""
-        newest = await self._store.version()
-        behind = [each.instance for each in await self._store.replicas() if each.alive and each.version < newest]
+        newest = await self.store.version()
+        behind = [each.instance for each in await self.store.replicas() if each.alive and each.version < newest]
         if behind:
             raise TransitionRefused(
                 f"not every replica shows yet that {facts.definition_id} serves nobody: {', '.join(behind)}; they look"
@@ -84,7 +82,7 @@ class Decommissioning:
             )
 
     async def _refuse_pinned(self, facts: DefinitionFacts) -> None:
-        turns = await self._pinned.pinned_to(facts.definition_id)
+        turns = await self.pinned.pinned_to(facts.definition_id)
         if turns:
             raise TransitionRefused(
                 f"open turns are bound to {facts.definition_id}: {turns}; wait until they have ended, then ask again",
@@ -96,7 +94,7 @@ class Decommissioning:
         if scene is None:
             raise TransitionRefused(
                 f"it cannot be found out what the configuration still holds of {facts.definition_id}: "
-                + ("it has not been loaded" if self._definitions.current() is None else "the definition is not kept")
+                + ("it has not been loaded" if self.definitions.current() is None else "the definition is not kept")
             )
         needed = in_the_way(scene, asked.step)
         if needed:
@@ -108,10 +106,10 @@ class Decommissioning:
             )
 
     async def _card(self, digest: Digest) -> Card | None:
-        card = self._definitions.card_by_digest(digest)
+        card = self.definitions.card_by_digest(digest)
         if card is not None:
             return card
-        kept = await self._store.definition(digest)
+        kept = await self.store.definition(digest)
         try:
             return None if kept is None else card_from_json(kept.card_json)
         except ValueError:

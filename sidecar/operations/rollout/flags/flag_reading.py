@@ -1,6 +1,7 @@
 """Reads the two flags of each definition of a slot: what binds go by, and what is known of who switched them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -42,30 +43,27 @@ class DefinitionFlagsReading(msgspec.Struct, frozen=True, kw_only=True):
     writable: bool
 
 
+@dataclass(frozen=True, slots=True)
 class ReadFlags:
     """The operation behind `GetFlags`.
 
-    Args:
+    Attributes:
         writer_of: who writes the flags of a vertical.
     """
 
-    def __init__(
-        self, store: RolloutStore, flags: ReadsFlagBackends, writer_of: Callable[[Vertical], FlagWriter]
-    ) -> None:
-        """Join the parts."""
-        self._store = store
-        self._flags = flags
-        self._writer_of = writer_of
+    store: RolloutStore
+    flags: ReadsFlagBackends
+    writer_of: Callable[[Vertical], FlagWriter]
 
     async def __call__(self, name: str) -> tuple[DefinitionFlagsReading, ...]:
         """Return the flags of a slot, or of the slot of a definition. Raises `UnknownSubagent`, `StoreUnavailable`."""
-        rollout, everybody = await find_rollout(self._store, name), await self._store.rollouts()
+        rollout, everybody = await find_rollout(self.store, name), await self.store.rollouts()
         return tuple([await self._of(rollout, facts, everybody) for facts in rollout.definitions.values()])
 
     async def _of(
         self, rollout: SlotRollout, facts: DefinitionFacts, everybody: Sequence[SlotRollout]
     ) -> DefinitionFlagsReading:
-        flags, writer = self._flags.current(), self._writer_of(facts.vertical)
+        flags, writer = self.flags.current(), self.writer_of(facts.vertical)
         backend_of = flags.routes.backend_of
         backend, read = backend_of(facts.vertical), []
         for kind, name in ((FlagKind.KILL, facts.flag), (FlagKind.COHORT, facts.cohort_flag)):
@@ -88,6 +86,6 @@ class ReadFlags:
             rollout=rollout,
             facts=facts,
             flags=tuple(read),
-            backend=BackendReading(backend, backend not in flags.stale_backends, self._flags.ages().get(backend)),
+            backend=BackendReading(backend, backend not in flags.stale_backends, self.flags.ages().get(backend)),
             writable=facts.flag is not None and not writer.edit_for(facts.flag, False),
         )

@@ -8,6 +8,7 @@ that did not know of it yet would take the fall of a kill flag for a kill.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -27,10 +28,11 @@ ACTOR: Final = "rollback"
 """Who switched them, as the backend keeps it."""
 
 
+@dataclass(frozen=True, slots=True)
 class LetFlagsGo:
     """The loop.
 
-    Args:
+    Attributes:
         store: says what the other replicas show.
         views: the present view.
         snapshot: of all flags, as last fetched.
@@ -38,20 +40,11 @@ class LetFlagsGo:
         recorder: told of a backend that does not take it.
     """
 
-    def __init__(
-        self,
-        store: RolloutStore,
-        views: Callable[[], RolloutView],
-        snapshot: Callable[[], FlagSnapshot],
-        writer_of: Callable[[Vertical], FlagWriter],
-        recorder: RolloutRecorder,
-    ) -> None:
-        """Join the parts."""
-        self._store = store
-        self._views = views
-        self._snapshot = snapshot
-        self._writer_of = writer_of
-        self._recorder = recorder
+    store: RolloutStore
+    views: Callable[[], RolloutView]
+    snapshot: Callable[[], FlagSnapshot]
+    writer_of: Callable[[Vertical], FlagWriter]
+    recorder: RolloutRecorder
 
     async def run(self) -> None:
         """Look for ever; owned by the supervisor."""
@@ -61,18 +54,18 @@ class LetFlagsGo:
 
     async def look(self) -> None:
         """Switch off what is still on; what cannot be done now is tried again."""
-        view = self._views()
-        flags = self._snapshot()
-        waiting = [each for each in _still_on(view, flags) if not self._writer_of(each[1]).edit_for(each[0], False)]
+        view = self.views()
+        flags = self.snapshot()
+        waiting = [each for each in _still_on(view, flags) if not self.writer_of(each[1]).edit_for(each[0], False)]
         if waiting and await self._all_show(view.version):
             for name, vertical in waiting:
-                if (name, vertical) in _still_on(self._views(), self._snapshot()):
+                if (name, vertical) in _still_on(self.views(), self.snapshot()):
                     await self._off(name, vertical)
 
     async def _all_show(self, version: int) -> bool:
         """Say whether nobody, this replica included, is behind: a view that is may lack whoever needs a flag by now."""
-        replicas = await in_time(self._store.replicas(), LONGEST)
-        newest = await in_time(self._store.version(), LONGEST)
+        replicas = await in_time(self.store.replicas(), LONGEST)
+        newest = await in_time(self.store.version(), LONGEST)
         if isinstance(replicas, StoreUnavailable) or newest != version:
             return False
         return all(each.version >= version for each in replicas if each.alive)
@@ -80,9 +73,9 @@ class LetFlagsGo:
     async def _off(self, name: str, vertical: Vertical) -> None:
         try:
             async with asyncio.timeout(LONGEST):
-                await self._writer_of(vertical).switch(name, False, ACTOR)
+                await self.writer_of(vertical).switch(name, False, ACTOR)
         except Exception as error:  # noqa: BLE001  the border to a backend: it is tried again
-            self._recorder.anomaly("flag_not_let_go", f"{name}: {type(error).__name__}")
+            self.recorder.anomaly("flag_not_let_go", f"{name}: {type(error).__name__}")
 
 
 def _still_on(view: RolloutView, flags: FlagSnapshot) -> Iterator[tuple[str, Vertical]]:

@@ -7,6 +7,7 @@ section 8.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from sidecar.core.definitions.cards.card import Card
@@ -31,20 +32,19 @@ LONGEST_LOAD: Final = 20.0
 """Seconds for the validator: a folder on a network may hang."""
 
 
+@dataclass(frozen=True, slots=True)
 class Proofs:
     """Proves what a step needs.
 
-    Args:
+    Attributes:
         definitions: the configuration as last loaded.
         store: keeps every definition that was ever seen.
         validate: the validator.
     """
 
-    def __init__(self, definitions: Definitions, store: RolloutStore, validate: Validates) -> None:
-        """Join the parts."""
-        self._definitions = definitions
-        self._store = store
-        self._validate = validate
+    definitions: Definitions
+    store: RolloutStore
+    validate: Validates
 
     async def prove(self, asked: Asked, rollout: SlotRollout, facts: DefinitionFacts) -> None:
         """Prove what `asked` needs.
@@ -72,7 +72,7 @@ class Proofs:
         """Prove that the configuration is valid and has exactly this definition."""
         try:
             async with asyncio.timeout(LONGEST_LOAD):
-                loaded = await self._validate()
+                loaded = await self.validate()
         except TimeoutError:
             raise TransitionRefused(f"the configuration could not be read within {LONGEST_LOAD:g} s") from None
         if loaded.catalogue is None:
@@ -87,9 +87,9 @@ class Proofs:
 
     async def _servable(self, digest: Digest) -> bool:
         """Say whether a definition can be served: from the configuration, or from what is kept of it."""
-        loaded = self._definitions.card_by_digest(digest)
+        loaded = self.definitions.card_by_digest(digest)
         return (loaded is not None and proven(loaded)) or await self._kept(digest) is not None
 
     async def _kept(self, digest: Digest) -> Card | None:
-        kept = await self._store.definition(digest)
+        kept = await self.store.definition(digest)
         return None if kept is None else card_of(kept.card_json, digest)

@@ -48,22 +48,21 @@ GateRouting = Callable[[Vertical, str], GateClient | None]
 """Returns the client of a vertical's gate; None: there is none, and the gate holds."""
 
 
+@dataclass(frozen=True, slots=True)
 class Gatekeeper:
     """Asks the gates of a step.
 
-    Args:
+    Attributes:
         rules: how long one may take.
         client_for: by vertical and gate.
         clock: by which verdicts expire.
         recorder: told what failed, and what gave no answer.
     """
 
-    def __init__(self, rules: GateRules, client_for: GateRouting, clock: Clock, recorder: RolloutRecorder) -> None:
-        """Join the parts."""
-        self._rules = rules
-        self._client_for = client_for
-        self._clock = clock
-        self._recorder = recorder
+    rules: GateRules
+    client_for: GateRouting
+    clock: Clock
+    recorder: RolloutRecorder
 
     async def pass_all(
         self, question: GateQuestion, gates: Sequence[str], vertical: Vertical, facts: DefinitionFacts
@@ -78,13 +77,13 @@ class Gatekeeper:
         failed, held = "", ""
         for gate in dict.fromkeys(gates):
             verdict, words = await self._verdict(msgspec.structs.replace(question, gate=gate), vertical)
-            if verdict is Verdict.FAIL and _overridden(facts, question, gate, self._clock.now()):
+            if verdict is Verdict.FAIL and _overridden(facts, question, gate, self.clock.now()):
                 verdict, words = Verdict.PASS, f"{words}; passed by an operator's override"
             said.append(f"{gate}: {words}")
             if verdict is Verdict.FAIL:
                 failed = failed or gate
                 if not question.dry_run:
-                    self._recorder.gate_failed(question.definition_id, gate)
+                    self.recorder.gate_failed(question.definition_id, gate)
             elif verdict is not Verdict.PASS:
                 held = held or gate
         if failed:
@@ -95,14 +94,14 @@ class Gatekeeper:
 
     async def _verdict(self, question: GateQuestion, vertical: Vertical) -> tuple[Verdict | None, str]:
         """Return what a gate says, None if nothing that counts."""
-        client = self._client_for(vertical, question.gate)
+        client = self.client_for(vertical, question.gate)
         if client is None:
             return None, "held: no gate client is configured for it; set policy.default.gates, see docs/gates.md"
         try:
-            async with asyncio.timeout(self._rules.timeout.total_seconds()):
+            async with asyncio.timeout(self.rules.timeout.total_seconds()):
                 answer: object = await client.ask(question)
         except TimeoutError:
-            problem = f"it did not answer within {self._rules.timeout.total_seconds():g} s"
+            problem = f"it did not answer within {self.rules.timeout.total_seconds():g} s"
         except GateUnavailable as away:
             problem = _plain(away.detail)
         except Exception as error:  # noqa: BLE001  the border to a plugin: whatever it raises holds
@@ -122,13 +121,13 @@ class Gatekeeper:
         expires_at: object = answer.expires_at
         if not isinstance(expires_at, datetime) or expires_at.utcoffset() is None:
             return self._hold(NOT_BELIEVED, question, "it does not say when its verdict expires")
-        if expires_at <= self._clock.now():
+        if expires_at <= self.clock.now():
             return self._hold(NOT_BELIEVED, question, f"its verdict expired at {expires_at.isoformat()}")
         summary = _plain(answer.summary)
         return answer.verdict, f"{answer.verdict}: {summary}" if summary else str(answer.verdict)
 
     def _hold(self, anomaly: str, question: GateQuestion, problem: str) -> tuple[None, str]:
-        self._recorder.anomaly(anomaly, f"{question.gate} of {question.definition_id}: {problem}")
+        self.recorder.anomaly(anomaly, f"{question.gate} of {question.definition_id}: {problem}")
         return None, f"held: {problem}"
 
 

@@ -11,25 +11,8 @@ from enum import Enum, auto, unique
 from typing import Final
 
 from sidecar.core.errors import RequestIdReused, RevisionConflict, SubagentsError
-from sidecar.operations.rollout.requests import (
-    AcknowledgeBreach,
-    Activate,
-    Asked,
-    BeginDecommission,
-    Configure,
-    DecideDecommission,
-    Kill,
-    OverrideGate,
-    RampDown,
-    RetireFlags,
-    RollBack,
-    SetRamp,
-    SwitchFlagOff,
-    SwitchFlagOn,
-    TakeDecommissionStep,
-    Transition,
-    UndoDecommission,
-)
+from sidecar.operations.rollout import requests
+from sidecar.operations.rollout.requests import Asked
 from sidecar.operations.rollout.store.ports import StopKind
 from sidecar.policy.lifecycle import Step
 
@@ -88,21 +71,21 @@ class Phases:
 PHASES: Final[Mapping[type[Asked] | Step, Phases]] = {
     Step.TO_TEST: Phases(policies=Step.TO_TEST),
     Step.PROMOTE: Phases(proven=True, policies=Step.PROMOTE, gates=True),
-    SetRamp: Phases(policies=Step.SET_RAMP, gates=True),
-    Configure: Phases(policies=Step.CONFIGURE, gates=True),
-    OverrideGate: Phases(policies=Step.OVERRIDE_GATE),
-    Activate: Phases(proven=True, policies=Step.ACTIVATE),
-    RetireFlags: Phases(policies=Step.RETIRE_FLAGS),
-    BeginDecommission: Phases(policies=Step.DECOMMISSION),
-    TakeDecommissionStep: Phases(policies=Step.DECOMMISSION),
-    DecideDecommission: Phases(),
-    UndoDecommission: Phases(),
-    AcknowledgeBreach: Phases(),
-    SwitchFlagOn: Phases(flags=False),
-    SwitchFlagOff: Phases(flags=False, tries=5),
-    RollBack: Phases(proven=True, tries=5),
-    RampDown: Phases(holds=StopKind.RAMP_DOWN, reused=Reused.RENAMED, tries=5),
-    Kill: Phases(
+    requests.SetRamp: Phases(policies=Step.SET_RAMP, gates=True),
+    requests.Configure: Phases(policies=Step.CONFIGURE, gates=True),
+    requests.OverrideGate: Phases(policies=Step.OVERRIDE_GATE),
+    requests.Activate: Phases(proven=True, policies=Step.ACTIVATE),
+    requests.RetireFlags: Phases(policies=Step.RETIRE_FLAGS),
+    requests.BeginDecommission: Phases(policies=Step.DECOMMISSION),
+    requests.TakeDecommissionStep: Phases(policies=Step.DECOMMISSION),
+    requests.DecideDecommission: Phases(),
+    requests.UndoDecommission: Phases(),
+    requests.AcknowledgeBreach: Phases(),
+    requests.SwitchFlagOn: Phases(flags=False),
+    requests.SwitchFlagOff: Phases(flags=False, tries=5),
+    requests.RollBack: Phases(proven=True, tries=5),
+    requests.RampDown: Phases(holds=StopKind.RAMP_DOWN, reused=Reused.RENAMED, tries=5),
+    requests.Kill: Phases(
         holds=StopKind.KILL,
         dated_as_held=True,
         reused=Reused.TAKEN_UNANSWERED,
@@ -117,4 +100,4 @@ PHASES: Final[Mapping[type[Asked] | Step, Phases]] = {
 
 def phases_of(asked: Asked) -> Phases:
     """Return what a request passes. Raises `KeyError`: its kind is no step."""
-    return PHASES[asked.step if isinstance(asked, Transition) else type(asked)]
+    return PHASES[asked.step if isinstance(asked, requests.Transition) else type(asked)]

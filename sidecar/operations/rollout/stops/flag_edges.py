@@ -16,7 +16,7 @@ from typing import Final
 
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.flag_states import FlagSnapshot, FlagValue
-from sidecar.core.identifiers import DefinitionId, Digest, Slot, Vertical
+from sidecar.core.identifiers import Digest, Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.flag_snapshot import FlagContactChanged
@@ -51,14 +51,6 @@ class _Watched:
     on: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    slot: Slot
-    digest: Digest
-    definition_id: DefinitionId
-    flag: str
-
-
 class FlagEdges:
     """Watches the kill flag of every definition that can be killed by it.
 
@@ -86,7 +78,7 @@ class FlagEdges:
         self._recorder = recorder
         self._settles_in = settles_in
         self._watched: dict[Digest, _Watched] = {}
-        self._fallen: dict[Digest, _Edge] = {}
+        self._fallen: dict[Digest, Kill] = {}
         self._news = asyncio.Event()
 
     def observe(self, change: FlagContactChanged | None = None) -> None:
@@ -100,7 +92,7 @@ class FlagEdges:
             del self._watched[digest]
         for digest, (slot, facts) in present.items():
             if digest not in self._fallen and self._fell(facts, flags):
-                self._fallen[digest] = _Edge(slot, digest, facts.definition_id, str(facts.flag))
+                self._fallen[digest] = _kill_of(slot, facts)
                 self._news.set()
 
     async def run(self) -> None:
@@ -117,10 +109,10 @@ class FlagEdges:
         """Look once, and kill what fell."""
         self.observe()
         self._news.clear()
-        for edge in list(self._fallen.values()):
-            if await self._killed(edge):
-                self._fallen.pop(edge.digest, None)
-                self._watched.pop(edge.digest, None)
+        for digest, asked in list(self._fallen.items()):
+            if await self._killed(asked):
+                self._fallen.pop(digest, None)
+                self._watched.pop(digest, None)
 
     def _fell(self, facts: DefinitionFacts, flags: FlagSnapshot) -> bool:
         """Take note of the flag of a definition; say whether it fell."""
@@ -145,22 +137,25 @@ class FlagEdges:
             return False
         return self._clock.now() - (facts.confirmed_at or facts.activated_at) >= self._settles_in
 
-    async def _killed(self, edge: _Edge) -> bool:
+    async def _killed(self, asked: Kill) -> bool:
         """Kill for an edge; False: nothing here or on record could be reached, and it has to be tried again."""
-        asked = Kill(
-            definition_id=edge.definition_id,
-            request_id=f"{KILL_SWITCH}/{edge.digest}",
-            reason=f"the kill flag {edge.flag} was switched off",
-            slot=edge.slot,
-            digest=edge.digest,
-        )
         try:
             await self._kill(asked, KILL_SWITCH)
         except StoreUnavailable:
             return False
         except SubagentsError as refused:
-            self._recorder.anomaly("kill_switch_refused", f"{edge.definition_id}: {refused.reason}")
+            self._recorder.anomaly("kill_switch_refused", f"{asked.definition_id}: {refused.reason}")
         return True
+
+
+def _kill_of(slot: Slot, facts: DefinitionFacts) -> Kill:
+    return Kill(
+        definition_id=facts.definition_id,
+        request_id=f"{KILL_SWITCH}/{facts.digest}",
+        reason=f"the kill flag {facts.flag} was switched off",
+        slot=slot,
+        digest=facts.digest,
+    )
 
 
 def _killable(view: RolloutView) -> Iterator[tuple[Slot, DefinitionFacts]]:

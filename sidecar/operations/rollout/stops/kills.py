@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
-from sidecar.core.errors import RequestIdReused, RevisionConflict, StoreUnavailable, SubagentsError
+from sidecar.core.errors import RequestIdReused, RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.changes import may_be_killed, refuse_kill
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair
@@ -27,11 +27,10 @@ from sidecar.operations.rollout.steps.take_step import Held, TakeStep
 from sidecar.operations.rollout.stops.stop_first import (
     FLAG,
     LONGEST_WRITE,
-    RECORD,
     REPLICA,
     Recorded,
     StopFirst,
-    not_recorded,
+    reached,
 )
 from sidecar.operations.rollout.store.ports import LocalStop, RolloutWrite, StopKind
 
@@ -85,21 +84,15 @@ class KillDefinition:
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         warnings = await self.stops.hold(stop)
         if self._is_shared(found.facts):
-            recorded = await self._recorded(asked, stop)
+            recorded = await self.record(asked, stop)
             # Of what the flag stands for besides: it is switched off only if nothing else tells other replicas.
             away = isinstance(recorded, StoreUnavailable)
             switched = await self._flag_off(found.facts, actor) if away else FlagOff()
         else:
-            switched, recorded = await asyncio.gather(self._flag_off(found.facts, actor), self._recorded(asked, stop))
+            switched, recorded = await asyncio.gather(self._flag_off(found.facts, actor), self.record(asked, stop))
         return self._answer(stop, found, recorded, switched, warnings)
 
-    async def record(self, asked: Kill, stop: LocalStop) -> None:
-        """Put a kill on record that was taken before. Raises what the step does; what is refused is not pending."""
-        answer = await self._recorded(asked, stop)
-        if isinstance(answer, SubagentsError):
-            raise answer
-
-    async def _recorded(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> Recorded:
+    async def record(self, asked: Kill, stop: LocalStop, *, held: bool = True) -> Recorded:
         """Put a kill on record, unless it is, or return why not.
 
         What is `held` here was judged when it was taken: that its flag cannot be seen now does not end it.
@@ -136,7 +129,7 @@ class KillDefinition:
         stop = self.stops.stop_of(asked, StopKind.KILL, found, actor)
         holds = self._may_be_killed(found.facts)
         warnings = await self.stops.hold(stop) if holds else ()
-        recorded = await self._recorded(asked, stop, held=holds)
+        recorded = await self.record(asked, stop, held=holds)
         if isinstance(recorded, StoreUnavailable) and not holds:
             raise recorded  # nothing is held here, and nobody can say whether anything is on record
         switched = FlagOff()
@@ -187,14 +180,8 @@ class KillDefinition:
         self, stop: LocalStop, found: Found, recorded: Recorded, switched: FlagOff, warnings: tuple[str, ...]
     ) -> StepAnswer:
         """Return what a kill has reached, shown by the binds here; or raise what the record refused it with."""
-        reached = (REPLICA, *([FLAG] if switched.off else []))
-        if isinstance(recorded, StepAnswer):
-            version = self.stops.views.current().version
-            answer = msgspec.structs.replace(recorded, version=version)
-            reached = (*reached, RECORD)
-        elif isinstance(recorded, StoreUnavailable):
-            answer = msgspec.structs.replace(answer_about(*found, changed=True), active=False)
-            warnings = (*warnings, not_recorded(stop))
-        else:
-            raise recorded
-        return msgspec.structs.replace(answer, reached=reached, edits=switched.edits, warnings=warnings)
+        here = (REPLICA, *([FLAG] if switched.off else []))
+        held = msgspec.structs.replace(answer_about(*found), active=False, reached=here, edits=switched.edits)
+        answer = reached(stop, held, recorded, warnings)
+        version = self.stops.views.current().version if isinstance(recorded, StepAnswer) else 0
+        return msgspec.structs.replace(answer, version=version)

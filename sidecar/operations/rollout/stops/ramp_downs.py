@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
-from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout.answers import answer_about
@@ -20,10 +19,10 @@ from sidecar.operations.rollout.steps.take_step import Held, TakeStep
 from sidecar.operations.rollout.stops.stop_first import (
     LONGEST_RECORDING,
     LONGEST_WRITE,
-    RECORD,
     REPLICA,
+    Recorded,
     StopFirst,
-    not_recorded,
+    reached,
 )
 from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 
@@ -61,20 +60,12 @@ class RampDownAtOnce:
         warnings = await self.stops.hold(stop)
         taking = self.take(asked, actor, Held(stop=stop) if answered else None)
         recorded = await self.stops.recorded(stop, taking, LONGEST_WRITE)
-        if isinstance(recorded, StepAnswer):
-            return msgspec.structs.replace(recorded, reached=(REPLICA, RECORD), warnings=warnings)
-        if not isinstance(recorded, StoreUnavailable):
-            raise recorded
-        return msgspec.structs.replace(
-            answer_about(*found, changed=True), ramp=0, reached=(REPLICA,), warnings=(*warnings, not_recorded(stop))
-        )
+        held = msgspec.structs.replace(answer_about(*found), ramp=0, reached=(REPLICA,))
+        return reached(stop, held, recorded, warnings)
 
-    async def record(self, asked: RampDown, stop: LocalStop) -> None:
+    async def record(self, asked: RampDown, stop: LocalStop) -> Recorded:
         """Put a ramp-down on record, whatever revision it was asked at: it was answered as one that will be.
 
-        Raises:
-            SubagentsError: those of the step; refused for good (there is no ramp any more), it no longer counts.
+        Refused for good (there is no ramp any more), it no longer counts.
         """
-        recorded = await self.stops.recorded(stop, self.take(asked, stop.by, Held(stop=stop)), LONGEST_RECORDING)
-        if isinstance(recorded, SubagentsError):
-            raise recorded
+        return await self.stops.recorded(stop, self.take(asked, stop.by, Held(stop=stop)), LONGEST_RECORDING)

@@ -20,7 +20,7 @@ from sidecar.operations.record.timed_access import in_time
 from sidecar.operations.rollout.requests import Kill
 from sidecar.operations.rollout.stops.kills import KillDefinition
 from sidecar.operations.rollout.stops.ramp_downs import RampDownAtOnce
-from sidecar.operations.rollout.stops.stop_first import LONGEST_RECORDING, StopFirst, asked_of
+from sidecar.operations.rollout.stops.stop_first import LONGEST_RECORDING, Recorded, StopFirst, asked_of
 from sidecar.operations.rollout.store.ports import LocalStop, Tombstones
 
 INTERVAL: Final = timedelta(seconds=1)
@@ -79,11 +79,11 @@ class RecordStops:
         """Try every pending stop once, oldest first; the first that finds no store ends the look."""
         await self._find_lost()
         for stop in self._tombstones.pending():
-            try:
-                if isinstance(await in_time(self._recorded(stop), LONGEST_RECORDING), StoreUnavailable):
-                    return
-            except SubagentsError as refused:  # for good: it is not tried again
-                self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id}: {refused.reason}")
+            recorded = await in_time(self._recorded(stop), LONGEST_RECORDING)
+            if isinstance(recorded, StoreUnavailable):
+                return
+            if isinstance(recorded, SubagentsError):  # for good: it is not tried again
+                self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id}: {recorded.reason}")
 
     async def _find_lost(self) -> None:
         """Let kills be pending again that the record does not have; without another view it costs a comparison."""
@@ -99,14 +99,13 @@ class RecordStops:
                 "kill_lost_from_record", f"{len(lost)}; what is known of them is put on record again"
             )
 
-    async def _recorded(self, stop: LocalStop) -> None:
+    async def _recorded(self, stop: LocalStop) -> Recorded | None:
         try:
             asked = asked_of(stop)
         except Undecodable:
             self._recorder.anomaly("stop_not_recorded", f"{stop.kind} of {stop.definition_id} cannot be read any more")
             await self._tombstones.recorded(stop)
-            return
+            return None
         if isinstance(asked, Kill):
-            await self._kill.record(asked, stop)
-        else:
-            await self._ramp_down.record(asked, stop)
+            return await self._kill.record(asked, stop)
+        return await self._ramp_down.record(asked, stop)

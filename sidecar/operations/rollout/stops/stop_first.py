@@ -35,8 +35,6 @@ NOT_KEPT: Final = (
     "it holds in this replica as long as the process runs, and does NOT survive a restart: its file of tombstones"
     " cannot be written; repeat it once the disk is well, or see that it is put on record"
 )
-NOT_RECORDED: Final = "the store is away: the {} is put on record as soon as that is back"
-
 Recorded = StepAnswer | SubagentsError
 """The record's answer to a stop, or why there is none."""
 
@@ -47,9 +45,25 @@ def asked_of(stop: LocalStop) -> Kill | RampDown:
     return from_json(stop.request_json, kind)
 
 
-def not_recorded(stop: LocalStop) -> str:
-    """Return the warning that a stop holds here and is not on record yet."""
-    return NOT_RECORDED.format(stop.kind.replace("_", "-"))
+def reached(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tuple[str, ...]) -> StepAnswer:
+    """Return what a stop has reached.
+
+    Args:
+        stop: what was asked.
+        held: the answer if it holds here only; `reached` and `edits` are kept.
+        recorded: the record's answer, or why there is none.
+        warnings: of what holds here.
+
+    Raises:
+        SubagentsError: the record has refused the stop.
+    """
+    if isinstance(recorded, StepAnswer):
+        everywhere = (*held.reached, RECORD)
+        return msgspec.structs.replace(recorded, reached=everywhere, edits=held.edits, warnings=warnings)
+    if not isinstance(recorded, StoreUnavailable):
+        raise recorded
+    follows = f"the store is away: the {stop.kind.replace('_', '-')} is put on record as soon as that is back"
+    return msgspec.structs.replace(held, changed=True, warnings=(*warnings, follows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

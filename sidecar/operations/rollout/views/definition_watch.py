@@ -25,7 +25,7 @@ class SeeDefinitions:
         definitions: the configuration as loaded.
         store: where rollouts and cards are kept.
         views: told to look as soon as something new is on record.
-        outside: time and ids.
+        clock, ids: of what is put on record.
         recorder: of what goes wrong.
         serve_at_once: an entry without a flag that is alone in an empty slot serves every user at once.
     """
@@ -35,7 +35,8 @@ class SeeDefinitions:
         definitions: Definitions,
         store: RolloutStore,
         views: RolloutViews,
-        outside: tuple[Clock, Ids],
+        clock: Clock,
+        ids: Ids,
         recorder: RolloutRecorder,
         *,
         serve_at_once: bool,
@@ -45,7 +46,8 @@ class SeeDefinitions:
         self._definitions = definitions
         self._store = store
         self._views = views
-        self._clock, self._ids = outside
+        self._clock = clock
+        self._ids = ids
         self._recorder = recorder
         self._seen: Catalogue | None = None
         self._kept: dict[Digest, Card] = {}

@@ -9,14 +9,13 @@ from datetime import datetime
 
 import msgspec
 
-from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.flag_states import FlagValue
 from sidecar.core.identifiers import Digest, Vertical
 from sidecar.core.rollout.bucketing import bucket_of
 from sidecar.core.rollout.events import Happening, RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout, Tombstone
 from sidecar.core.rollout.past_rollout import as_of
-from sidecar.core.rollout.serving import Asker, ReadsFlags, served_by
+from sidecar.core.rollout.serving import Asker, CandidateVerdict, ReadsFlags, served_by
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rollout.audit.audit_log import past_of
@@ -75,23 +74,15 @@ class FlagsThen:
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainingParts:
-    """What explaining needs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """The operation. Changes nothing."""
 
     store: RolloutStore
     views: RolloutViews
     definitions: Definitions
     flags: ReadsFlagBackends
     clock: Clock
-
-
-class Explain:
-    """The operation. Changes nothing."""
-
-    def __init__(self, parts: ExplainingParts) -> None:
-        """Join the parts."""
-        self._parts = parts
 
     async def __call__(self, name: str, asker: Asker, at: datetime | None) -> Explanation:
         """Explain.
@@ -105,25 +96,25 @@ class Explain:
             UnknownSubagent: there is none such, or there was none at that time.
             StoreUnavailable: nobody can say.
         """
-        present = await find_rollout(self._parts.store, name)
+        present = await find_rollout(self.store, name)
         if at is None:
-            return self._explained(self._as_binds_see(present), asker, self._parts.flags.current(), None)
+            return self._explained(self._as_binds_see(present), asker, self.flags.current(), None)
         then, assumptions = await self._past(present, at)
         explanation = self._explained(then, asker, FlagsThen(then), at)
         return msgspec.structs.replace(explanation, assumptions=assumptions)
 
     def _as_binds_see(self, present: SlotRollout) -> SlotRollout:
         """Return the rollout that binds here read, with kills that may not be on record yet."""
-        view = self._parts.views.current()
+        view = self.views.current()
         rollout = view.slots.get(present.slot, present)
         for digest, facts in rollout.definitions.items():
             if digest in view.killed and facts.killed is None:
-                stone = Tombstone(self._parts.clock.now(), "", "killed here; on record soon")
+                stone = Tombstone(self.clock.now(), "", "killed here; on record soon")
                 rollout = rollout.with_facts(msgspec.structs.replace(facts, killed=stone))
         return rollout
 
     async def _past(self, present: SlotRollout, at: datetime) -> tuple[SlotRollout, tuple[str, ...]]:
-        past = await past_of(self._parts.store, present.slot)
+        past = await past_of(self.store, present.slot)
         bodies = [row.body for row in past.rows if row.body.at <= at]
         then = as_of(present, bodies, past.beginning)
         first = bodies[0] if bodies else None
@@ -133,7 +124,7 @@ class Explain:
         return then, (*lost, *AS_NOW)
 
     def _explained(self, rollout: SlotRollout, asker: Asker, flags: ReadsFlags, at: datetime | None) -> Explanation:
-        cards = cards_now(self._parts.definitions)
+        cards = cards_now(self.definitions)
         deprecated = frozenset(digest for digest, card in cards.items() if card.definition.deprecated)
         served = served_by(rollout, asker, flags, deprecated)
         bucket = bucket_of(rollout.salt, asker.key) if asker.key else None
@@ -145,7 +136,7 @@ class Explain:
             salt=rollout.salt,
             bucket=bucket,
             verdicts=tuple(found),
-            at=at or self._parts.clock.now(),
+            at=at or self.clock.now(),
         )
 
 

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from sidecar.core.binding.surface import CandidateVerdict
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.decoding import from_json
 from sidecar.core.executing.stored_record import TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import DefinitionId, Digest, TurnId
+from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rollout.store.ports import KeptDefinition
 from sidecar.operations.rollout.store.replicas import Pinned, Replica

@@ -4,6 +4,7 @@ Source: PF1-D-66, DESIGN section 4.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -33,20 +34,19 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class PreviewRamp:
     """The operation. Changes nothing.
 
-    Args:
+    Attributes:
         store: of the rollouts.
         keys: of the turns that are known here; a key may come often.
         inside: the bucketing.
     """
 
-    def __init__(self, store: RolloutStore, keys: Callable[[], Iterable[str]], inside: Inside = in_ramp) -> None:
-        """Join the parts."""
-        self._store = store
-        self._keys = keys
-        self._inside = inside
+    store: RolloutStore
+    keys: Callable[[], Iterable[str]]
+    inside: Inside = in_ramp
 
     async def __call__(self, name: str, digest: str, to: int) -> Preview:
         """Count.
@@ -61,13 +61,13 @@ class PreviewRamp:
             TransitionRefused: a raise would take the sub-agent from somebody.
             StoreUnavailable: nobody can say.
         """
-        rollout = await find_rollout(self._store, name)
+        rollout = await find_rollout(self.store, name)
         facts = rollout.definitions.get(Digest(digest)) if digest else definition_meant(rollout, name)
         if facts is None:
             raise UnknownSubagent(f"{rollout.slot} has no such definition; nothing is active, or the digest is wrong")
-        keys = dict.fromkeys(key for key in self._keys() if key)
-        inside = {key: self._inside(rollout.salt, key, facts.ramp) for key in keys}
-        then = {key: self._inside(rollout.salt, key, to) for key in keys}
+        keys = dict.fromkeys(key for key in self.keys() if key)
+        inside = {key: self.inside(rollout.salt, key, facts.ramp) for key in keys}
+        then = {key: self.inside(rollout.salt, key, to) for key in keys}
         joining = sum(1 for key in keys if then[key] and not inside[key])
         leaving = sum(1 for key in keys if inside[key] and not then[key])
         if to > facts.ramp and leaving:

@@ -19,30 +19,22 @@ NEVER: Final = 1e9
 """Seconds that stand for a backend that was never reached."""
 
 
-@dataclass(frozen=True, slots=True)
-class StandingParts:
-    """What is looked at.
-
-    Attributes:
-        turns: that are open here; asked late.
-    """
-
-    views: RolloutViews
-    definitions: Definitions
-    flags: ReadsFlagBackends
-    turns: Callable[[], Iterable[Turn]]
-    clock: Clock
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutStanding:
     """Reads, whenever somebody asks; never waits.
 
     A definition id is shown by one of its digests: the active one, else the one that was seen last.
+
+    Attributes:
+        loaded: the configuration.
+        turns: that are open here; asked late.
     """
 
-    def __init__(self, parts: StandingParts) -> None:
-        """Join the parts."""
-        self._parts = parts
+    views: RolloutViews
+    loaded: Definitions
+    flags: ReadsFlagBackends
+    turns: Callable[[], Iterable[Turn]]
+    clock: Clock
 
     def definitions(self) -> Mapping[tuple[str, ...], float]:
         """Return 1 for each (subagent_id, slot, vertical, state, active): what other series are joined with."""
@@ -55,7 +47,7 @@ class RolloutStanding:
     def ramps(self) -> Mapping[tuple[str, ...], float]:
         """Return the own ramp of each definition in `promote`, 0 to 1, by id; 0 for one that was killed here."""
         ramps: dict[tuple[str, ...], float] = {}
-        killed = self._parts.views.current().killed
+        killed = self.views.current().killed
         for _, facts in self._shown():
             if facts.state is LifecycleState.PROMOTE:
                 ramps[str(facts.definition_id),] = 0.0 if facts.digest in killed else facts.ramp / WHOLE
@@ -64,7 +56,7 @@ class RolloutStanding:
     def pinned(self) -> Mapping[tuple[str, ...], float]:
         """Return how many turns that are open here hold a definition, by id; 0 for those that none holds."""
         counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
-        for turn in self._parts.turns():
+        for turn in self.turns():
             if turn.closed is None:
                 for tool in turn.surface.tools:
                     key = (str(tool.card.definition.id),)
@@ -73,9 +65,9 @@ class RolloutStanding:
 
     def drift(self) -> Mapping[tuple[str, ...], float]:
         """Return how many contradictions of configuration, flags and rollout there are, by id."""
-        cards, flags = cards_now(self._parts.definitions), self._parts.flags.current()
+        cards, flags = cards_now(self.loaded), self.flags.current()
         counts: dict[tuple[str, ...], float] = {}
-        for rollout, facts in _all(self._parts.views.current().slots.values()):
+        for rollout, facts in _all(self.views.current().slots.values()):
             configured = facts.digest in cards
             deprecated = configured and cards[facts.digest].definition.deprecated
             found = drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)
@@ -85,7 +77,7 @@ class RolloutStanding:
 
     def flag_ages(self) -> Mapping[tuple[str, ...], float]:
         """Return seconds since the last confirmed contact, by backend; `NEVER`: there was none."""
-        ages = self._parts.flags.ages()
+        ages = self.flags.ages()
         return {(name,): NEVER if age is None else age.total_seconds() for name, age in ages.items()}
 
     def cleanups_pending(self) -> float:
@@ -94,16 +86,16 @@ class RolloutStanding:
 
     def cleanups_overdue(self) -> float:
         """Return how many of them have outlived their window. Source: PF1-AC-7b."""
-        now = self._parts.clock.now()
+        now = self.clock.now()
         return float(sum(record.overdue(now) for record in self._decommissions()))
 
     def _decommissions(self) -> Iterator[Decommission]:
-        for _, facts in _all(self._parts.views.current().slots.values()):
+        for _, facts in _all(self.views.current().slots.values()):
             if facts.decommission is not None:
                 yield facts.decommission
 
     def _shown(self) -> Iterator[tuple[SlotRollout, DefinitionFacts]]:
-        for rollout in self._parts.views.current().slots.values():
+        for rollout in self.views.current().slots.values():
             newest: dict[DefinitionId, Digest] = {}
             for facts in rollout.definitions.values():
                 if newest.get(facts.definition_id) != rollout.active or rollout.active is None:

@@ -83,18 +83,6 @@ class RolloutsReading(msgspec.Struct, frozen=True):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingParts:
-    """What reading needs."""
-
-    store: RolloutStore
-    views: RolloutViews
-    definitions: Definitions
-    flags: ReadsFlagBackends
-    pinned: PinnedTurns
-    clock: Clock
-
-
 async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
     """Return the rollout of a slot, or that which has a definition of that id.
 
@@ -112,48 +100,52 @@ async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
     raise UnknownSubagent(f"no rollout is of {name[:60]!r}; `sidecar subagent list` shows all")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRollouts:
     """The reading operations."""
 
-    def __init__(self, parts: ReadingParts) -> None:
-        """Join the parts."""
-        self._parts = parts
-        self._said = LastSaid(parts.store)
+    store: RolloutStore
+    views: RolloutViews
+    definitions: Definitions
+    flags: ReadsFlagBackends
+    pinned: PinnedTurns
+    clock: Clock
+    said: LastSaid
 
     async def list(self) -> RolloutsReading:
         """Return all slots. Raises `StoreUnavailable`."""
-        rollouts = await self._parts.store.rollouts()
-        pinned = await self._parts.pinned.count()
-        await self._said.look()
+        rollouts = await self.store.rollouts()
+        pinned = await self.pinned.count()
+        await self.said.look()
         return RolloutsReading(
             tuple(self._slot(rollout, pinned) for rollout in rollouts),
             self._backends(),
-            self._parts.views.current().version,
+            self.views.current().version,
         )
 
     async def get(self, name: str) -> SlotReading:
         """Return one slot, by its name or by a definition's id. Raises `UnknownSubagent`, `StoreUnavailable`."""
-        rollout = await find_rollout(self._parts.store, name)
-        await self._said.look()
-        return self._slot(rollout, await self._parts.pinned.count())
+        rollout = await find_rollout(self.store, name)
+        await self.said.look()
+        return self._slot(rollout, await self.pinned.count())
 
     async def replicas(self) -> tuple[Sequence[Replica], int]:
         """Return the sidecars that serve lately, and the newest version. Raises `StoreUnavailable`."""
-        return await self._parts.store.replicas(), await self._parts.store.version()
+        return await self.store.replicas(), await self.store.version()
 
     def _backends(self) -> tuple[BackendReading, ...]:
-        stale, ages = self._parts.flags.current().stale_backends, self._parts.flags.ages()
+        stale, ages = self.flags.current().stale_backends, self.flags.ages()
         return tuple(BackendReading(name, name not in stale, ages[name]) for name in sorted(ages))
 
     def _slot(self, rollout: SlotRollout, pinned: Mapping[Digest, int]) -> SlotReading:
-        cards = cards_now(self._parts.definitions)
+        cards = cards_now(self.definitions)
         read = [self._definition(rollout, facts, cards, pinned) for facts in rollout.definitions.values()]
         return SlotReading(rollout, tuple(read))
 
     def _definition(
         self, rollout: SlotRollout, facts: DefinitionFacts, cards: Mapping[Digest, Card], pinned: Mapping[Digest, int]
     ) -> DefinitionReading:
-        flags = self._parts.flags.current()
+        flags = self.flags.current()
         configured = facts.digest in cards
         deprecated = configured and cards[facts.digest].definition.deprecated
         return DefinitionReading(
@@ -161,11 +153,11 @@ class ReadRollouts:
             active=rollout.active == facts.digest,
             flags=flag_values(facts, flags),
             backend=flags.routes.backend_of(facts.vertical),
-            said=self._said.of(facts.digest),
+            said=self.said.of(facts.digest),
             pinned=pinned.get(facts.digest, 0),
             configured=configured,
             deprecated=deprecated,
-            overdue=facts.decommission is not None and facts.decommission.overdue(self._parts.clock.now()),
+            overdue=facts.decommission is not None and facts.decommission.overdue(self.clock.now()),
             drifts=tuple(drifts_of(rollout, facts, flags, configured=configured, deprecated=deprecated)),
         )
 
