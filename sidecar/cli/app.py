@@ -11,9 +11,8 @@ import typer
 
 from sidecar.cli.health import PATIENCE, health
 from sidecar.cli.plugins.command import PluginTools, add_plugins
-from sidecar.cli.record.backup import BackUp, add_backup
+from sidecar.cli.record.backup import BackUp, Migrate, add_backup, add_migrate
 from sidecar.cli.record.history_commands import Conversations, add_history_commands
-from sidecar.cli.record.migrate import Migrate, add_migrate
 from sidecar.cli.record.replay_command import Replay, add_replay
 from sidecar.cli.record.turn_commands import add_record_commands
 from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
