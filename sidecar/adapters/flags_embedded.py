@@ -94,7 +94,6 @@ class EmbeddedFlagWriter:
     """
 
     def __init__(self, store: RolloutStore, clock: Clock) -> None:
-        """Join the parts."""
         self._store = store
         self._clock = clock
 

@@ -33,7 +33,6 @@ class FileFlagEdits:
     """
 
     def __init__(self, path: Path) -> None:
-        """Keep the path."""
         self._path = path
 
     async def switch(self, name: str, on: bool, by: str) -> None:

@@ -115,7 +115,6 @@ class MemoryFlagWriter:
     """A writer of the flags of one process, which are gone when it stops; for demos and tests."""
 
     def __init__(self, flags: MemoryFlags) -> None:
-        """Keep the flags."""
         self._flags = flags
 
     async def switch(self, name: str, on: bool, by: str) -> None:

@@ -197,7 +197,6 @@ class ChosenGates:
     """
 
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:
-        """Make them all."""
         self._sections = sections
         self._on_problem = on_problem
         self._all: list[GateClient] = []
@@ -236,7 +235,6 @@ class ChosenPolicies:
     """
 
     def __init__(self, policy: PolicyMap, sections: Sections, on_problem: OnProblem) -> None:
-        """Make them all."""
         self._sections = sections
         self._on_problem = on_problem
         self._default = self._made_for(policy.default)

@@ -81,7 +81,6 @@ class ResultOnly:
     """Waits for the result and lets everything else go by."""
 
     def __init__(self) -> None:
-        """Begin without one."""
         self.result: DispatchResult | None = None
 
     async def send(self, frame: Frame) -> None:

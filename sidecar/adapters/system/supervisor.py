@@ -37,11 +37,9 @@ class LoopObserver(Protocol):
 
     def loop_down(self, name: str, error: BaseException) -> None:
         """A loop has ended and is not running."""
-        ...
 
     def loop_up(self, name: str) -> None:
         """It runs again."""
-        ...
 
 
 class Supervisor:

@@ -113,7 +113,6 @@ class Backfill:
     """One run of `history backfill`."""
 
     def __init__(self, labels: dict[str, Slot], dry_run: bool, json_text: bool) -> None:
-        """Keep how it was asked for."""
         self._labels = labels
         self._dry_run = dry_run
         self._show = as_json if json_text else as_lines

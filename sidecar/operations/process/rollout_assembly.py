@@ -81,7 +81,6 @@ class StepsShown:
     """Takes steps; when one is answered, the binds here show it already, or the answer warns that they do not."""
 
     def __init__(self, take: TakeStep, views: RolloutViews) -> None:
-        """Join the parts."""
         self._take = take
         self._views = views
 

@@ -28,7 +28,6 @@ class ExportReplay:
     """The operation of whoever wants to replay a turn elsewhere."""
 
     def __init__(self, reads: RecordReads) -> None:
-        """Join the parts."""
         self._reads = reads
 
     async def __call__(self, turn_id: TurnId) -> str:
@@ -69,7 +68,6 @@ class ReadRecord:
     """The operations of whoever wants to see turns."""
 
     def __init__(self, reads: RecordReads, hints: RecordHints, rules: RecordRules) -> None:
-        """Join the parts."""
         self._reads = reads
         self._hints = hints
         self._rules = rules

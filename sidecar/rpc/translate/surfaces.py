@@ -18,7 +18,6 @@ class BoundTurns:
     """Makes answers to BindTurn. What is the same for a whole cohort is made once and kept as bytes."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._made: dict[int, tuple[Surface, bytes]] = {}
 
     def __call__(self, bound: Bound) -> dispatch_pb2.BindTurnResponse:

@@ -13,7 +13,6 @@ class Listeners:
     """The listeners of one dispatch, by number."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._wakers: dict[int, asyncio.Event] = {}
         self._next = 0
 
