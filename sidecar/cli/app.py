@@ -14,9 +14,8 @@ import typer
 
 if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
-    from sidecar.cli.record.backup import BackUp
+    from sidecar.cli.record.backup import BackUp, Migrate
     from sidecar.cli.record.history_commands import Conversations
-    from sidecar.cli.record.migrate import Migrate
     from sidecar.cli.record.replay_command import Replay
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
@@ -190,8 +189,7 @@ def _add_history(app: typer.Typer, commands: Commands) -> None:
 
 
 def _add_files(app: typer.Typer, commands: Commands) -> None:
-    from sidecar.cli.record.backup import add_backup  # noqa: PLC0415  the same holds
-    from sidecar.cli.record.migrate import add_migrate  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.backup import add_backup, add_migrate  # noqa: PLC0415  the same holds
 
     add_migrate(app, lambda config: _settings(commands, config), commands.migrate)
     add_backup(app, lambda config: _settings(commands, config), commands.back_up)

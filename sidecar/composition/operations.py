@@ -1,4 +1,4 @@
-"""Joins the operations to everything they need from outside."""
+"""Joins the operations to everything they need from outside, and says which services each listener offers."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -11,7 +11,6 @@ from sidecar.adapters.definitions_directory.source import DefinitionsSource
 from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.adapters.system import OffLoop
-from sidecar.composition.listener_plans import listener_plans
 from sidecar.composition.name_checks import NamesInSettings, check_signed_connectors
 from sidecar.composition.operators.operator_access import OperatorAccess
 from sidecar.composition.parts import Parts
@@ -40,7 +39,41 @@ from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.factory import check_sections, checked_settings, make_flag_backend
 from sidecar.policy.loading import PluginHost, load_plugins
 from sidecar.policy.selection import PolicyMap, resolve_policy
+from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
+from sidecar.rpc.dispatch_servicer import DispatchServicer
+from sidecar.rpc.history_servicer import SERVICE as HISTORY_SERVICE
+from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan
+from sidecar.rpc.outermost import ServingRules
+from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
+from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
+from sidecar.settings import Settings
+
+
+def listener_plans(settings: Settings, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
+    """Return the listener of the consumer-agent and that of runner hosts."""
+    server, limits = settings.server, settings.server.limits
+    dispatch = DispatchServicer(operations, ServingRules().write_timeout)
+    return (
+        ListenerPlan(
+            server.dispatch_socket,
+            Entrance(CallerKind.CONSUMER_AGENT, boot_secret),
+            (DISPATCH_SERVICE, HISTORY_SERVICE),
+            (*dispatch.methods(), *HistoryServicer(operations.history).methods()),
+            limits.dispatch_streams,
+            server.reflection,
+        ),
+        ListenerPlan(
+            server.agents_socket,
+            Entrance(CallerKind.RUNNER_HOST),
+            (TOOLS_SERVICE,),
+            ToolGatewayServicer(operations.call_tool, operations.history.read_own_turns, operations.delegate).methods(),
+            limits.agent_streams,
+            server.reflection,
+        ),
+    )
+
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 

@@ -27,7 +27,6 @@ class Undecodable(ValueError):
     """
 
     def __init__(self, message: str, at: int = -1) -> None:
-        """Say what is wrong."""
         super().__init__(message)
         self.at = at
 

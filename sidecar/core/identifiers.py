@@ -27,9 +27,9 @@ CallId = NewType("CallId", str)
 ChildId = NewType("ChildId", str)
 AttemptId = NewType("AttemptId", str)
 Principal = NewType("Principal", str)
+"""On whose behalf everything of a turn happens. Compared byte for byte, never normalised."""
 InstanceId = NewType("InstanceId", str)
 """One running sidecar; a restarted one is another."""
-"""On whose behalf everything of a turn happens. Compared byte for byte, never normalised."""
 
 TOOL_PREFIX: Final = "ask_"
 

@@ -33,11 +33,9 @@ class Validator(Protocol):
 
     def is_valid(self, instance: Any) -> bool:
         """Say whether a decoded JSON value fits."""
-        ...
 
     def iter_errors(self, instance: Any) -> Iterator[ValidationProblem]:
         """Yield what is wrong with a decoded JSON value."""
-        ...
 
 
 def canonical_text(value: Any) -> str:

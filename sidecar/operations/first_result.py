@@ -23,7 +23,6 @@ class Ending(Generic[How]):
     __slots__ = ("_decided", "_tell", "_timers")
 
     def __init__(self) -> None:
-        """Begin undecided."""
         self._decided: tuple[How] | None = None
         self._tell: list[Callable[[How], object]] = []
         self._timers: list[asyncio.TimerHandle] = []

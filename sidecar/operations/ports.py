@@ -24,11 +24,9 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the wall clock's time, aware, in UTC. For records and expiry only, never for durations."""
-        ...
 
     def monotonic(self) -> float:
         """Return seconds of the running loop's clock; the base of every deadline and duration."""
-        ...
 
 
 class Ids(Protocol):
@@ -36,7 +34,6 @@ class Ids(Protocol):
 
     def new(self, kind: str) -> str:
         """Return `<kind>-<unique>`; printable ASCII, at most 64 characters."""
-        ...
 
 
 class Chance(Protocol):
@@ -44,7 +41,6 @@ class Chance(Protocol):
 
     def uniform(self, low: float, high: float) -> float:
         """Return a number between `low` and `high`."""
-        ...
 
 
 class Task(Protocol):
@@ -52,11 +48,9 @@ class Task(Protocol):
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Ask it to stop."""
-        ...
 
     def done(self) -> bool:
         """Say whether it has ended."""
-        ...
 
 
 class Spawner(Protocol):
@@ -64,7 +58,6 @@ class Spawner(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Task:
         """Run `work`; what it raises is logged and counted, never lost and never spread."""
-        ...
 
 
 class OffLoop(Protocol):
@@ -72,7 +65,6 @@ class OffLoop(Protocol):
 
     async def __call__(self, work: Callable[[], Result]) -> Result:
         """Return what `work` returns, or raise what it raises."""
-        ...
 
 
 async def on_the_loop(work: Callable[[], Result]) -> Result:
@@ -85,11 +77,9 @@ class Definitions(Protocol):
 
     def current(self) -> Catalogue | None:
         """Return the newest valid state; None before the first."""
-        ...
 
     def card_by_digest(self, digest: Digest) -> Card | None:
         """Return a card that was ever loaded here, if it is still kept."""
-        ...
 
 
 class Runners(Protocol):
@@ -97,7 +87,6 @@ class Runners(Protocol):
 
     def runner_for(self, card: Card) -> Runner:
         """Return the runner; always the same object for the same target."""
-        ...
 
 
 class Connectors(Protocol):
@@ -105,7 +94,6 @@ class Connectors(Protocol):
 
     def connector_for(self, card: Card, tool_id: str) -> Connector:
         """Return the connector for a tool of the card."""
-        ...
 
 
 class FrameStream(Protocol):
@@ -116,7 +104,6 @@ class FrameStream(Protocol):
 
     async def send(self, frame: Frame) -> None:
         """Deliver one frame."""
-        ...
 
 
 class ListenerGone(Exception):
@@ -128,51 +115,39 @@ class Recorder(Protocol):
 
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
         """Count one call that was run and came to its outcome."""
-        ...
 
     def attempt_repeated(self, slot: str) -> None:
         """Count an attempt that failed and is made again."""
-        ...
 
     def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
         """Count a turn that was bound: whether its episode is due for compaction, and how long it is, if known."""
-        ...
 
     def idle_turn_ended(self, why: str) -> None:
         """Count an idle turn that was ended: it was idle for its `lifetime`, or `room` was needed for another one."""
-        ...
 
     def dispatch_settled(self, calls: int, failed: int, overhead: timedelta) -> None:
         """Count one dispatch, with how many of its calls failed or were degraded."""
-        ...
 
     def turn_routed(self, record: RoutingRecord) -> None:
         """Write the routing decision to the log and count it."""
-        ...
 
     def status_seen(self, slot: str, decision: str) -> None:
         """Count one progress report and what the policy made of it: forward, transform, suppress, batch, unknown..."""
-        ...
 
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""
-        ...
 
     def data_call(self, slot: str, tool_id: str, result: str, seconds: float) -> None:
         """Count one call of a data service: `released`, or why it was withheld."""
-        ...
 
     def principal_mismatch(self, slot: str, tool_id: str, child_id: str) -> None:
         """Raise the security alert: a data service answered for another user."""
-        ...
 
     def security_incident(self, slot: str, tool_id: str, child_id: str, reason: str) -> None:
         """Log an answer that may have been somebody else's; `principal_mismatch` is one kind of it."""
-        ...
 
     def version_mismatch(self, slot: str, tool_id: str) -> None:
         """Count an envelope whose payload has another major version."""
-        ...
 
     def anomaly(self, kind: str, detail: str, about: Mapping[str, str] = NOTHING_MORE) -> None:
         """Log and count something that should not happen: a quarantined attempt, a broken plugin, a stray error.
@@ -182,4 +157,3 @@ class Recorder(Protocol):
             detail: one sentence for an operator, without anything of a user.
             about: fields of the log line.
         """
-        ...

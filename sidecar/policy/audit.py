@@ -41,8 +41,6 @@ class AuditSink(Protocol):
         taken: all come again, in the same order. A batch that was taken comes again if the sidecar dies before it has
         noted that.
         """
-        ...
 
     async def close(self) -> None:
         """Give everything back. Called once, in any state; must end soon and raise nothing."""
-        ...

@@ -71,7 +71,6 @@ class GateUnavailable(Exception):
     """The gate cannot be asked, or answered nonsense; `detail` is for operators."""
 
     def __init__(self, detail: str) -> None:
-        """Keep the detail."""
         super().__init__(detail)
         self.detail = detail
 
@@ -81,11 +80,9 @@ class GateClient(Protocol):
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """Ask once. The sidecar sets the deadline. Raises `GateUnavailable`; whatever else it raises counts as that."""
-        ...
 
     async def close(self) -> None:
         """Give everything back. Never raises."""
-        ...
 
 
 @unique
@@ -172,7 +169,6 @@ class LifecyclePolicy(Protocol):
 
     def check(self, facts: StepFacts) -> PolicyAnswer:
         """Return the answer at once. Kill and ramp-down are never asked about."""
-        ...
 
 
 PLATFORM_POLICY_VERSION = "1"

@@ -24,7 +24,6 @@ class EpisodeMemory(Protocol):
         Raises:
             InlineComponent: an assistant's body holds component data (`check_bodies`); nothing is kept then.
         """
-        ...
 
     async def read(self, episode: EpisodeKey, most_turns: int) -> EpisodeContents:
         """Return the summary and the newest turns, unaltered and oldest first, those under the summary too.
@@ -33,18 +32,15 @@ class EpisodeMemory(Protocol):
             episode: of this principal only.
             most_turns: how many at most; at least 1.
         """
-        ...
 
     async def own_turns(self, episode: EpisodeKey, slot: Slot, most: int) -> Sequence[OwnTurn]:
         """Return the newest `most` answers of one sub-agent in one episode, oldest first, and nobody else's.
 
         Compaction leaves them as they are.
         """
-        ...
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
         """Return how much a model would be given of the episode: `size_of` of all that is kept."""
-        ...
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
         """Replace the rolling summary by the next one, in one step, and return how much the episode is now.
@@ -54,11 +50,9 @@ class EpisodeMemory(Protocol):
         Raises:
             SummaryOutdated: `summary.revision` is not one more than the present one's (0 without a summary).
         """
-        ...
 
     async def close(self) -> None:
         """Release connections. Called once, at shutdown."""
-        ...
 
 
 __all__: Sequence[str] = ("EpisodeMemory",)

@@ -23,7 +23,6 @@ class PluginProblem(Exception):
     """
 
     def __init__(self, what: str, *, where: str, remedy: str) -> None:
-        """Keep the parts."""
         super().__init__(f"{what}\n  where: {where}\n  what to do: {remedy}")
         self.what = what
         self.where = where

@@ -139,7 +139,6 @@ class RunnerError(Exception):
         connection_lost: bool = False,
         fault: Fault | None = None,
     ) -> None:
-        """Keep the parts."""
         super().__init__(detail)
         self.detail = detail
         self.transient = transient
@@ -158,15 +157,12 @@ class Runner(Protocol):
     @property
     def target(self) -> str:
         """Names what fails together, e.g. the host's address; a breaker counts each slot of it for itself."""
-        ...
 
     def run(self, request: RunRequest) -> AsyncIterator[RunnerEvent]:
         """Execute one attempt."""
-        ...
 
     async def close(self) -> None:
         """Release connections. Called once, at shutdown."""
-        ...
 
 
 # --- Connector --------------------------------------------------------------------------------------------------------
@@ -245,11 +241,9 @@ class Connector(Protocol):
 
     async def enrich(self, call: EnricherCall) -> EnricherReply:
         """Send `call`; whatever goes wrong comes back as `EnricherRefused`."""
-        ...
 
     async def close(self) -> None:
         """Release connections. Called once, at shutdown."""
-        ...
 
 
 # --- Flag backend -----------------------------------------------------------------------------------------------------
@@ -260,15 +254,12 @@ class FlagBackend(Protocol):
 
     async def fetch(self) -> FlagReport:
         """Return the present state, or raise: then the last report ages and goes stale after the configured time."""
-        ...
 
     async def changed(self) -> None:
         """Return when a fetch would give something new; may wait for ever. The sidecar also fetches on a timer."""
-        ...
 
     async def close(self) -> None:
         """Release connections. Called once, at shutdown."""
-        ...
 
 
 __all__: Sequence[str] = (

@@ -10,9 +10,8 @@ from sidecar.operations.process.administration import Administer, SidecarStatus,
 from sidecar.policy.loading import InventoryRow
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
 from sidecar.rpc.methods import Call, Method, Shape
-from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from sidecar.rpc.translate.steps import LONGEST_REASON
-from sidecar.rpc.translate.times import fill_duration, fill_timestamp
 from subagents.admin.v1 import admin_pb2 as pb
 
 SERVICE: Final = "subagents.admin.v1.AdminService"

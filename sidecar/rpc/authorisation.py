@@ -109,7 +109,6 @@ class Door(Protocol):
 
     def caller(self, method: str, metadata: Metadata, raw: bytes) -> Caller:
         """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

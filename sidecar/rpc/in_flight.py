@@ -8,7 +8,6 @@ class InFlight:
     """Calls that have come in and have not been answered; health and reflection are not among them."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._by_method: Counter[str] = Counter()
         self._count = 0
         self._idle = asyncio.Event()

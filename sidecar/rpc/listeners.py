@@ -1,20 +1,51 @@
-"""Starts the gRPC listeners. Options: research/reliability.md section 3."""
+"""Starts the gRPC listeners, with reflection where the operator says so. Options: research/reliability.md section 3."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import grpc
+from google.protobuf.message import Message
+from grpc_reflection.v1alpha import reflection_pb2
+from grpc_reflection.v1alpha.reflection import aio
 
 from sidecar.rpc.authorisation import Entrance
 from sidecar.rpc.health import Health
-from sidecar.rpc.methods import Method
+from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.outermost import Outermost, Surroundings
-from sidecar.rpc.reflection import Reflection
 from sidecar.rpc.socket_files import CannotListen, held_alone
 from sidecar.settings import LimitsSettings
+
+
+class Reflection:
+    """Describes the given services.
+
+    Args:
+        services: full names.
+    """
+
+    def __init__(self, services: Sequence[str]) -> None:
+        self._servicer = aio.ReflectionServicer(services)
+
+    def methods(self) -> Sequence[Method]:
+        """Return the RPC."""
+        return (
+            Method(
+                "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                Shape.MANY_TO_MANY,
+                reflection_pb2.ServerReflectionRequest.FromString,
+                self._info,
+                reserved=True,
+            ),
+        )
+
+    async def _info(self, requests: AsyncIterator[Message], call: Call) -> None:
+        answers: Any = self._servicer.ServerReflectionInfo(cast("Any", requests), cast("Any", call.context))
+        async for answer in answers:
+            await call.write(answer)
+
 
 SOCKET_MODE: Final = 0o600
 STOP_SECONDS: Final = 0.5

@@ -18,23 +18,18 @@ class GrpcContext(Protocol):
 
     def invocation_metadata(self) -> Any:
         """Return what the client sent beside the message, repeated keys included."""
-        ...
 
     def time_remaining(self) -> float | None:
         """Return seconds until the client's deadline; None if it set none."""
-        ...
 
     def cancelled(self) -> bool:
         """Say whether the client has left or its deadline has passed."""
-        ...
 
     async def write(self, message: bytes, /) -> None:
         """Send one message; returns when gRPC has taken it."""
-        ...
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status, by raising."""
-        ...
 
 
 LONGEST_DEADLINE: Final = timedelta(days=1)

@@ -66,7 +66,6 @@ class OperatorReports(Protocol):
 
     def refused(self, method: str, cause: str, caller: Caller | None) -> None:
         """Log and count a refusal; `cause` is one of `CAUSES`, the caller is that of a genuine token, else None."""
-        ...
 
 
 class NotesRefusals(Protocol):
@@ -74,7 +73,6 @@ class NotesRefusals(Protocol):
 
     def __call__(self, method: str, raw: bytes, caller: Caller, why: str) -> None:
         """Have it put on the audit, if the request names a definition; `why` begins with the reason."""
-        ...
 
 
 class OpensTokens(Protocol):
@@ -82,7 +80,6 @@ class OpensTokens(Protocol):
 
     def open(self, token: str, now: datetime) -> RoleClaims | Caller:
         """Return who calls. Raises `RoleTokenInvalid`. Never waits."""
-        ...
 
 
 class OperatorDoor:

@@ -21,7 +21,6 @@ class ToolGatewayServicer:
     """The service of runner hosts."""
 
     def __init__(self, call_tool: CallTool, read_own_turns: ReadOwnTurns, delegate: Delegate) -> None:
-        """Join the parts."""
         self._call = call_tool
         self._read = read_own_turns
         self._delegate = delegate

@@ -12,6 +12,5 @@ class SettingsProblem(Exception):
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
-        """Keep the lines."""
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)

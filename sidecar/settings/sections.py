@@ -9,6 +9,47 @@ from pydantic import Field, field_validator, model_validator
 from sidecar.core.status_events.policy import TYPE_FORM, Handling
 from sidecar.settings.values import Duration, LoopbackAddress, Section, SocketPath
 
+
+class SignatureSettings(Section):
+    """Answers of data services that are withheld unless they are signed (HMAC-SHA256)."""
+
+    files: dict[str, Path] = Field(
+        {}, description="Key files by key id, 32 bytes or more each, readable by the owner only; any of them will do."
+    )
+    connectors: list[str] = Field([], description="Connectors all of whose answers must be signed.")
+    verticals: list[str] = Field([], description="Verticals all of whose agents get signed answers only.")
+    tools: list[str] = Field([], description="Tools whose answers must be signed.")
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if bool(self.files) != bool(self.connectors or self.verticals or self.tools):
+            raise ValueError("give both: keys in `files`, and in `connectors`, `verticals` or `tools` whose answers")
+        wrong = [key_id for key_id in self.files if not (key_id.isascii() and key_id.isalnum())]
+        if wrong:
+            raise ValueError(f"key ids are letters and digits only: {', '.join(map(repr, wrong))}")
+        return self
+
+
+class WorkspaceSettings(Section):
+    """Reports on the work of sub-agents, one Markdown file each; see docs/delegation.md."""
+
+    directory: Path | None = Field(
+        None,
+        description="Where reports go, in a folder for each turn; the directory must exist. Unset: none are written.",
+    )
+
+
+class AuditSettings(Section):
+    """Where the audit events of rollouts go; every one is on record before, whatever stands here."""
+
+    sinks: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Audit sinks, each of which gets every event. Unset: `log`, and `otlp` where "
+        "`telemetry.otlp_endpoint` is set.",
+    )
+
+
 NOTHING: Final = timedelta(0)
 SECOND: Final = timedelta(seconds=1)
 MIB: Final = 1024 * 1024

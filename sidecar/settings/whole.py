@@ -4,13 +4,13 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from sidecar.settings.audit import AuditSettings
 from sidecar.settings.dispatching import DispatchSettings
 from sidecar.settings.history import HistorySettings
 from sidecar.settings.operators import OperatorSettings
 from sidecar.settings.record import RecordSettings
 from sidecar.settings.rollout import RolloutSettings
 from sidecar.settings.sections import (
+    AuditSettings,
     DefinitionsSettings,
     FlagRefreshSettings,
     KeysSettings,
@@ -18,13 +18,13 @@ from sidecar.settings.sections import (
     PluginsSettings,
     PolicySection,
     ServerSettings,
+    SignatureSettings,
     StatusSettings,
     TargetsSettings,
     TelemetrySettings,
+    WorkspaceSettings,
 )
-from sidecar.settings.signatures import SignatureSettings
 from sidecar.settings.values import Section
-from sidecar.settings.workspace import WorkspaceSettings
 
 
 class Settings(Section):

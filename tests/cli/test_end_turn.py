@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from sidecar.cli.subagent.end_turn import end_turn
+from sidecar.cli.subagent.activity import end_turn
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from tests.support.fake_runner import hangs
 from tests.support.operator_desk import Answers, Desk, typed, wish

@@ -8,7 +8,7 @@ from sidecar.cli.subagent import verbs
 from sidecar.cli.subagent.client import CannotOperate
 from sidecar.cli.subagent.kill import kill
 from sidecar.cli.subagent.steps import Found
-from sidecar.cli.subagent.successor import successor
+from sidecar.cli.subagent.verbs import successor
 from sidecar.cli.subagent.views import HistoryWish, show_history
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.rpc.test_rollback_to import three_in_a_row

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidecar.adapters.flags_file.parsing import flags_in_json, flags_in_toml
-from sidecar.cli.validate.validate_refs_settings import checks_settings
+from sidecar.adapters.flags_file import flags_in_json, flags_in_toml
+from sidecar.cli.validate.validate_refs import checks_settings
 from subagents_client import StatusRenderer
 from tests.documents.blocks import Block
 

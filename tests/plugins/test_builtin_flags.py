@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.adapters.flags_file import FileFlags
-from sidecar.adapters.flags_file.parsing import FlagFileProblem
+from sidecar.adapters.flags_file import FileFlags, FlagFileProblem
 from sidecar_conformance.flag_backend import FlagBackendSuite
 from tests.plugins.flag_benches import FileBench, MemoryBench
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from sidecar.adapters.checkpoints import read_or_make_signer
-from sidecar.composition.operators.listener import operator_plan
+from sidecar.composition.operators.operator_access import operator_plan
 from sidecar.core.roles import CAUSES
 from sidecar.observability import names
 from sidecar.observability.metrics import Counter, Metrics

@@ -8,7 +8,7 @@ from sidecar.core.identifiers import Slot
 from sidecar.core.rollout.events import Happening
 from sidecar.core.rollout.step import By, event_about
 from sidecar.operations.rollout.store.ports import RolloutWrite
-from sidecar.rpc.translate.times import timestamp
+from sidecar.rpc.translate.fields import timestamp
 from subagents.dispatch.v1 import surface_pb2
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.builders import a_card

@@ -11,7 +11,7 @@ from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.requests import OnDisconnect, TurnSource, Verdict
 from sidecar.rpc.translate import enums
-from sidecar.rpc.translate.times import duration, timestamp
+from sidecar.rpc.translate.fields import duration, timestamp
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2, surface_pb2
 from subagents.errors.v1 import error_reason_pb2
 from subagents_errors import Axis, CallFailure

@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sidecar.adapters.system import SystemIds
 from sidecar.observability import names
 from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
-from sidecar.rpc.translate.times import timestamp
+from sidecar.rpc.translate.fields import timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.builders import a_card
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated

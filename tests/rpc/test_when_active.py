@@ -7,7 +7,7 @@ from typing import Any
 from sidecar.cli.subagent.activity import WhenWish, show_when
 from sidecar.operations.record.retention import RetentionRules
 from sidecar.operations.rollout.audit.retention import AuditRetention
-from sidecar.rpc.translate.times import timestamp
+from sidecar.rpc.translate.fields import timestamp
 from subagents.lifecycle.v1 import activity_pb2 as pb
 from subagents.lifecycle.v1 import reading_pb2
 from tests.adapters.rollouts.retention_rules import HandSigner

@@ -40,7 +40,7 @@ from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.operators import ROLE_TOKEN_KEY, OperatorDoor
 from sidecar.rpc.refused_steps import NoteRefusedCalls
-from sidecar.rpc.translate.times import timestamp
+from sidecar.rpc.translate.fields import timestamp
 from sidecar.settings import LimitsSettings
 from subagents.admin.v1 import admin_pb2_grpc
 from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2

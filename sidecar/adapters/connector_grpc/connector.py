@@ -1,4 +1,4 @@
-"""Connector `grpc`."""
+"""Connector `grpc`, and what a failed call means to the gateway."""
 
 import asyncio
 from typing import Any, Final
@@ -7,15 +7,37 @@ import grpc
 import msgspec
 
 from sidecar.adapters.connector_grpc.channels import Channels
-from sidecar.adapters.connector_grpc.refusals import refusal_of
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
 from sidecar.core.decoding import from_json
 from sidecar.core.envelopes.forms import EnvelopeForm
 from sidecar.core.faults import Fault
+from sidecar.policy.faults import grpc_fault
 from sidecar.policy.on_behalf_of import headers_on_behalf
 from sidecar.policy.protocols import EnricherAnswer, EnricherCall, EnricherRefused, EnricherReply, RefusalKind
 from sidecar.policy.targets import is_local
 from subagents.envelope.v1 import envelope_pb2
+
+REFUSALS: Final = {
+    (grpc.StatusCode.INVALID_ARGUMENT, "missing_principal"): RefusalKind.MISSING_PRINCIPAL,
+    (grpc.StatusCode.PERMISSION_DENIED, "principal_mismatch"): RefusalKind.PRINCIPAL_MISMATCH,
+}
+"""Status and message of what a data service may refuse. Source: PC2-D-32, PC2-D-33."""
+TOO_LARGE: Final = "message larger than max"
+"""In the message that gRPC itself gives to RESOURCE_EXHAUSTED when an answer is over the limit."""
+
+
+def refusal_of(failure: grpc.aio.AioRpcError, target: str) -> EnricherRefused:
+    """Return why there is no envelope; the service's own words go no further than to find an errno in them."""
+    status, message = failure.code(), failure.details() or ""
+    if status is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return EnricherRefused(RefusalKind.TIMEOUT)
+    if status is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in message:
+        return EnricherRefused(RefusalKind.TOO_LARGE)
+    kind = REFUSALS.get((status, message), RefusalKind.UNAVAILABLE)
+    if kind is not RefusalKind.UNAVAILABLE:
+        return EnricherRefused(kind)
+    return EnricherRefused(kind, grpc_fault(target, status.name, message, "the tool's `endpoint`"))
+
 
 BEYOND: Final = "the `endpoint` is beyond this machine, or none: correct it, or set `allow_remote` behind a mesh"
 ENRICH: Final = "/subagents.envelope.v1.EnricherService/Enrich"

@@ -1,19 +1,48 @@
-"""Connector `rest`."""
+"""Connector `rest`. Faults are told without anything that the service or the user wrote."""
 
 import asyncio
 import ssl
 from typing import Final
+from urllib.parse import urlsplit
 
 import certifi
 import httpcore
 
 from sidecar.adapters.connector_rest.endpoints import problem_with_endpoint, url_of
-from sidecar.adapters.connector_rest.faults import fault_behind, with_status
 from sidecar.adapters.connector_rest.incoming import reply_of
 from sidecar.adapters.connector_rest.network import BoundedBackend
 from sidecar.adapters.connector_rest.outgoing import body_of, headers_of
 from sidecar.adapters.connector_rest.settings import RestSettings
+from sidecar.core.faults import Fault, remedy_for
+from sidecar.policy.faults import errno_of
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
+
+SETTING: Final = "the tool's `endpoint`"
+OK: Final = 200
+
+
+def fault_behind(error: Exception, endpoint: str) -> Fault:
+    """Return the fault behind what the HTTP client raised; without an errno its class says what happened."""
+    errno = errno_of(error)
+    return Fault(_target(endpoint), _address(endpoint), errno or type(error).__name__, remedy_for(errno, SETTING))
+
+
+def with_status(reply: EnricherReply, status: int, endpoint: str) -> EnricherReply:
+    """Return a reply, with the HTTP status if that is why there is no envelope."""
+    if not isinstance(reply, EnricherRefused) or reply.kind is not RefusalKind.UNAVAILABLE or status == OK:
+        return reply
+    remedy = f"the service answered, but with no envelope: see its log, or correct {SETTING}"
+    return EnricherRefused(reply.kind, Fault(_target(endpoint), _address(endpoint), f"HTTP {status}", remedy))
+
+
+def _target(endpoint: str) -> str:
+    return endpoint.partition("?")[0]  # a query may hold a key
+
+
+def _address(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
 
 NO_ANSWER: Final = (
     httpcore.NetworkError,

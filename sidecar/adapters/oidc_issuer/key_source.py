@@ -43,7 +43,6 @@ class KeySource:
         kept_for: timedelta,
         report: Report,
     ) -> None:
-        """Begin with none."""
         self._fetch = fetch
         self._algorithms = algorithms
         self._clock = clock

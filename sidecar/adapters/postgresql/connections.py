@@ -93,7 +93,6 @@ class Connections:
     """
 
     def __init__(self, dsn: str, most: int, limits: Limits) -> None:
-        """Begin with none."""
         self.limits = limits
         self._dsn = dsn
         self._free = asyncio.Semaphore(most)

@@ -41,7 +41,6 @@ class MemoryDatabase:
         instance: InstanceId = ONLY,
         alive: Callable[[InstanceId], bool] | None = None,
     ) -> None:
-        """Join the parts."""
         self.contents = contents or RecordInMemory()
         self._instance = instance
         self._others_alive = alive

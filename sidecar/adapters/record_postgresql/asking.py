@@ -35,7 +35,6 @@ class Asking:
     """Asks over `connections`. Every method raises `StoreUnavailable` if there is no answer."""
 
     def __init__(self, connections: Connections) -> None:
-        """Join the parts."""
         self.connections = connections
 
     async def rows(self, sql: str, *values: Any, within: float | None = None) -> list[Any]:

@@ -40,7 +40,6 @@ class Part:
     """Rows by kind, in the order of the group; every kind may be taken as a whole, in the order of `KIND`."""
 
     def __init__(self) -> None:
-        """Begin with no rows."""
         self.rows: dict[str, list[Any]] = {}
         self._worked_in: set[TurnId] = set()
         self._ended: set[TurnId] = set()

@@ -78,7 +78,6 @@ class Appending:
     """
 
     def __init__(self, connection: apsw.Connection, instance: InstanceId) -> None:
-        """Begin with nothing."""
         self._connection = connection
         self._instance = instance
         self._owners: dict[tuple[str, str], tuple[Any, ...] | None] = {}

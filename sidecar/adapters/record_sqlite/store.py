@@ -43,7 +43,6 @@ class SqliteRecord:
     """
 
     def __init__(self, engine: SqliteEngine, instance: InstanceId) -> None:
-        """Join the parts."""
         self._engine = engine
         self._instance = instance
 

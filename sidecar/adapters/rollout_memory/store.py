@@ -41,7 +41,6 @@ class MemoryRollouts:
     """
 
     def __init__(self, clock: Clock, contents: RolloutsInMemory | None = None, instance: InstanceId = ALONE) -> None:
-        """Join the parts."""
         self.away = False
         self._clock = clock
         self._kept = contents if contents is not None else RolloutsInMemory()

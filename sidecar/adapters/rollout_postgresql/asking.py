@@ -25,7 +25,6 @@ class Asking:
     """
 
     def __init__(self, writer: Connections, readers: Connections) -> None:
-        """Join the parts."""
         self._writer = writer
         self._readers = readers
 

@@ -43,7 +43,6 @@ class SqliteRollouts:
     """
 
     def __init__(self, engine: SqliteEngine, instance: InstanceId, clock: Clock) -> None:
-        """Join the parts."""
         self._engine = engine
         self._instance = instance
         self._clock = clock

@@ -1,12 +1,9 @@
 """Time, chance, ids, tasks and secrets of the real world; the simulation has its own."""
 
-from sidecar.adapters.system.entropy import SystemChance, SystemIds
-from sidecar.adapters.system.garbage import look_for_garbage_less_often
-from sidecar.adapters.system.off_loop import OffLoop
+from sidecar.adapters.system.entropy import SystemChance, SystemClock, SystemIds
 from sidecar.adapters.system.secret_files import SecretFileProblem, read_or_make_secret, read_secret
-from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor
-from sidecar.adapters.system.system_clock import SystemClock
-from sidecar.adapters.system.tasks import OwnedTasks
+from sidecar.adapters.system.supervisor import LoopEnded, LoopObserver, Supervisor, look_for_garbage_less_often
+from sidecar.adapters.system.tasks import OffLoop, OwnedTasks
 
 __all__ = [
     "LoopEnded",

@@ -40,7 +40,6 @@ class TombstonesInFile:
     """
 
     def __init__(self, path: Path, handle: int, read: Read) -> None:
-        """Begin with what was found."""
         self._path = path
         self._handle = handle
         self._rewritten_from = REWRITTEN_FROM

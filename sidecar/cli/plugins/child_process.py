@@ -1,4 +1,4 @@
-"""Asks `plugin_examination` in a process of its own, and says what became of it."""
+"""Asks `examination` in a process of its own, and says what became of it."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""`sidecar backup`: copy the record while the sidecar serves."""
+"""`sidecar backup` copies the record while the sidecar serves; `sidecar migrate` brings its schema up to date."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -13,6 +13,8 @@ Config = Annotated[Path | None, typer.Option("--config", "-c", help="The setting
 SettingsOf = Callable[[Path | None], Settings]
 BackUp = Callable[[Settings, Path], None]
 """From settings and the new file; raises `SettingsProblem`."""
+Migrate = Callable[[Settings, bool], Sequence[str]]
+"""From settings and whether to look only, the names of the steps; raises `SettingsProblem`."""
 Result = TypeVar("Result")
 
 
@@ -30,6 +32,25 @@ def add_backup(app: typer.Typer, settings_of: SettingsOf, back_up: BackUp) -> No
         """
         carried_out(lambda: back_up(settings_of(config), file))
         typer.echo(f"copied the record to {file}")
+
+
+def add_migrate(app: typer.Typer, settings_of: SettingsOf, migrate: Migrate) -> None:
+    """Add the command."""
+
+    @app.command(name="migrate")
+    def command(
+        config: Config = None,
+        preview: Annotated[bool, typer.Option("--preview", help="Only list the steps; change nothing.")] = False,
+    ) -> None:
+        """Apply the schema steps that the record lacks; a start does the same.
+
+        Exit codes: 0 done, 78 the record cannot be opened, or a sidecar has it open.
+        """
+        steps = carried_out(lambda: migrate(settings_of(config), preview))
+        for step in steps:
+            typer.echo(f"{'pending' if preview else 'applied'}: {step}")
+        if not steps:
+            typer.echo("the record's schema is current")
 
 
 def carried_out(work: Callable[[], Result]) -> Result:

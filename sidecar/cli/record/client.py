@@ -63,7 +63,6 @@ class CannotSee(Exception):
     """
 
     def __init__(self, message: str, code: SeeingExit, reason: str = "") -> None:
-        """Keep what was found."""
         super().__init__(message)
         self.code = code
         self.reason = reason

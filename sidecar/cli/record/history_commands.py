@@ -1,24 +1,56 @@
 """`sidecar history`: read a legacy export into the conversations, and write one conversation out."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict
 from enum import IntEnum, unique
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, TextIO
+from typing import Annotated, Any, BinaryIO, Final, TextIO
 
 import msgspec
 import typer
 
-from sidecar.cli.record.backfill_report import as_json, as_lines
 from sidecar.core.errors import MemoryUnavailable
+from sidecar.core.history.legacy_records import Finding
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import DEFINITION_SIDE, EpisodeId, Principal, Slot
-from sidecar.operations.history.backfill import BackfillHistory
+from sidecar.operations.history.backfill import BackfillHistory, BackfillReport
 from sidecar.operations.history.memory_boundary import MemoryBorder
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
 from sidecar.settings import Settings, SettingsProblem
+
+
+def as_json(report: BackfillReport) -> str:
+    """Return the report as one JSON object with the fields of `BackfillReport`."""
+    fields: dict[str, Any] = asdict(report)
+    fields["findings"] = [msgspec.to_builtins(each) for each in report.findings]
+    fields["troubles"] = dict(sorted(report.troubles.items()))
+    return json.dumps(fields, indent=2) + "\n"
+
+
+def as_lines(report: BackfillReport) -> str:
+    """Return the report as text: one line for each finding, then the counts."""
+    lines = [_line(each) for each in report.findings]
+    untold = report.troubles.total() - len(report.findings)
+    if untold:
+        lines.append(f"... and {untold} more")
+    kept = "would be kept" if report.dry_run else "kept"
+    lines.append(
+        f"{report.lines} lines: {report.turns} turns {kept} ({report.tagged} with a sub-agent, "
+        f"{report.components} components), {report.already} were there already, {report.left_out} left out"
+    )
+    lines += [f"  {trouble}: {times}" for trouble, times in sorted(report.troubles.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _line(finding: Finding) -> str:
+    place = f"line {finding.line}" + ("" if finding.offset is None else f", character {finding.offset}")
+    turn = f" (turn {finding.turn_id})" if finding.turn_id else ""
+    return f"{place}{turn}: {finding.trouble}: {finding.detail}"
+
 
 LONGEST_LINE: Final = 16 * 1024 * 1024
 WHOLE: Final = 1_000_000
@@ -81,7 +113,6 @@ class Backfill:
     """One run of `history backfill`."""
 
     def __init__(self, labels: dict[str, Slot], dry_run: bool, json_text: bool) -> None:
-        """Keep how it was asked for."""
         self._labels = labels
         self._dry_run = dry_run
         self._show = as_json if json_text else as_lines

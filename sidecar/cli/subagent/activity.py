@@ -1,4 +1,4 @@
-"""`sidecar subagent when`: when a sub-agent was active for one user, or for a share of all."""
+"""`sidecar subagent when`: when a sub-agent was active for users; `sidecar end-turn`: end a turn for its parent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,8 +9,40 @@ from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
 from sidecar.cli.subagent.output.json_output import spoken
 from sidecar.cli.subagent.output.parsing import percent
+from sidecar.cli.subagent.steps import StepWish, confirm
 from sidecar.cli.subagent.views import Operating, operated
+from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import activity_pb2 as pb
+
+ENDING: Final = 30.0
+"""Seconds: what runs in the turn is stopped, and all of it goes on record."""
+
+
+def end_turn(operating: Operating, wish: StepWish) -> int:
+    """End the turn that the wish names, and say what came of it; return the exit code."""
+    danger = f"What runs in {clean(wish.name)} is stopped, and its parent cannot go on with it."
+
+    def work(client: OperatorClient) -> OperatorExit:
+        confirm(operating, wish, danger)
+        request = admin_pb2.EndTurnRequest(turn_id=wish.name, reason=wish.reason)
+        answer = client.ask("EndTurn", request, wish.name, ENDING)
+        if operating.as_json:
+            operating.write_json(
+                {
+                    "turn_id": wish.name,
+                    "ended_before": answer.ended_before,
+                    "close_reason": answer.close_reason,
+                    "children": answer.children,
+                }
+            )
+        else:
+            when = "had ended before" if answer.ended_before else "has ended"
+            said = f"{clean(wish.name)} {when}: {clean(answer.close_reason)}; children: {answer.children}"
+            operating.screen.show([[Part(said)]])
+        return OperatorExit.DONE
+
+    return operated(operating, work)
+
 
 WHOLE: Final = 10_000
 

@@ -67,7 +67,6 @@ class CannotOperate(Exception):
     def __init__(
         self, said: str, code: OperatorExit, reason: str = "", *, advice: str = "", uncertain: bool = False
     ) -> None:
-        """Keep what was found."""
         super().__init__(f"{said}\nnext: {advice}" if advice else said)
         self.said = said
         self.advice = advice

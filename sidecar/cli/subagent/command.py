@@ -173,9 +173,9 @@ def _end_turn(
 
     Asks the operator listener, so it needs a role token, like `sidecar subagent`.
     """
-    from sidecar.cli.subagent import end_turn, steps  # noqa: PLC0415  only these commands need gRPC
+    from sidecar.cli.subagent import activity, steps  # noqa: PLC0415  only these commands need gRPC
 
-    raise typer.Exit(end_turn.end_turn(at(), steps.StepWish(turn_id, reason, yes=yes)))
+    raise typer.Exit(activity.end_turn(at(), steps.StepWish(turn_id, reason, yes=yes)))
 
 
 def _reading() -> ModuleType:

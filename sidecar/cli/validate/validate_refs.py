@@ -7,15 +7,52 @@ from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
-from sidecar.cli.validate.validate_refs_settings import checks_settings
-from sidecar.core.decoding import from_json
-from sidecar.core.definitions.files.problems import printable
+from sidecar.core.decoding import Undecodable, from_json, from_toml
+from sidecar.core.definitions.files.problems import printable, quoted
 from sidecar.core.definitions.review.in_place import findings_of
 from sidecar.core.definitions.review.ownership import CHECKS_FILE
 from sidecar.core.definitions.review.references import BaseWish, Check, Comparison, ComparisonRefused, Finding, Weight
 from sidecar.core.identifiers import DefinitionId
 from sidecar.core.rollout.facts import FlagPair
 from sidecar.core.rollout.states import LifecycleState
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksSettings:
+    """What the file says.
+
+    Attributes:
+        skipped: checks that are switched off.
+        rollout_export: file that says which definitions are in which state, used if it is there; None: none is named.
+    """
+
+    skipped: frozenset[Check] = frozenset()
+    rollout_export: Path | None = None
+
+
+def checks_settings(file: Path) -> ChecksSettings:
+    """Return what a settings file says; what is left out, or all if there is no file, is as usual.
+
+    Raises:
+        ComparisonRefused: the file says something else.
+    """
+    try:
+        said = from_toml(file.read_bytes())
+    except FileNotFoundError:
+        return ChecksSettings()
+    except (OSError, Undecodable) as error:
+        raise ComparisonRefused(f"{file} cannot be read: {printable(str(error))}") from None
+    checks, export = said.pop("checks", {}), said.pop("rollout_export", None)
+    if said or not isinstance(checks, dict):
+        raise ComparisonRefused(f"{file} may hold `rollout_export`, the table [checks], and nothing else")
+    if export is not None and not (isinstance(export, str) and export):
+        raise ComparisonRefused(f"{file}: rollout_export is a path, from the folder of this file")
+    for name, value in checks.items():
+        if name not in list(Check) or not isinstance(value, bool):
+            raise ComparisonRefused(f"{file}: [checks] holds a, b, c or d, each true or false, not {quoted(name)}")
+    skipped = frozenset(Check(name) for name, on in checks.items() if not on)
+    return ChecksSettings(skipped, None if export is None else file.parent / export)
+
 
 PASSED: Final = 0
 FAILED: Final = 1

@@ -7,22 +7,100 @@ from importlib.metadata import version
 from typing import Any
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
-from sidecar.composition.operators.issuer import open_issuer
-from sidecar.composition.operators.listener import operator_plan
+from sidecar.composition.operators.keys import read_operator_keys
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout
+from sidecar.core.operators.role_tokens import RoleTokens
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.operators import say_who_ends
+from sidecar.observability.operators import RefusalReports, say_who_ends
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.administration import Administer
+from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable, SecondPlace
 from sidecar.policy.selection import PolicyMap
+from sidecar.rpc.admin_servicer import SERVICE as ADMIN_SERVICE
+from sidecar.rpc.admin_servicer import AdminServicer
+from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.in_flight import InFlight
+from sidecar.rpc.lifecycle_servicer import SERVICE as LIFECYCLE_SERVICE
+from sidecar.rpc.lifecycle_servicer import LifecycleServicer
 from sidecar.rpc.listeners import ListenerPlan
-from sidecar.settings import Settings
+from sidecar.rpc.operators import OpensTokens, OperatorDoor
+from sidecar.rpc.refused_steps import NoteRefusedCalls
+from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings.operators import IssuerSettings
+
+
+def operator_plan(
+    settings: Settings,
+    rollout: RolloutOperations,
+    administer: Administer,
+    metrics: Metrics,
+    clock: Clock,
+    issuer: OpensTokens | None = None,
+) -> ListenerPlan | None:
+    """Return the listener of operators; None without keys and issuer: nobody could come in.
+
+    Raises:
+        SettingsProblem: a key cannot be read.
+    """
+    said = settings.operators
+    keys, reports = read_operator_keys(said), RefusalReports(metrics)
+    if not keys.limits and issuer is None:
+        return None
+    if keys.anybody_beside_others:
+        reports.keys_without_limits(keys.anybody_beside_others)
+    tokens = RoleTokens(keys.judge, said.deployment, keys.limits)
+    door = OperatorDoor(tokens, clock, reports, NoteRefusedCalls(rollout.refusals), issuer)
+    return ListenerPlan(
+        said.socket,
+        Entrance(CallerKind.OPERATOR, door=door),
+        (LIFECYCLE_SERVICE, ADMIN_SERVICE),
+        (*LifecycleServicer(rollout, clock, reports).methods(), *AdminServicer(administer).methods()),
+        said.streams,
+        settings.server.reflection,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIssuer:
+    """An issuer.
+
+    Attributes:
+        run: keeps its keys fresh; for ever.
+    """
+
+    tokens: OpensTokens
+    run: Callable[[], Coroutine[Any, Any, None]]
+
+
+def open_issuer(said: IssuerSettings, clock: Clock, report: Callable[[str, str], None]) -> OpenIssuer:
+    """Return what opens its tokens, and what fetches its keys; nothing is fetched yet.
+
+    Raises:
+        SettingsProblem: the library for it is not installed.
+    """
+    try:
+        from sidecar.adapters.oidc_issuer import IssuerTokens, KeySource, fetching  # noqa: PLC0415  needs the extra `oidc`
+        from sidecar.adapters.oidc_issuer.tokens import IssuerRules  # noqa: PLC0415  needs the extra, too
+    except ModuleNotFoundError as missing:
+        problem = f"operators.issuer: {missing.name} is not installed; install `dispatch-sidecar[oidc]`"
+        raise SettingsProblem([problem]) from None
+    where = said.jwks_file if said.jwks_file is not None else str(said.jwks_url)
+    keys = KeySource(
+        fetching(where),
+        frozenset(said.algorithms),
+        clock,
+        refresh=said.refresh,
+        kept_for=said.keys_kept,
+        report=report,
+    )
+    rules = IssuerRules(said.url, said.audience, said.subject_claim, said.role_claim, said.roles)
+    return OpenIssuer(IssuerTokens(keys, rules), keys.run)
+
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 

@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from sidecar.adapters import flags_embedded, flags_file, flags_memory, memory_in_process
 from sidecar.adapters.connector_grpc import plugin as connector_grpc
 from sidecar.adapters.connector_rest import plugin as connector_rest
-from sidecar.adapters.flags_embedded import plugin as flags_embedded
-from sidecar.adapters.flags_file import plugin as flags_file
-from sidecar.adapters.flags_memory import plugin as flags_memory
-from sidecar.adapters.memory_in_process import plugin as memory_in_process
 from sidecar.adapters.runner_grpc import plugin as runner_grpc
 from sidecar.composition.plugins import memory_store
 from sidecar.observability.audit import plugin as audit_plugin

@@ -49,7 +49,6 @@ class ClosesItself(Protocol):
 
     async def close(self) -> None:
         """Give everything back."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

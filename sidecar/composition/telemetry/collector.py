@@ -14,7 +14,7 @@ import grpc
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.otlp.metrics_pump import MetricsPump
+from sidecar.observability.otlp.readings import MetricsPump
 from sidecar.observability.outbox import Outbox, Shipping, Signal
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.turn.state.tracing import LateTracing

@@ -111,7 +111,6 @@ class EventLog:
     """
 
     def __init__(self, kept: int) -> None:
-        """Begin empty."""
         self._kept: deque[DispatchEvent] = deque(maxlen=kept)
         self.newest = 0
 

@@ -30,7 +30,6 @@ class Lanes:
     """The calls of one turn that wait or run, in order of arrival."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._waiting: list[Waiting] = []
         self._running: dict[str, Waiting] = {}
         self._beside: dict[str, Waiting] = {}

@@ -34,7 +34,6 @@ class ResultBroken(Exception):
     """The attempt's result breaks its contract. `detail` is for the operator only."""
 
     def __init__(self, reason: CallFailure, detail: str) -> None:
-        """Keep the parts."""
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
@@ -44,7 +43,6 @@ class ResultCollector:
     """What one attempt has brought so far."""
 
     def __init__(self, definition: AgentDefinition, limits: ResultLimits) -> None:
-        """Begin with nothing."""
         self._definition = definition
         self._limits = limits
         self._parts: list[str] = []

@@ -16,27 +16,21 @@ class Outside(Protocol):
     @property
     def ambiguous(self) -> bool:
         """Whether a member stands there twice."""
-        ...
 
     def text(self, name: str) -> str | None:
         """Return the text of a member; None if there is not exactly one, or it is no text."""
-        ...
 
     def status(self) -> str | None:
         """Return the status as the JSON form writes it."""
-        ...
 
     def payload(self) -> msgspec.Raw | None:
         """Return the payload's JSON text."""
-        ...
 
     def cache_meta(self) -> msgspec.Raw | None:
         """Return `cache_meta` as JSON text."""
-        ...
 
     def signed_part(self) -> bytes | None:
         """Return the bytes that a signature is over; None if it cannot be told which they are."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

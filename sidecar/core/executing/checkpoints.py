@@ -77,11 +77,9 @@ class Signer(Protocol):
     @property
     def key_id(self) -> str:
         """Return the id of the key."""
-        ...
 
     def sign(self, payload: bytes) -> str:
         """Return the signature in hex."""
-        ...
 
 
 @unique
@@ -98,7 +96,6 @@ class SignatureJudge(Protocol):
 
     def judge(self, key_id: str, payload: bytes, signature: str) -> Judgement:
         """Say whether `signature` (hex) is the key's over `payload`. Never raises."""
-        ...
 
 
 def signed_line(statement: Statement, sequence: int, previous: str, signer: Signer) -> CheckpointLine:

@@ -1,7 +1,7 @@
 """Verifies what is kept of one child: its row, its chain of events, and the states they lead through.
 
 What this shows by itself: an event that was altered, moved or left out, and a row that was altered. A tail that was cut
-off, and a child whose chain was written anew as a whole, show against the running root only: `verifying_roots`.
+off, and a child whose chain was written anew as a whole, show against the running root only: `verify_roots`.
 """
 
 from collections.abc import Iterator

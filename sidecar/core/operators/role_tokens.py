@@ -98,7 +98,6 @@ class RoleTokens:
     """
 
     def __init__(self, judge: SignatureJudge, deployment: str, limits: Mapping[str, KeyLimits] | None = None) -> None:
-        """Keep them."""
         self._judge = judge
         self._deployment = deployment
         self._limits = limits or {}

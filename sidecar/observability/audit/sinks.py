@@ -32,11 +32,9 @@ class SendsRecords(Protocol):
 
     def __call__(self, records: Sequence[logging.LogRecord]) -> bool:
         """Send a batch; says whether the collector took it."""
-        ...
 
     def close(self) -> None:
         """Give up what is being sent."""
-        ...
 
 
 def written(entry: AuditEntry) -> AuditEntry:

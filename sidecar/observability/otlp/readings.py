@@ -1,10 +1,36 @@
-"""What all metrics say at one moment, copied so that another thread may take its time over it."""
+"""What all metrics say at one moment, copied so that another thread may take its time; goes to the outbox."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sidecar.observability.metrics import Counter, Gauge, Histogram, Labels, Metrics
+from sidecar.observability.outbox import Outbox, Signal
+
+
+class MetricsPump:
+    """Reads in the event loop, since that is where things are counted.
+
+    Args:
+        interval: seconds between two readings.
+    """
+
+    def __init__(self, metrics: Metrics, outbox: Outbox, interval: float) -> None:
+        self._metrics = metrics
+        self._outbox = outbox
+        self._interval = interval
+        self._begun = time.time_ns()
+
+    async def run(self) -> None:
+        """Read for ever; owned by the supervisor."""
+        while True:
+            self.read()
+            await asyncio.sleep(self._interval)
+
+    def read(self) -> None:
+        """Read once."""
+        self._outbox.put(Signal.METRICS, reading_of(self._metrics, self._begun))
 
 
 @dataclass(frozen=True, slots=True)

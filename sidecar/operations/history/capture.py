@@ -3,7 +3,7 @@
 A turn is put into a bounded queue when its end is on record; one task at a time hands the queue to the episode memory.
 A memory that is away is asked again, at growing intervals, as long as the process lives; turns of one episode stay in
 order, and one that cannot be kept holds up no other episode's. What is not kept when the process ends, or does not fit
-into the queue, is on record: `history_catch_up` finds it there. History never fails a turn. Source: PC1-FR-9a.
+into the queue, is on record: `catch_up` finds it there. History never fails a turn. Source: PC1-FR-9a.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class HistoryCapture:
         durable: the record outlives the process, so that nothing is lost with it.
 
     Attributes:
-        missed: settled when a turn did not fit into the queue; `history_catch_up` puts a new one in its place.
+        missed: settled when a turn did not fit into the queue; `catch_up` puts a new one in its place.
     """
 
     def __init__(

@@ -23,7 +23,6 @@ class EpisodeFacts:
     """
 
     def __init__(self, store: Store, recorder: Recorder, limit: timedelta, kept: int) -> None:
-        """Begin with nothing."""
         self._store = store
         self._recorder = recorder
         self._limit = limit.total_seconds()
@@ -83,7 +82,6 @@ class CompactionFacts:
     def __init__(
         self, memory: MemoryBorder, rules: CompactionRules, bounds: SizeBounds, clock: Clock, recorder: Recorder
     ) -> None:
-        """Begin with nothing."""
         self._memory = memory
         self._recorder = recorder
         self._rules = rules

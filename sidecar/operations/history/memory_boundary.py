@@ -23,7 +23,6 @@ class MemoryBorder:
     """
 
     def __init__(self, memory: EpisodeMemory, recorder: Recorder, limit: timedelta) -> None:
-        """Wrap it."""
         self._memory = memory
         self._recorder = recorder
         self._limit = limit.total_seconds()

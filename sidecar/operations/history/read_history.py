@@ -79,7 +79,6 @@ class ReadEpisode:
     """The operation of the consumer-agent."""
 
     def __init__(self, history: HistoryAccess) -> None:
-        """Join the parts."""
         self._history = history
 
     async def __call__(self, request: ReadEpisodeRequest) -> EpisodeRead:
@@ -101,7 +100,6 @@ class ReadOwnTurns:
     """The operation of sub-agents. Whose turns are read, the grant decides; there is nothing to ask for."""
 
     def __init__(self, history: HistoryAccess, grants: GrantTable, turns: Turns) -> None:
-        """Join the parts."""
         self._history = history
         self._grants = grants
         self._turns = turns

@@ -22,7 +22,6 @@ class WriteSummary:
     """The operation of the consumer-agent. Safe to repeat with the same contents."""
 
     def __init__(self, history: HistoryAccess, facts: CompactionFacts, clock: Clock) -> None:
-        """Join the parts."""
         self._history = history
         self._facts = facts
         self._clock = clock

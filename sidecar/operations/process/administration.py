@@ -32,15 +32,12 @@ class ReadinessControl(Protocol):
     @property
     def against(self) -> Mapping[str, str]:
         """What stands against it: a short name, and a sentence."""
-        ...
 
     def block(self, what: str, why: str) -> None:
         """Let something stand against it."""
-        ...
 
     def clear(self, what: str) -> None:
         """Take something back."""
-        ...
 
 
 class SidecarStatus(msgspec.Struct, frozen=True, kw_only=True):

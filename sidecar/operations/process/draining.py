@@ -90,7 +90,6 @@ class Drain:
         calls: Callable[[], Mapping[str, int]],
         clock: Clock,
     ) -> None:
-        """Join the parts."""
         self._rules = rules
         self._turns = turns
         self._end_turn = end_turn

@@ -31,10 +31,9 @@ from sidecar.operations.ports import (
     Spawner,
     on_the_loop,
 )
-from sidecar.operations.record.export_replay import ExportReplay
 from sidecar.operations.record.hints import HintingStore, RecordHints
 from sidecar.operations.record.ports import Store
-from sidecar.operations.record.read_record import ReadRecord
+from sidecar.operations.record.read_record import ExportReplay, ReadRecord
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.bind_turn import BindingState, BindTurn
 from sidecar.operations.turn.child.call_tool import CallTool

@@ -24,7 +24,6 @@ class CheckpointPlace(Protocol):
         Raises:
             PlaceUnavailable: it cannot be read.
         """
-        ...
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Sign the statements, link each to the line before it, and return when they are durable.
@@ -32,4 +31,3 @@ class CheckpointPlace(Protocol):
         Raises:
             PlaceUnavailable: it cannot be confirmed; appending the same again is harmless.
         """
-        ...

@@ -15,7 +15,6 @@ class DelegatedReads:
     """`RecordReads` that asks `source` for everything. See the port for what each method returns and raises."""
 
     def __init__(self, source: RecordReads) -> None:
-        """Begin with who answers."""
         self._source = source
 
     @property

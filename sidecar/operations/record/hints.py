@@ -18,7 +18,6 @@ class RecordHints:
     """Who watches which turn. Costs a look into an empty dictionary while nobody does."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._watchers: dict[TurnId, list[asyncio.Event]] = {}
 
     @property
@@ -53,7 +52,6 @@ class HintingStore(DelegatedReads):
     """A store whose appends are followed by a hint."""
 
     def __init__(self, store: Store, hints: RecordHints) -> None:
-        """Join the parts."""
         super().__init__(store)
         self._store = store
         self._hints = hints

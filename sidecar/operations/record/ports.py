@@ -49,43 +49,33 @@ class RecordReads(Protocol):
     @property
     def instance(self) -> InstanceId:
         """Return the id under which this process appends; a new one at each start."""
-        ...
 
     async def turn(self, turn_id: TurnId) -> StoredTurn | None:
         """Return all of a turn; None if nothing of it is on record."""
-        ...
 
     async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
         """Return the events of one child in order; empty if it is not known."""
-        ...
 
     async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
         """Return the routing decision of a turn, if it has ended."""
-        ...
 
     async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
         """Return the slots called in the episode's last turn that called any; empty if there is none."""
-        ...
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
         """Return dispatches with calls that have not settled, and whose owner is dead; oldest first."""
-        ...
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return turns that have not ended and whose `turn_expires_at` is before `now`; oldest first."""
-        ...
 
     async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
         """Return a list of turns, newest first."""
-        ...
 
     async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
         """Return the episodes used last, newest first."""
-        ...
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return what the runners sent in a turn, by child and number."""
-        ...
 
 
 class RecordArchive(Protocol):
@@ -93,41 +83,33 @@ class RecordArchive(Protocol):
 
     async def closed_states(self) -> Sequence[ClosedState]:
         """Return where the running root of every instance stands, by instance."""
-        ...
 
     def closed_children(self, instance: InstanceId) -> AsyncIterator[ClosedChild]:
         """Go through the links of an instance's running root that are kept, by number."""
-        ...
 
     def children(self) -> AsyncIterator[StoredChild]:
         """Go through all children that are kept, by id."""
-        ...
 
     async def markers(self) -> Sequence[RetentionMarker]:
         """Return every marker, by instance and number."""
-        ...
 
     async def purgeable(self, closed_before: datetime) -> Sequence[ClosedState]:
         """Return, for each instance, up to where its children were all closed, and their turns ended, before then."""
-        ...
 
     async def purge(self, markers: Sequence[RetentionMarker]) -> int:
         """Keep the markers, and remove what they cover: children with events and frames, and turns left without any.
 
         Returns how many children are gone. Raises `RecordConflict` for a marker that does not fit the running root.
         """
-        ...
 
     async def purge_childless(self, before: datetime) -> int:
         """Remove some of the turns that ended before then and have no child on record; returns how many, 0 at the end.
 
         No running root speaks of them, so that there is no marker.
         """
-        ...
 
     async def purge_frames(self, before: datetime) -> int:
         """Remove what runners sent in attempts of turns that ended before then; returns how many attempts."""
-        ...
 
 
 class Database(RecordReads, RecordArchive, Protocol):
@@ -141,18 +123,15 @@ class Database(RecordReads, RecordArchive, Protocol):
             StoreUnavailable: not kept.
             CommitUnknown: it may be kept or not; the same group may be committed again.
         """
-        ...
 
     async def renew_lease(self) -> None:
         """Say that this process is alive. Raises `StoreUnavailable`.
 
         A database that only one process can open has nothing to do here: every other instance is dead.
         """
-        ...
 
     async def close(self) -> None:
         """Give everything back, the lease too: this instance is dead to the others from now on. Never raises."""
-        ...
 
 
 class Store(RecordReads, Protocol):
@@ -161,7 +140,6 @@ class Store(RecordReads, Protocol):
     @property
     def waits(self) -> bool:
         """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
-        ...
 
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records` durable, whole, after everything that was handed over before.
@@ -172,4 +150,3 @@ class Store(RecordReads, Protocol):
             RecordConflict: the record says otherwise; nothing of `records` is kept.
             StoreUnavailable: it cannot be confirmed; appending the same again is safe.
         """
-        ...

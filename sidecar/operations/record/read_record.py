@@ -11,15 +11,38 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from sidecar.core.decoding import from_utf8
 from sidecar.core.errors import AdmissionRefused
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, TurnId
+from sidecar.core.replaying.document import document_of, document_to_json
 from sidecar.operations.record.hints import RecordHints
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.record.turn_views import ROW_BYTES, SeenTurn, fitting, in_order, only, row_of, unknown
 from sidecar.operations.rules import RecordRules
+
+
+class ExportReplay:
+    """The operation of whoever wants to replay a turn elsewhere."""
+
+    def __init__(self, reads: RecordReads) -> None:
+        self._reads = reads
+
+    async def __call__(self, turn_id: TurnId) -> str:
+        """Return the document of a turn, as JSON text.
+
+        Raises:
+            UnknownTurn: nothing is on record of it.
+            StoreUnavailable: nobody can say.
+        """
+        turn = await self._reads.turn(turn_id)
+        if turn is None:
+            raise unknown(turn_id)
+        attempts = await self._reads.attempts(turn_id)
+        return from_utf8(document_to_json(document_of(turn, tuple(attempts))))
+
 
 MOST_ROWS = 200
 """Of a list, whatever is asked for."""
@@ -45,7 +68,6 @@ class ReadRecord:
     """The operations of whoever wants to see turns."""
 
     def __init__(self, reads: RecordReads, hints: RecordHints, rules: RecordRules) -> None:
-        """Join the parts."""
         self._reads = reads
         self._hints = hints
         self._rules = rules

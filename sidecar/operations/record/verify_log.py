@@ -38,27 +38,21 @@ class RecordToVerify(Protocol):
 
     async def closed_states(self) -> Sequence[ClosedState]:
         """Return where the running root of every instance stands."""
-        ...
 
     def closed_children(self, instance: InstanceId) -> AsyncIterator[ClosedChild]:
         """Go through the links of an instance's running root that are kept, by number."""
-        ...
 
     def children(self) -> AsyncIterator[StoredChild]:
         """Go through all children that are kept."""
-        ...
 
     async def markers(self) -> Sequence[RetentionMarker]:
         """Return every marker, by instance and number."""
-        ...
 
     async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
         """Return a list of turns, newest first."""
-        ...
 
     async def turn(self, turn_id: TurnId) -> StoredTurn | None:
         """Return all of a turn."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

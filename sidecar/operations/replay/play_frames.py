@@ -114,7 +114,6 @@ class RecordedGrants(GrantTable):
     """Knows which child an attempt belongs to."""
 
     def __init__(self, keys: SigningKeys) -> None:
-        """Begin with none."""
         super().__init__(keys)
         self.children: dict[AttemptId, Child] = {}
 
@@ -129,7 +128,6 @@ class RecordedChance:
     """Draws the waits that were drawn then."""
 
     def __init__(self, recording: Recording) -> None:
-        """Join the parts."""
         self._recording = recording
 
     def uniform(self, low: float, high: float) -> float:
@@ -145,7 +143,6 @@ class RecordedRunner:
     target = "recorded"
 
     def __init__(self, recording: Recording, grants: RecordedGrants) -> None:
-        """Join the parts."""
         self._recording = recording
         self._grants = grants
         self.operations: Operations | None = None

@@ -58,7 +58,6 @@ class BindTurn:
         turns: Turns,
         binding: "BindingState",
     ) -> None:
-        """Join the parts."""
         self._rules = rules
         self._clock = clock
         self._definitions = definitions

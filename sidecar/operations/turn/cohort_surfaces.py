@@ -29,7 +29,6 @@ class CohortSurfaces:
     """
 
     def __init__(self, rules: BindingRules, kept: CardOf = lambda _: None) -> None:
-        """Begin with none."""
         self._rules = rules
         self._kept = kept
         self._made_from: tuple[Catalogue, FlagSnapshot, RolloutView] | None = None

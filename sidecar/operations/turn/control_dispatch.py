@@ -12,7 +12,6 @@ class ResumeDispatch:
     """Find a dispatch again after a broken connection, wherever it was opened."""
 
     def __init__(self, going: Going) -> None:
-        """Join the parts."""
         self._going = going
 
     async def __call__(self, request: ResumeRequest) -> Begun:
@@ -24,7 +23,6 @@ class CancelCall:
     """Cancel one call; its siblings go on."""
 
     def __init__(self, going: Going) -> None:
-        """Join the parts."""
         self._going = going
 
     async def __call__(self, request: CancelRequest) -> bool:

@@ -36,7 +36,6 @@ class Delegate:
     """The operation. Not safe to repeat: each call is another child."""
 
     def __init__(self, outside: Outside, turns: Turns, run_child: RunChild) -> None:
-        """Join the parts."""
         self._out = outside
         self._turns = turns
         self._run_child = run_child

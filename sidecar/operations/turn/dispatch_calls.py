@@ -90,7 +90,6 @@ class DispatchCalls:
         carry_out: CarryOut,
         turns: Turns,
     ) -> None:
-        """Join the parts."""
         self._rules = rules
         self._out = outside
         self._going = going

@@ -3,21 +3,21 @@
 Nothing here waits or writes; what is to be written is left with the turn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from sidecar.core.dispatching.cap import worst
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.executing.events import COMPLETED_STATUS, PARENT
 from sidecar.core.executing.records import CallSettled, Record, TurnEnded
 from sidecar.core.executing.states import ExecutionState
-from sidecar.core.identifiers import ChildId
+from sidecar.core.identifiers import CallId, ChildId
 from sidecar.operations.record.ports import Store
 from sidecar.operations.requests import EndTurnRequest, Integration, Verdict
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.restore_turn import unfinished_outcomes
-from sidecar.operations.turn.routed_calls import routed_calls
 from sidecar.operations.turn.settle_child import (
     close_unintegrated,
     fail_unfinished,
@@ -27,10 +27,43 @@ from sidecar.operations.turn.settle_child import (
     taking,
 )
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.opening_records import end_fingerprint
 from sidecar.operations.turn.state.turn_ends import BY_PARENT, EndCause, TurnClosed
 from subagents_errors import CallFailure
+
+
+def routed_calls(dispatch: LiveDispatch, now: datetime, settling: Mapping[CallId, CallOutcome]) -> Iterator[RoutedCall]:
+    """Yield what is said of the calls of a dispatch; `now` where nobody knows when one settled.
+
+    Args:
+        dispatch: one of the turn's.
+        now: when the turn is ended.
+        settling: outcomes of a dispatch that has not finished, and of which the end of the turn is the end.
+    """
+    for place, call in enumerate(dispatch.request.calls):
+        outcome = dispatch.outcomes.get(place) or settling[call.call_id]
+        yield _routed(dispatch, outcome, now)
+
+
+def _routed(dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> RoutedCall:
+    child = dispatch.turn.children.get(outcome.child_id) if outcome.child_id else None
+    return RoutedCall(
+        dispatch_id=dispatch.dispatch_id,
+        call_id=outcome.call_id,
+        sub_agent_id=outcome.sub_agent_id,
+        child_id=outcome.child_id,
+        emission_index=outcome.emission_index,
+        outcome=outcome.outcome,
+        reason=outcome.reason,
+        axis=outcome.axis,
+        started_at=child.started_at if child else None,
+        settled_at=(child.settled_at if child else None) or dispatch.finished_at or now,
+        attempts=outcome.attempts,
+        status_events=child.status_events if child else 0,
+    )
+
 
 ASSERTED_BY = "orchestrator"
 """The principal is the orchestrator's word over the authenticated listener; verified user tokens come later."""

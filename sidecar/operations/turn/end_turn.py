@@ -47,7 +47,6 @@ class EndTurn:
         find: FindTurn,
         restore: RestoreTurn,
     ) -> None:
-        """Join the parts."""
         self._rules = rules
         self._out = outside
         self._turns = turns

@@ -21,7 +21,6 @@ class SaysWhoEnds(Protocol):
 
     def __call__(self, turn_id: str, by: str, reason: str) -> None:
         """Write it down."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,6 @@ class EndTurnForOperator:
         find: FindTurn,
         end_turn: EndTurn,
     ) -> None:
-        """Join the parts."""
         self._timeout = rules.record_timeout.total_seconds()
         self._out = outside
         self._turns = turns

@@ -27,7 +27,6 @@ class CarryOut:
     """Runs the calls of dispatches. Owned by the process, not by the RPC that began the dispatch."""
 
     def __init__(self, outside: Outside, run_child: RunChild) -> None:
-        """Join the parts."""
         self._out = outside
         self._run_child = run_child
 

@@ -23,7 +23,6 @@ class FindTurn:
     """
 
     def __init__(self, turns: Turns, restore: RestoreTurn, fetch: FetchCard) -> None:
-        """Join the parts."""
         self._turns = turns
         self._restore = restore
         self._fetch = fetch

@@ -37,7 +37,6 @@ class LostWork:
     """
 
     def __init__(self, rules: DispatchRules, outside: Outside, turns: Turns, keys: SigningKeys, going: Going) -> None:
-        """Join the parts."""
         self._rules = rules
         self._out = outside
         self._turns = turns

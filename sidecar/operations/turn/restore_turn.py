@@ -40,7 +40,6 @@ class RestoreTurn:
     """Reads a turn from the store and merges it into the one that is known here."""
 
     def __init__(self, rules: DispatchRules, outside: Outside) -> None:
-        """Join the parts."""
         self._rules = rules
         self._out = outside
 

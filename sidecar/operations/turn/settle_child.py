@@ -1,6 +1,7 @@
 """The parent's verdict on a child: integration decides, then the child is closed (SX-25, SX-30, SX-34).
 
-`close_events` prepares; who calls makes the events durable. Preparing twice is prevented by the child's own state.
+`integrate` and `close_unintegrated` prepare; who calls makes the events durable. Preparing twice is prevented by the
+child's own state.
 """
 
 from collections.abc import Iterator
@@ -114,7 +115,6 @@ class CloseChild:
     """The operation: a verdict on one child before the turn ends. Safe to repeat with the same verdict."""
 
     def __init__(self, rules: DispatchRules, outside: Outside, find: FindTurn, restore: RestoreTurn) -> None:
-        """Join the parts."""
         self._rules = rules
         self._out = outside
         self._find = find

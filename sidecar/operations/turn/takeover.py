@@ -29,7 +29,6 @@ class GoOn:
     def __init__(
         self, rules: DispatchRules, outside: Outside, restore: RestoreTurn, carry_out: CarryOut, turns: Turns
     ) -> None:
-        """Join the parts."""
         self._rules = rules
         self._out = outside
         self._restore = restore

@@ -4,9 +4,8 @@ from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.operations.rollout.audit.queries import ActiveFor, Activity, Period
 from sidecar.rpc.translate import steps
-from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.fields import Fields, fill_timestamp
 from sidecar.rpc.translate.rollouts import LONGEST_PRINCIPAL
-from sidecar.rpc.translate.times import fill_timestamp
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
 

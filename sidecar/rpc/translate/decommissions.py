@@ -4,7 +4,7 @@ from sidecar.core.rollout.decommission_facts import Decided, Decommission, StepT
 from sidecar.core.rollout.events import DecommissionMark, RolloutEvent
 from sidecar.operations.rollout.decommission.decommission_list import DecommissionReading
 from sidecar.rpc.translate import enums
-from sidecar.rpc.translate.times import fill_timestamp
+from sidecar.rpc.translate.fields import fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2
 
 

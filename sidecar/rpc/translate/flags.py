@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sidecar.core.rollout.flags_by_hand import Affected, Behind, FlagSwitched
 from sidecar.operations.rollout.flags.flag_reading import DefinitionFlagsReading, FlagReading
 from sidecar.rpc.translate import enums
-from sidecar.rpc.translate.times import fill_duration, fill_timestamp
+from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
 from subagents.lifecycle.v1 import flags_pb2 as pb
 
 

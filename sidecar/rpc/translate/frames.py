@@ -15,8 +15,8 @@ from sidecar.core.dispatching.frames import (
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.rpc.translate.enums import AXIS, CALL_STATE, CAP, OUTCOME, REASON
+from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
 from sidecar.rpc.translate.surfaces import start_state
-from sidecar.rpc.translate.times import fill_duration, fill_timestamp
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2
 
 

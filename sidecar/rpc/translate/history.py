@@ -10,8 +10,7 @@ from sidecar.core.identifiers import EpisodeId, TurnId
 from sidecar.operations.history.read_history import EpisodeRead, EpisodeView, ReadEpisodeRequest
 from sidecar.operations.history.write_summary import WriteSummaryRequest
 from sidecar.rpc.translate import enums
-from sidecar.rpc.translate.fields import Fields
-from sidecar.rpc.translate.times import timestamp
+from sidecar.rpc.translate.fields import Fields, timestamp
 from subagents.history.v1 import history_pb2 as pb
 from subagents.tools.v1 import tools_pb2
 

@@ -16,9 +16,8 @@ from sidecar.core.identifiers import RUN_SIDE, ChildId, EpisodeId, Slot, TurnId
 from sidecar.operations.record.read_record import MOST_ROWS, EventBatch, TurnPage
 from sidecar.operations.record.turn_views import SeenTurn
 from sidecar.rpc.translate import enums
-from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.fields import Fields, timestamp
 from sidecar.rpc.translate.frames import fill_outcome
-from sidecar.rpc.translate.times import timestamp
 from sidecar.rpc.translate.turn_ends import routing_message
 from subagents.history.v1 import history_pb2 as pb
 from subagents.history.v1 import record_pb2

@@ -19,8 +19,7 @@ from sidecar.operations.rollout.views.rollout_reading import (
     SlotReading,
 )
 from sidecar.rpc.translate import decommissions, enums, steps
-from sidecar.rpc.translate.fields import Fields
-from sidecar.rpc.translate.times import fill_duration, fill_timestamp
+from sidecar.rpc.translate.fields import Fields, fill_duration, fill_timestamp
 from subagents.lifecycle.v1 import reading_pb2 as pb
 
 MOST_NUMBER: Final = 2**53

@@ -15,9 +15,8 @@ from sidecar.operations.rollout import requests
 from sidecar.policy.lifecycle import Step
 from sidecar.rpc.translate import enums
 from sidecar.rpc.translate.decommissions import record_message
-from sidecar.rpc.translate.fields import Fields
+from sidecar.rpc.translate.fields import EPOCH, Fields
 from sidecar.rpc.translate.flags import switch_message
-from sidecar.rpc.translate.times import EPOCH
 from subagents.lifecycle.v1 import lifecycle_pb2 as pb
 
 AskedT = TypeVar("AskedT", bound=requests.Asked)

@@ -8,7 +8,7 @@ from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.json_schemas import canonical_text
 from sidecar.operations.turn.bind_turn import Bound
 from sidecar.rpc.translate.enums import CANDIDATE, COMPACTION_DUE
-from sidecar.rpc.translate.times import timestamp
+from sidecar.rpc.translate.fields import timestamp
 from subagents.dispatch.v1 import dispatch_pb2, surface_pb2
 
 MOST_SURFACES: Final = 256
@@ -18,7 +18,6 @@ class BoundTurns:
     """Makes answers to BindTurn. What is the same for a whole cohort is made once and kept as bytes."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._made: dict[int, tuple[Surface, bytes]] = {}
 
     def __call__(self, bound: Bound) -> dispatch_pb2.BindTurnResponse:

@@ -3,9 +3,9 @@
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.operations.turn.state.turn_ends import ChildSummary, TurnClosed
 from sidecar.rpc.translate.enums import AXIS, CAP, OUTCOME, REASON
+from sidecar.rpc.translate.fields import duration, timestamp
 from sidecar.rpc.translate.frames import intents_message
 from sidecar.rpc.translate.surfaces import candidate_message, cohort_message, start_state
-from sidecar.rpc.translate.times import duration, timestamp
 from subagents.dispatch.v1 import dispatch_pb2, routing_pb2
 from subagents.errors.v1 import error_reason_pb2
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.adapters.memory_in_process import plugin as memory_in_process
+from sidecar.adapters import memory_in_process
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
 from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Principal, Slot, ToolId, Vertical

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, GuardedGate, PolicyThreads
-from sidecar.adapters.step_checks.gates import MOST_LEFT
+from sidecar.adapters.step_checks import MOST_LEFT, ChosenGates, ChosenPolicies, GuardedGate, PolicyThreads
 from sidecar.core.identifiers import Vertical
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.hookspecs import hookimpl

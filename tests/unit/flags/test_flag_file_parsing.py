@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from sidecar.adapters.flags_file.parsing import FlagFileProblem, flags_in_json, flags_in_toml
+from sidecar.adapters.flags_file import FlagFileProblem, flags_in_json, flags_in_toml
 
 JSON = '{"flags": {"ask_shop": true, "ask_rewards": false, "ask_support": true}}'
 TOML = "[flags]\nask_shop = true\nask_rewards = false\nask_support = true\n# end of flags\n"

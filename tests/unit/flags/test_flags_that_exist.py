@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
-from sidecar.adapters.flags_file.backend import FileFlags
+from sidecar.adapters.flags_file import FileFlags
 from sidecar.adapters.flags_memory import MemoryFlags
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, flag_snapshot_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.definitions_directory.loading import load_directory
-from sidecar.adapters.flags_file.parsing import FlagFileProblem, flags_in_json
+from sidecar.adapters.flags_file import FlagFileProblem, flags_in_json
 from sidecar.settings import SettingsProblem, read_settings
 from tests.corpus.bad_configs.good import AGENT_CONFIG, write
 from tests.support.requirement import requirement

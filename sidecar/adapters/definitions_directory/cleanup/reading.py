@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import yaml
 
-from sidecar.adapters.definitions_directory.cleanup.evaluations import tagged, values_in
 from sidecar.adapters.definitions_directory.cleanup.yaml_text import PLAIN
 from sidecar.adapters.definitions_directory.comparing import compare
 from sidecar.adapters.definitions_directory.git_plumbing import Git
@@ -21,6 +20,46 @@ from sidecar.core.definitions.files.names import PLATFORM_OWNER, REQUIRED_BLOCKS
 from sidecar.core.definitions.files.registries import CONFIG_FILE, Registries
 from sidecar.core.definitions.review.references import BaseWish, ComparisonRefused
 from sidecar.core.rollout.cleanup import MANIFEST, MARK, CheckoutRefused, CleanupWish
+
+TAGS: Final = ("sub_agent", "subagent", "subagent_id", "sub_agent_id", "agent_id")
+"""Of `evaluation_manifest.yaml`: an item or section says `sub_agent: <id>`, or has another of these keys; or it is a
+section below `sub_agents` that is called by the id. What is tagged for several keeps the others. Source: PF1-FR-6c,
+PF1-D-42.
+"""
+LISTS: Final = ("sub_agents", "subagents")
+Steps = tuple[str | int, ...]
+
+
+def tagged(value: Any, name: str, at: Steps = ()) -> Iterator[Steps]:
+    """Yield the way to everything that goes with `name`; nothing below a place that was yielded itself."""
+    children: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        children = list(value.items())
+    elif isinstance(value, list):
+        children = list(enumerate(value))
+    for step, child in children:
+        way = (*at, step)
+        if _is_for(child, name) or (at and at[-1] in LISTS and step == name):
+            yield way
+        elif step in LISTS and isinstance(child, list) and name in child:
+            yield from ((*way, number) for number, one in enumerate(child) if one == name)
+        else:
+            yield from tagged(child, name, way)
+
+
+def values_in(value: Any) -> Iterator[Any]:
+    """Yield everything that a walk meets. Raises `RecursionError` where something holds itself."""
+    yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from values_in(each)
+
+
+def _is_for(value: Any, name: str) -> bool:
+    """Say whether something is tagged for this one and nobody else."""
+    if not isinstance(value, dict):
+        return False
+    return any(value.get(tag) == name for tag in TAGS) or any(value.get(key) == [name] for key in LISTS)
+
 
 SECONDS: Final = 20.0
 HEAD_LINES: Final = 6

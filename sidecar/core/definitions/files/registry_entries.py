@@ -1,12 +1,12 @@
 """Reads the entries of `agent_config.yaml::models`, `::tools` and the files of `prompts/components/`."""
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
 from sidecar.core.definitions.cards.card import BlockCategory, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.files.addresses import GRPC_SCHEMES, HTTP_SCHEMES, problem_with_scheme
-from sidecar.core.definitions.files.capabilities import problems_with_capabilities
 from sidecar.core.definitions.files.documents import Document, Entry, Place
 from sidecar.core.definitions.files.fields import Fields
 from sidecar.core.definitions.files.names import (
@@ -25,6 +25,40 @@ from sidecar.core.definitions.files.placeholders import problems_with_placeholde
 from sidecar.core.definitions.files.problems import Problem, quoted
 from sidecar.core.definitions.files.schemas import read_schema
 from sidecar.core.identifiers import TOOL_PREFIX, BlockId, ModelId, ToolId
+
+TAGS: Final = ("<can_do>", "</can_do>", "<cannot_do>", "</cannot_do>")
+"""Exactly these, once each, in this order."""
+_LIKE_A_TAG: Final = re.compile(r"<\s*/?\s*can(?:not)?[_ -]?do\b[^>]*>?", re.IGNORECASE)
+_FORM: Final = "<can_do>…</can_do>, then <cannot_do>…</cannot_do>"
+
+
+def problems_with_capabilities(place: Place, text: str, category: BlockCategory) -> Iterator[Problem]:
+    """Yield at most one error of the tags for what an agent can and cannot do. Source: PC1-D-33, PC1-D-34.
+
+    Args:
+        place: of the text.
+        text: the block's instructions; empty text is somebody else's problem.
+        category: the block's.
+    """
+    tags = tuple(found[0] for found in _LIKE_A_TAG.finditer(text))
+    if category is not BlockCategory.CAPABILITIES:
+        if tags:
+            yield place.error(f"{quoted(tags[0])} belongs into a block of type capabilities")
+        return
+    odd = next((tag for tag in tags if tag not in TAGS), None)
+    if odd is not None:
+        yield place.error(f"{quoted(odd)} is not one of the tags of a capabilities block: {_FORM}")
+    elif text and not _is_well_formed(text, tags):
+        yield place.error(f"of a capabilities block need {_FORM}")
+
+
+def _is_well_formed(text: str, tags: tuple[str, ...]) -> bool:
+    """Return whether the four tags are there, and something between each pair."""
+    if tags != TAGS:
+        return False
+    between = re.split("|".join(TAGS), text)
+    return bool(between[1].strip() and between[3].strip())
+
 
 MODEL_FIELDS: Final = (
     "id", "provider_model", "context_window", "parallel_tool_calls", "base_url", "price_per_million_input",

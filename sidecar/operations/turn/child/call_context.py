@@ -26,29 +26,22 @@ class Errand(Protocol):
     @property
     def dispatch_id(self) -> DispatchId:
         """Which dispatch it is part of."""
-        ...
 
     @property
     def trace(self) -> TraceContext:
         """What attempts belong to."""
-        ...
 
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call."""
-        ...
 
     def arguments_of(self, call_id: CallId) -> str:
         """Return the arguments of a call that its sub-agent is given."""
-        ...
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
-        ...
 
     def lose(self) -> None:
         """Give it up: the record says that another sidecar has gone on with it."""
-        ...
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """A sub-agent reports progress."""
-        ...

@@ -80,7 +80,6 @@ class CallTool:
         tracing: Tracing,
         off_loop: OffLoop,
     ) -> None:
-        """Join the parts."""
         self._rules = rules
         self._grants = grants
         self._connectors = connectors
@@ -230,7 +229,6 @@ class TypingRegistries:
     KEPT = 1024
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._by_digest: OrderedDict[Digest, TypingRegistry] = OrderedDict()
 
     def of_card(self, card: Card) -> TypingRegistry:

@@ -18,14 +18,12 @@ class ReportFiles(Protocol):
 
     async def write(self, path: tuple[str, ...], text: str) -> None:
         """Write a file below the directory, whole or not at all, replacing one that is there. May raise anything."""
-        ...
 
 
 class ChildReports:
     """The reports of this process; None for files: nothing is written."""
 
     def __init__(self, files: ReportFiles | None, record: RecordReads, *, spawner: Spawner, recorder: Recorder) -> None:
-        """Join the parts."""
         self._files = files
         self._record = record
         self._spawner, self._recorder = spawner, recorder

@@ -46,7 +46,6 @@ class ConnectorBorder:
     """
 
     def __init__(self, connectors: Connectors, *, spawner: Spawner, recorder: Recorder, report_after: float) -> None:
-        """Wrap them."""
         self._connectors = connectors
         self._spawner, self._recorder = spawner, recorder
         self._report_after = report_after

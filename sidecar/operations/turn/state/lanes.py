@@ -11,7 +11,6 @@ class TurnLanes:
     """`core.dispatching.lanes` with somebody who waits."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._lanes = Lanes()
         self._turns: dict[str, Ending[CallFailure | None]] = {}
 

@@ -27,8 +27,7 @@ from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.inherited_context import briefed, inherited_context
-from sidecar.operations.turn.state.listeners import Listeners
-from sidecar.operations.turn.state.progress import Progress
+from sidecar.operations.turn.state.progress import Listeners, Progress
 from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.operations.turn.state.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turn.state.turn import TurnState

@@ -33,7 +33,6 @@ class EndedTurns:
     """
 
     def __init__(self, whole: int) -> None:
-        """Begin with none."""
         self._most_whole = whole
         self._whole: dict[TurnId, Turn] = {}
         self._slim: dict[TurnId, Turn] = {}
@@ -63,7 +62,6 @@ class Turns:
     """
 
     def __init__(self, clock: Clock, definitions: Definitions, keys: SigningKeys, rules: DispatchRules) -> None:
-        """Begin with none."""
         self._clock = clock
         self._definitions = definitions
         self._keys = keys

@@ -21,11 +21,9 @@ class DispatchSpan(Protocol):
     @property
     def context(self) -> TraceContext:
         """What the spans of its attempts hang below."""
-        ...
 
     def ended(self, calls: int) -> None:
         """End it; `calls` have run."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +53,9 @@ class AttemptSpan(Protocol):
     @property
     def context(self) -> TraceContext:
         """What the sub-agent's host gets, so that its own spans hang below this one."""
-        ...
 
     def ended(self, failure: str, usage: Usage | None) -> None:
         """End it; `failure` is the reason's name, empty if it did not fail."""
-        ...
 
 
 class ToolSpan(Protocol):
@@ -68,7 +64,6 @@ class ToolSpan(Protocol):
     @property
     def context(self) -> TraceContext:
         """What the data service gets."""
-        ...
 
     def ended(self, failure: str, cache_meta_json: str) -> None:
         """End it.
@@ -77,7 +72,6 @@ class ToolSpan(Protocol):
             failure: why the payload was withheld; empty if it was released.
             cache_meta_json: of a released envelope, never its payload. Source: PC2-D-29.
         """
-        ...
 
 
 class Tracing(Protocol):
@@ -88,15 +82,12 @@ class Tracing(Protocol):
 
         None: the trace is not sampled.
         """
-        ...
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
         """Begin the span of an attempt; None: the trace is not sampled."""
-        ...
 
     def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
         """Begin the span of a data call below `child.trace`; None: the trace is not sampled."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The ports `Runners` and `Connectors`, over the plugins that the settings chose.
+"""Chooses the runner of a card and the connector of a tool among the loaded plugins: `Runners` and `Connectors`.
 
 Objects are made when they are first needed, one for each (runner, target) and one for each connector, and kept until
 the end: a breaker and a connection pool are worth something only as long as their target stays the same object.

@@ -1,8 +1,8 @@
-"""An event loop in which time jumps to the next timer and a given chance decides who runs next.
+"""Time that passes at once: an event loop that jumps to the next timer, where a given chance decides who runs next.
 
-Nothing in it depends on the machine, so that the same chance always gives the same run. Handles that were scheduled by
-the same step keep their order, as asyncio promises; those of different steps may overtake each other, as they do when
-sockets and other tasks come in between.
+For replays of recorded turns, and for the simulation. Nothing in it depends on the machine, so that the same chance
+always gives the same run. Handles that were scheduled by the same step keep their order, as asyncio promises; those of
+different steps may overtake each other, as they do when sockets and other tasks come in between.
 """
 
 import asyncio
@@ -30,7 +30,6 @@ class Chooser(Protocol):
 
     def random(self) -> float:
         """Return a number from 0 up to, but not including, 1."""
-        ...
 
 
 class InOrder:
@@ -45,7 +44,6 @@ class Trace:
     """What happened, as a digest; readable lines too if somebody wants to read them."""
 
     def __init__(self, *, readable: bool = False) -> None:
-        """Begin with nothing."""
         self._hash = sha256()
         self.lines: list[str] | None = [] if readable else None
 
@@ -71,7 +69,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     """
 
     def __init__(self, chance: Chooser, trace: Trace, most_steps: int = 300_000) -> None:
-        """Begin at 0."""
         super().__init__()
         self.set_debug(False)
         self._chance = chance

@@ -1,11 +1,14 @@
-"""Flags in memory, with switches that make every fault of a flag backend on demand."""
+"""The flag backend `memory`: a fixed set of flags from the settings, or set by a program; for demos and tests."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, unique
-from typing import Any
+from typing import Any, Final
 
+from sidecar.core.errors import StoreUnavailable
+from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.protocols import FlagReport
+from sidecar.policy.specs import FlagBackendSpec
 
 
 @unique
@@ -76,3 +79,62 @@ class MemoryFlags:
 
     async def close(self) -> None:
         """Do nothing: memory holds no connection."""
+
+
+def _made(settings: Mapping[str, Any]) -> MemoryFlags:
+    return MemoryFlags(settings.get("on", ()))
+
+
+MEMORY_FLAGS: Final = FlagBackendSpec(
+    name="memory",
+    contract="flag-backend/1",
+    summary="A fixed set of flags from the settings; nothing outside is asked",
+    config_schema={
+        "type": "object",
+        "properties": {
+            "on": {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1, "maxLength": 200},
+                "description": "Names of the flags that are on; every other flag is off.",
+            }
+        },
+        "additionalProperties": False,
+    },
+    capabilities=frozenset({"push"}),
+    factory=_made,
+)
+
+
+@hookimpl
+def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
+    """Offer `memory`."""
+    return [MEMORY_FLAGS]
+
+
+class MemoryFlagWriter:
+    """A writer of the flags of one process, which are gone when it stops; for demos and tests."""
+
+    def __init__(self, flags: MemoryFlags) -> None:
+        self._flags = flags
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Set a flag."""
+        if self._flags.is_on(name) != on:
+            self._flags.set(name, on=on)
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Return nothing: `switch` does it."""
+        return ""
+
+
+class FlagsInTheSettings:
+    """In the place of a writer where the record outlives the process: forgotten flags would look like fallen ones."""
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Raise `StoreUnavailable`: a person has to."""
+        raise StoreUnavailable(f"the flags of `memory` are those of the settings; {self.edit_for(name, on)}")
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Return what has to be done."""
+        change = f"add {name} to" if on else f"take {name} out of"
+        return f"settings: {change} flags.memory.on, and start the sidecar again; or use the backend `embedded`"

@@ -1,6 +1,7 @@
-"""Reads the numbered SQL files of a package."""
+"""Numbered SQL files that make and change the tables of a database; the same code for every dialect."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -57,3 +58,30 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
     if [each.number for each in found] != list(range(1, len(found) + 1)):
         raise ValueError(f"{package}: the migrations are not numbered from 1 without gaps")
     return tuple(found)
+
+
+def pending(migrations: Sequence[Migration], applied: Mapping[int, str], where: str) -> tuple[Migration, ...]:
+    """Return the steps that `applied` lacks, in order.
+
+    Args:
+        migrations: all steps that this sidecar knows.
+        applied: checksums by number, as the database has them in `schema_migrations`.
+        where: which database, for the messages; no password in it.
+
+    Raises:
+        DatabaseProblem: the database is newer than this sidecar, or was made by other steps.
+    """
+    newest, known = max(applied, default=0), len(migrations)
+    if newest > known:
+        raise DatabaseProblem(
+            f"{where} has schema version {newest}, and this sidecar knows {known}: "
+            "start the newer sidecar again, or restore a backup of before"
+        )
+    if sorted(applied) != list(range(1, newest + 1)):
+        raise DatabaseProblem(f"{where} lacks schema steps between those it has: restore a backup")
+    for migration in migrations[:newest]:
+        if applied[migration.number] != migration.checksum:
+            raise DatabaseProblem(
+                f"{where} was made by another version of schema step {migration}: start the sidecar that made it"
+            )
+    return tuple(migrations[newest:])

@@ -1,9 +1,10 @@
-"""Episodes in memory: bounded, for demos, tests and single processes that may forget when they stop."""
+"""The episode memory `in_process`: keeps conversations as long as the process lives."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +13,8 @@ from sidecar.core.history.isolation import own_turns_of
 from sidecar.core.history.layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
 from sidecar.core.identifiers import Slot, TurnId
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.specs import EpisodeMemorySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +131,30 @@ def _contents(kept: _Kept) -> EpisodeContents:
 def _weight_of(turn: TurnHistory) -> int:
     """Return the bytes that a turn would take as JSON; near enough to what it takes here."""
     return len(msgspec.json.encode(turn))
+
+
+def _made(settings: Mapping[str, Any]) -> InProcessMemory:
+    return InProcessMemory(MemoryBounds(**settings))
+
+
+IN_PROCESS_MEMORY: Final = EpisodeMemorySpec(
+    name="in_process",
+    contract="episode-memory/1",
+    summary="Conversations in memory, bounded; forgotten when the process stops",
+    config_schema={
+        "type": "object",
+        "properties": {
+            "episodes": {"type": "integer", "minimum": 1, "description": "Most episodes; default 10000."},
+            "turns": {"type": "integer", "minimum": 1, "description": "Most turns of one episode; default 1000."},
+            "total_bytes": {"type": "integer", "minimum": 1, "description": "Most bytes of all; default 256 MiB."},
+        },
+        "additionalProperties": False,
+    },
+    factory=_made,
+)
+
+
+@hookimpl
+def sidecar_episode_memories() -> Sequence[EpisodeMemorySpec]:
+    """Offer `in_process`."""
+    return [IN_PROCESS_MEMORY]

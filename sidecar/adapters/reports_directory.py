@@ -1,4 +1,4 @@
-"""Writes below one directory, and nowhere else, whatever links others put there.
+"""Reports as files below one directory of the operator's, and nowhere else, whatever links others put there.
 
 Every part of a path is opened from the directory before it without following links, so that nothing that happens
 meanwhile can lead outside. A file is written under a name of its own and then renamed: a link in its place is replaced,

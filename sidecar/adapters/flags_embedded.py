@@ -1,0 +1,119 @@
+"""The flag backend `embedded`: flags in the sidecar's own store, beside the rollouts that they gate."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+from sidecar.core.errors import RevisionConflict, StoreUnavailable
+from sidecar.operations.ports import Clock
+from sidecar.operations.rollout.store.ports import RolloutStore, StoredFlag
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.protocols import FlagReport
+from sidecar.policy.specs import FlagBackendSpec
+
+AGAIN: Final = 1.0
+"""Seconds until a store that did not answer is looked at again."""
+
+
+class EmbeddedFlags:
+    """A flag backend over the store of rollouts. Nothing is set here, see `EmbeddedFlagWriter`."""
+
+    def __init__(self, store: RolloutStore) -> None:
+        """Have hints come; the first change may be anything."""
+        self._store = store
+        self._fetched = ""
+        self._hinted = asyncio.Event()
+        store.on_change(self._hinted.set)
+
+    async def fetch(self) -> FlagReport:
+        """Read the flags. Raises `StoreUnavailable`."""
+        flags = await self._store.flags()
+        self._fetched = _revision(flags)
+        on = frozenset(flag.name for flag in flags if flag.on)
+        return FlagReport(on, self._fetched, frozenset(flag.name for flag in flags) - on)
+
+    async def changed(self) -> None:
+        """Return once the flags differ from what was fetched last; other changes of the store are none."""
+        while True:
+            await self._hinted.wait()
+            self._hinted.clear()
+            try:
+                if _revision(await self._store.flags()) != self._fetched:
+                    return
+            except StoreUnavailable:
+                self._hinted.set()
+                await asyncio.sleep(AGAIN)
+            except asyncio.CancelledError:
+                self._hinted.set()  # whoever waits next looks again
+                raise
+
+    async def close(self) -> None:
+        """Do nothing: the store is the sidecar's."""
+
+
+def _revision(flags: Sequence[StoredFlag]) -> str:
+    content = "\x1e".join(f"{flag.name}\x1f{flag.revision}" for flag in flags)
+    return f"sha256:{sha256(content.encode()).hexdigest()}"
+
+
+def _without_store(settings: Mapping[str, Any]) -> EmbeddedFlags:
+    raise ValueError("only a running sidecar has the store that these flags are kept in")
+
+
+EMBEDDED_FLAGS: Final = FlagBackendSpec(
+    name="embedded",
+    contract="flag-backend/1",
+    summary="Flags in the sidecar's own store; switched by the sidecar and with `sidecar subagent flag`",
+    capabilities=frozenset({"push"}),
+    factory=_without_store,
+)
+
+
+def kept_in(store: RolloutStore, spec: FlagBackendSpec) -> FlagBackendSpec:
+    """Return `spec` so that its factory uses `store`, if it is `embedded`; factories else get settings only."""
+    return replace(spec, factory=lambda settings: EmbeddedFlags(store)) if spec is EMBEDDED_FLAGS else spec
+
+
+@hookimpl
+def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
+    """Offer `embedded`."""
+    return [EMBEDDED_FLAGS]
+
+
+TRIES: Final = 5
+
+
+class EmbeddedFlagWriter:
+    """A writer of flags over the store of rollouts.
+
+    Args:
+        clock: says when a flag was switched.
+    """
+
+    def __init__(self, store: RolloutStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Set a flag, creating it if need be. Raises `StoreUnavailable`."""
+        for _ in range(TRIES):
+            stored = await self.kept(name)
+            if stored is not None and stored.on == on:
+                return
+            try:
+                await self._store.set_flag(name, on, stored.revision if stored else 0, by, self._clock.now())
+            except RevisionConflict:
+                continue  # another replica, or an operator, was quicker
+            return
+        raise StoreUnavailable(f"the flag {name} is switched all the time", retry_after=timedelta(seconds=1))
+
+    async def kept(self, name: str) -> StoredFlag | None:
+        """Return a flag as it is kept; None: nobody has created it. Raises `StoreUnavailable`."""
+        return next((flag for flag in await self._store.flags() if flag.name == name), None)
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Return nothing: `switch` does it."""
+        return ""

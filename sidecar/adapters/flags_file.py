@@ -1,0 +1,209 @@
+"""The flag backend `file`: flags in a JSON or TOML file that somebody else replaces, known by its content.
+
+A half-written file must never read as "the rest is off", since an observed on-to-off edge takes a sub-agent away for
+good. JSON cut anywhere does not parse. TOML cut between two lines does, so a TOML file has to end with `END_LINE`.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.core.decoding import Undecodable, from_json_by_pairs, from_toml, from_utf8
+from sidecar.core.errors import StoreUnavailable
+from sidecar.policy.hookspecs import hookimpl
+from sidecar.policy.protocols import FlagReport
+from sidecar.policy.specs import FlagBackendSpec
+
+BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that TOML takes without quotes."""
+
+
+class FileFlagEdits:
+    """In the place of a writer.
+
+    Args:
+        path: of the file, ending in `.json` or `.toml`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def switch(self, name: str, on: bool, by: str) -> None:
+        """Raise `StoreUnavailable`: somebody else replaces the file."""
+        raise StoreUnavailable(f"the sidecar does not write flag files; edit {self.edit_for(name, on)}")
+
+    def edit_for(self, name: str, on: bool) -> str:
+        """Return the file, where in it, and the text that has to stand there."""
+        state, quoted = json.dumps(on), json.dumps(name, ensure_ascii=False)
+        if self._path.suffix == ".toml":
+            key = name if BARE.fullmatch(name) else quoted
+            return f"{self._path}: under [flags] set {key} = {state}"
+        return f'{self._path}: in "flags" set {quoted}: {state}'
+
+
+END_LINE: Final = "# end of flags"
+LONGEST_NAME: Final = 200
+
+
+class FlagFileProblem(Exception):
+    """The file cannot be read as flags; what was read before still holds until it is too old."""
+
+
+def flags_in_json(text: str) -> Mapping[str, bool]:
+    """Return the flags in `{"flags": {"name": true, ...}}`. Raises `FlagFileProblem`."""
+    try:
+        document = from_json_by_pairs(text, _without_duplicates)
+    except Undecodable as error:
+        raise FlagFileProblem(f"is not whole JSON: {error}") from error
+    return _flags_in(document)
+
+
+def flags_in_toml(text: str) -> Mapping[str, bool]:
+    """Return the flags in a TOML file with a `[flags]` table. Raises `FlagFileProblem`."""
+    if text.rstrip().rpartition("\n")[2] != END_LINE:
+        raise FlagFileProblem(f"does not end with the line `{END_LINE}`, so it may be half-written")
+    try:
+        document = from_toml(text)
+    except Undecodable as error:
+        raise FlagFileProblem(f"is not whole TOML: {error}") from error
+    return _flags_in(document)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FlagFileProblem(f"has the key {twice!r} twice")
+    return found
+
+
+def _flags_in(document: Any) -> Mapping[str, bool]:
+    if not isinstance(document, dict) or not isinstance(document.get("flags"), dict):
+        raise FlagFileProblem("has no table `flags`")
+    unknown = sorted(set(document) - {"flags"})
+    if unknown:
+        raise FlagFileProblem(f"has the unknown key {unknown[0]!r}; only `flags` is known")
+    flags: dict[str, bool] = document["flags"]
+    for name, state in flags.items():
+        if not isinstance(state, bool):
+            raise FlagFileProblem(f"flag {name!r} is neither true nor false")
+        if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+            raise FlagFileProblem(f"flag {name[:LONGEST_NAME]!r}: a name is 1 to {LONGEST_NAME} printable characters")
+    return flags
+
+
+LARGEST_FILE: Final = 1024 * 1024
+"""Bytes; some 20,000 flags."""
+
+
+class FileFlags:
+    """A flag backend that reads a file.
+
+    A rename over the file, a write in place, a swapped symbolic link and an older copy put back are all seen, because
+    the content's hash is the revision. A missing, half-written, oversize or invalid file raises: the last report ages.
+
+    Args:
+        path: ends in `.json` or `.toml`.
+        poll_interval: seconds between two looks while waiting for a change.
+    """
+
+    def __init__(self, path: Path, poll_interval: float) -> None:
+        self._path = path
+        self._poll_interval = poll_interval
+        self._fetched = ""
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flags-file")
+
+    async def fetch(self) -> FlagReport:
+        """Read the file. Raises `FlagFileProblem` or `OSError`."""
+        content = await self._content()
+        parse = flags_in_toml if self._path.suffix == ".toml" else flags_in_json
+        try:
+            flags = parse(from_utf8(content))
+        except Undecodable as error:
+            raise FlagFileProblem(f"{self._path} is not UTF-8") from error
+        except FlagFileProblem as problem:
+            raise FlagFileProblem(f"{self._path} {problem}") from problem
+        self._fetched = _revision(content)
+        on = frozenset(name for name, state in flags.items() if state)
+        return FlagReport(on, self._fetched, frozenset(flags) - on)
+
+    async def changed(self) -> None:
+        """Return once the file's content differs from what was fetched last; an unreadable file is no change."""
+        while True:
+            try:
+                if _revision(await self._content()) != self._fetched:
+                    return
+            except (OSError, FlagFileProblem):
+                pass  # `fetch`, which the timer calls too, reports it
+            await asyncio.sleep(self._poll_interval)
+
+    async def close(self) -> None:
+        """Stop reading; a read that hangs in the kernel is left behind."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _content(self) -> bytes:
+        """Read in the one thread: a dead network drive must not stop the loop, and threads must not pile up.
+
+        A read that was cancelled before it began never begins.
+        """
+        return await asyncio.wrap_future(self._threads.submit(_read, self._path))
+
+
+def _read(path: Path) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe would block an ordinary open
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise FlagFileProblem(f"{path} is not a regular file")
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise FlagFileProblem(f"{path} is larger than {LARGEST_FILE} bytes")
+    return content
+
+
+def _revision(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _made(settings: Mapping[str, Any]) -> FileFlags:
+    return FileFlags(Path(settings["path"]), float(settings.get("poll_seconds", 0.5)))
+
+
+FILE_FLAGS: Final = FlagBackendSpec(
+    name="file",
+    contract="flag-backend/1",
+    summary="Flags from a JSON or TOML file, read again whenever its content changes",
+    config_schema={
+        "type": "object",
+        "properties": {
+            "path": {
+                "type": "string",
+                "pattern": r"\.(json|toml)$",
+                "description": "The file, ending in .json or .toml.",
+            },
+            "poll_seconds": {
+                "type": "number",
+                "minimum": 0.05,
+                "maximum": 60,
+                "description": "Seconds between two looks at the file; 0.5 unless said.",
+            },
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+    },
+    capabilities=frozenset({"push"}),
+    factory=_made,
+)
+
+
+@hookimpl
+def sidecar_flag_backends() -> Sequence[FlagBackendSpec]:
+    """Offer `file`."""
+    return [FILE_FLAGS]
