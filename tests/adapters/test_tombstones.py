@@ -34,6 +34,11 @@ def a_stop(name: str, kind: StopKind = StopKind.KILL) -> LocalStop:
     )
 
 
+def of(*names: str) -> frozenset[Digest]:
+    """Return the definitions of these names."""
+    return frozenset(map(Digest, names))
+
+
 async def kept_in(path: Path, problems: Problems | None = None) -> TombstonesInFile:
     """Return what a process reads that starts now; it has ended again."""
     report = [] if problems is None else problems
@@ -60,7 +65,7 @@ async def test_a_kill_and_that_it_is_not_on_record_survive_a_restart(tmp_path: P
         await tombstones.add(a_stop("rewards"))
         await tombstones.recorded(a_stop("shop"))
     again = await kept_in(path)
-    assert (again.all(), [stop.digest for stop in again.pending()]) == ({"shop", "rewards"}, ["rewards"])
+    assert (again.all(), [stop.digest for stop in again.pending()]) == (of("shop", "rewards"), [Digest("rewards")])
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -70,7 +75,7 @@ async def test_a_ramp_down_holds_until_it_is_on_record(tmp_path: Path) -> None:
     async with opened_tombstones(path, _no_problem) as tombstones:
         await tombstones.add(stop)
     async with opened_tombstones(path, _no_problem) as tombstones:
-        assert (tombstones.ramped_down(), tombstones.all()) == ({"shop"}, frozenset())
+        assert (tombstones.ramped_down(), tombstones.all()) == (of("shop"), of())
         await tombstones.recorded(stop)
         assert tombstones.ramped_down() == frozenset()
         await tombstones.add(stop)
@@ -88,7 +93,7 @@ async def test_two_ramp_downs_of_one_definition_are_two_that_have_to_be_on_recor
         for each in (first, second, first):
             await tombstones.add(each)
         await tombstones.recorded(first)
-        assert (tombstones.ramped_down(), tombstones.pending()) == ({"shop"}, (second,))
+        assert (tombstones.ramped_down(), tombstones.pending()) == (of("shop"), (second,))
     assert (await kept_in(path)).pending() == (second,)
 
 
@@ -113,7 +118,7 @@ async def test_a_file_does_not_grow_without_end_and_loses_nothing_that_counts(tm
     assert (path.stat().st_size < REWRITTEN_FROM) is (beside == "writable")
     assert path.stat().st_mode & 0o777 == 0o600
     again = await kept_in(path)
-    assert (again.all(), again.ramped_down()) == ({"shop", "refunds"}, {"rewards"})
+    assert (again.all(), again.ramped_down()) == (of("shop", "refunds"), of("rewards"))
     assert [stop.digest for stop in again.pending()] == ["refunds", "rewards"]
 
 
@@ -138,7 +143,7 @@ async def test_a_line_that_was_half_written_is_cut_off(tmp_path: Path, cut: int)
     async with opened_tombstones(path, _no_problem) as tombstones:
         assert tombstones.all() == {"shop"}
         await tombstones.add(a_stop("support"))
-    assert ((await kept_in(path, problems)).all(), problems) == ({"shop", "support"}, [])
+    assert ((await kept_in(path, problems)).all(), problems) == (of("shop", "support"), [])
 
 
 async def test_a_damaged_line_is_reported_and_the_others_hold(tmp_path: Path) -> None:
@@ -149,7 +154,7 @@ async def test_a_damaged_line_is_reported_and_the_others_hold(tmp_path: Path) ->
     with path.open("ab") as file:
         file.write(b"\xff\x00{\n{}\n")
     again = await kept_in(path, problems)
-    assert (again.all(), [kind for kind, _ in problems]) == ({"shop"}, ["tombstones_damaged"])
+    assert (again.all(), [kind for kind, _ in problems]) == (of("shop"), ["tombstones_damaged"])
     assert "line 2, 3" in problems[0][1]
 
 
@@ -161,7 +166,7 @@ async def test_a_last_line_that_lacks_nothing_but_its_end_holds(tmp_path: Path) 
     os.truncate(path, path.stat().st_size - 1)
     async with opened_tombstones(path, _no_problem) as tombstones:
         await tombstones.add(a_stop("support"))
-    assert ((await kept_in(path, problems)).all(), problems) == ({"shop", "support"}, [])
+    assert ((await kept_in(path, problems)).all(), problems) == (of("shop", "support"), [])
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"\x00", b"\n", b"\xed\xa0\x80", b'","deep":' + b"[" * 5000])
@@ -176,7 +181,10 @@ async def test_a_damaged_kill_is_reported_and_what_it_names_is_held_back(tmp_pat
     path.write_bytes(lines[0] + lines[1].replace(b"alice", b"al" + damage + b"ce") + lines[2])
     before = path.read_bytes()
     again = await kept_in(path, problems)
-    assert (again.all(), [stop.digest for stop in again.pending()]) == (set(names), [names[0], names[2]])
+    assert (again.all(), [stop.digest for stop in again.pending()]) == (
+        of(*names),
+        [Digest(names[0]), Digest(names[2])],
+    )
     assert [kind for kind, _ in problems] == ["tombstones_damaged"]
     assert f"line 2{', 3' if damage == LINE_END else ''} of {path} cannot be read" in problems[0][1]
     assert names[1] in problems[0][1]
@@ -190,7 +198,7 @@ async def test_a_kill_whose_end_is_damaged_is_not_taken_for_half_written(tmp_pat
         await tombstones.add(a_stop(name))
     damaged = path.read_bytes().removesuffix(LINE_END) + b"K"
     path.write_bytes(damaged)
-    assert ((await kept_in(path, problems)).all(), len(problems)) == ({name}, 1)
+    assert ((await kept_in(path, problems)).all(), len(problems)) == (of(name), 1)
     assert path.read_bytes() == damaged + LINE_END
 
 
@@ -229,7 +237,7 @@ async def test_with_a_full_disk_a_kill_holds_in_memory_and_says_that_it_is_not_k
         length = path.stat().st_size
         with full_disk(path), pytest.raises(OSError, match="too large"):
             await tombstones.add(a_stop("rewards"))
-        assert (tombstones.all(), path.stat().st_size) == ({"shop", "rewards"}, length)
+        assert (tombstones.all(), path.stat().st_size) == (of("shop", "rewards"), length)
         await tombstones.add(a_stop("support"))
     assert (await kept_in(path)).all() == {"shop", "rewards", "support"}
 

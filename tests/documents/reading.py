@@ -40,10 +40,10 @@ def problems_with_settings(block: Block) -> list[str]:
         try:
             settings = read_settings(file, LEAST)
             _check_plugins(settings)
-        except SettingsProblem as problem:
-            return list(problem.problems)
-        except PluginProblem as problem:
-            return [str(problem)]
+        except SettingsProblem as unfit:
+            return list(unfit.problems)
+        except PluginProblem as unfit:
+            return [str(unfit)]
     targets = (*settings.targets.slots.values(), *settings.targets.verticals.values())
     return [problem for target in targets if (problem := problem_with_target(target)) is not None]
 

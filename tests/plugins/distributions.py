@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
-from importlib.metadata import Distribution, DistributionFinder
+from importlib.metadata import DistributionFinder, PathDistribution
 from pathlib import Path
 
 from sidecar.policy.hookspecs import ENTRY_POINT_GROUP
@@ -76,7 +76,7 @@ def _finder_of_plugins_in(root: Path) -> type[PathFinder]:
         def find_distributions(
             cls,
             context: DistributionFinder.Context = DistributionFinder.Context(),  # noqa: B008 - as in the base class
-        ) -> Iterator[Distribution]:
+        ) -> Iterator[PathDistribution]:
             for found in PathFinder.find_distributions(context):
                 is_plugin = any(entry.group == ENTRY_POINT_GROUP for entry in found.entry_points)
                 if not is_plugin or Path(str(found.locate_file(""))).is_relative_to(root):

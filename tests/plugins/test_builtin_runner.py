@@ -80,6 +80,8 @@ async def _act(run: Run) -> Answer:
             await run.status(script.STATUS_TYPE, **script.STATUS_ATTRIBUTES)
             await _tell(run)
             run.usage(input_tokens=script.INPUT_TOKENS, output_tokens=script.OUTPUT_TOKENS)
+        case AgentScript.EMPTY:
+            pass
     return Answer("")
 
 

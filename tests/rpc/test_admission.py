@@ -17,7 +17,7 @@ AT_ONCE: dict[str, Any] = {"rules": {"idle_lifetime": timedelta(0)}, "background
 """A turn may be ended as soon as it is idle, and the test says when the reaper looks."""
 
 
-def allowing(turns: int, **more: int) -> dict[str, Any]:
+def allowing(turns: int, **more: Any) -> dict[str, Any]:
     """Return what the harness needs to admit so much."""
     return {"rules": {"admission": AdmissionRules(turns=turns, **more)}}
 

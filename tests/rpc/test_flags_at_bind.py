@@ -167,7 +167,7 @@ async def test_a_new_entry_that_names_a_flag_is_on_nobodys_surface_though_its_fl
         (said,) = chain.heard.of(names.DEFINITIONS_ON_RECORD)[-1:]
     assert (tool_names(bound), verdict_on_travel(bound)) == (UNGATED, "STATE")
     assert said.levelname == "WARNING"
-    assert "travel" in said.fields["waiting"]
+    assert "travel" in said.__dict__["fields"]["waiting"]
 
 
 @requirement("PF1-T-19", "PF1-D-75")

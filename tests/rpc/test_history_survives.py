@@ -34,7 +34,8 @@ class KilledBeforeCapture(SqliteMemory):
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Never come to an end."""
         self.begun.set()
-        return await asyncio.Event().wait() or EpisodeSize()
+        await asyncio.Event().wait()
+        return EpisodeSize()
 
 
 @asynccontextmanager

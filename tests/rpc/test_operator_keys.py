@@ -79,7 +79,7 @@ async def test_policies_see_which_key_vouches_for_whom() -> None:
     """Two subjects of one key are seen as that; it stands on record with the request that was denied."""
     async with an_operated_sidecar() as bench:
         bench.policies.append(("two-keys", TwoKeys()))
-        to_test = {"target_state": reading_pb2.LIFECYCLE_STATE_TEST}
+        to_test: dict[str, Any] = {"target_state": reading_pb2.LIFECYCLE_STATE_TEST}
         first = await bench.refused("Transition", **to_test)
         invented = await bench.refused("Transition", sub="invented@nobody", **to_test)
         bench.signer, bench.other = bench.other, bench.signer

@@ -23,7 +23,7 @@ async def refused_rows(bench: OperatedSidecar) -> list[reading_pb2.AuditRow]:
 async def test_a_step_that_the_role_does_not_allow_is_on_the_audit() -> None:
     """A promotion by a viewer and a kill by automation: who, with which key, what, of which definition, and why."""
     async with an_operated_sidecar() as bench:
-        promote = {"target_state": reading_pb2.LIFECYCLE_STATE_PROMOTE}
+        promote: dict[str, Any] = {"target_state": reading_pb2.LIFECYCLE_STATE_PROMOTE}
         await bench.refused("Transition", role="viewer", sub="eve@example", **promote)
         await bench.refused("Kill", role="automation", sub="pipeline@ci", header={"reason": "red\nlights"})
         viewer, automation = await refused_rows(bench)
@@ -70,7 +70,7 @@ async def test_a_refused_step_is_nobodys_approval(role: str) -> None:
                 return PolicyAnswer()
 
         bench.policies.append(("sees", Sees()))
-        to_test = {"target_state": reading_pb2.LIFECYCLE_STATE_TEST}
+        to_test: dict[str, Any] = {"target_state": reading_pb2.LIFECYCLE_STATE_TEST}
         await bench.refused("Transition", role=role, sub="eve@example", **to_test)
         assert len(await refused_rows(bench)) == 1
         await bench.step("Transition", **to_test)
@@ -81,7 +81,7 @@ async def test_a_refused_step_is_nobodys_approval(role: str) -> None:
 async def test_an_old_revision_and_a_used_request_id_are_on_the_audit_and_can_be_asked_again() -> None:
     """Neither answer is kept: the same request with the present revision is a step."""
     async with an_operated_sidecar() as bench:
-        to_test = {"target_state": reading_pb2.LIFECYCLE_STATE_TEST}
+        to_test: dict[str, Any] = {"target_state": reading_pb2.LIFECYCLE_STATE_TEST}
         old = await bench.refused("Transition", header={"expected_revision": 99, "request_id": "once"}, **to_test)
         moved = await bench.step("Transition", header={"request_id": "once"}, **to_test)
         used = await failure_of(

@@ -129,7 +129,11 @@ async def test_the_past_shows_who_was_named_and_that_nobody_was() -> None:
     async with three_in_a_row() as bench:
         await killed(bench)
         times, found = [bench.clock.now()], []
-        for method, name, fields in (("RollBack", "shop3", {"leave_empty": True}), ("Activate", "shop", {})):
+        steps: list[tuple[str, str, dict[str, Any]]] = [
+            ("RollBack", "shop3", {"leave_empty": True}),
+            ("Activate", "shop", {}),
+        ]
+        for method, name, fields in steps:
             bench.clock.time += timedelta(minutes=1)
             await bench.step(method, name, **fields)
             times.append(bench.clock.now())

@@ -187,7 +187,7 @@ async def test_a_refresh_that_fails_in_the_middle_of_a_rollback_hurts_no_turn_an
             await write(change)  # type: ignore[arg-type]  # whatever is written
             bench.store.rollouts = lost  # type: ignore[assignment,method-assign]  # the fault itself
 
-        bench.store.write = write_and_go  # type: ignore[assignment,method-assign]  # the fault itself
+        bench.store.write = write_and_go  # type: ignore[method-assign]  # the fault itself
         answer = await bench.step("RollBack", "shop2")
         meanwhile = await served(bench)
         reply = await bench.sidecar.dispatch(under_way, "ask_shop")

@@ -89,7 +89,7 @@ async def test_a_dry_run_asks_the_gates_and_writes_nothing() -> None:
         after = await bench.status(), len(await bench.audit())
         taken = await bench.step("SetRamp", ramp_basis_points=500, header={"request_id": "step-1"})
 
-    assert (shown.ramp_basis_points, shown.changed, shown.gates) == (500, False, ["pre_ramp: pass: as scripted"])
+    assert (shown.ramp_basis_points, shown.changed, list(shown.gates)) == (500, False, ["pre_ramp: pass: as scripted"])
     assert (after[0].definitions[0].ramp_basis_points, after[1]) == (0, rows)
     assert taken.changed
 
@@ -127,7 +127,7 @@ async def test_flags_that_only_people_can_write_hold_the_step_until_they_have() 
         taken = await bench.step("SetRamp", ramp_basis_points=500)
 
     assert (waiting.changed, len(waiting.edits), waiting.ramp_basis_points) == (False, 2, 0)
-    assert (taken.changed, taken.edits, taken.ramp_basis_points) == (True, [], 500)
+    assert (taken.changed, list(taken.edits), taken.ramp_basis_points) == (True, [], 500)
 
 
 HOSTILE: Final[list[tuple[str, dict[str, Any], str]]] = [

@@ -171,7 +171,7 @@ async def test_after_the_bind_nothing_is_looked_up_any_more() -> None:
     async with running_sidecar_for_tests(catalogue=catalogue) as sidecar:
         bound = await sidecar.bind()
         assert (sidecar.definitions.reads, sidecar.flags.reads) == (1, 1)
-        assert sidecar.connector.calls == sidecar.runner.requests == []
+        assert (sidecar.connector.calls, sidecar.runner.requests) == ([], [])
         sidecar.definitions.load(a_catalogue())
         reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards")
         again = await sidecar.dispatch(bound, "ask_support")

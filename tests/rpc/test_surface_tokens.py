@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.adapters.record_memory import MemoryStore
+from sidecar.core.identifiers import TurnId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, a_catalogue
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
@@ -34,7 +35,7 @@ async def test_another_replica_runs_the_turn_as_it_was_bound() -> None:
         assert (await shared.routing_record(bound_turn(second))) is not None
 
 
-def bound_turn(sidecar: SidecarForTests) -> str:
+def bound_turn(sidecar: SidecarForTests) -> TurnId:
     """Return the id of the one turn that is known there."""
     (turn,) = sidecar.operations.turns
     return turn.turn_id

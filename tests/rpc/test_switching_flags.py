@@ -1,5 +1,7 @@
 """Flags switched and read through the RPC, at a backend that the sidecar writes and at one that somebody else does."""
 
+from typing import Any
+
 import pytest
 
 from subagents.lifecycle.v1 import flags_pb2, reading_pb2
@@ -104,9 +106,7 @@ async def test_a_backend_that_cannot_be_switched_now_is_told_as_that_and_nothing
         (PAUSE, {"header": {"reason": " "}}, "header.reason is empty"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_with_the_field(
-    method: str, fields: dict[str, object], words: str
-) -> None:
+async def test_what_makes_no_sense_is_refused_with_the_field(method: str, fields: dict[str, Any], words: str) -> None:
     """Before anything is looked at."""
     async with an_operated_sidecar() as bench:
         refused = await bench.refused(method, **fields)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchTaken
-from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.identifiers import DispatchId, InstanceId, TurnId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents_errors import CallFailure
@@ -131,7 +131,9 @@ async def test_a_child_that_may_be_repeated_is_taken_over_with_another_attempt()
         assert resumed.of("call-1").child_id == child
         assert pair.second.runner.request_of("shop").attempt == 2
         assert pair.events_of(child).count("taken_over") == 1
-        pair.first.operations.turns.of_token(bound.surface_token).dispatches["d-1"].stop_all(CallFailure.CALL_CANCELLED)
+        pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")].stop_all(
+            CallFailure.CALL_CANCELLED
+        )
         assert (await listening).reason == "RECORD_CONFLICT"
         assert (await failure_of(pair.first.call_tool(grant, "notes", "{}"))).reason == "GRANT_SPENT"
         settled = [each.outcome.call_id for each in pair.kept(CallSettled)]
@@ -232,7 +234,9 @@ async def test_the_end_of_a_turn_at_the_other_sidecar_stops_what_runs_at_the_fir
 
         assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "failed")]
         assert pair.events_of(child)[-1] == "subagent_closed"
-        pair.first.operations.turns.of_token(bound.surface_token).dispatches["d-1"].stop_all(CallFailure.CALL_CANCELLED)
+        pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")].stop_all(
+            CallFailure.CALL_CANCELLED
+        )
         assert (await listening).reason == "RECORD_CONFLICT"
         at_first = await pair.first.end(bound, narration="Nothing found.")
         assert at_first.routing_decision == ended.routing_decision
@@ -314,8 +318,8 @@ async def test_what_one_could_not_write_before_another_took_its_dispatch_is_made
     async with two_sidecars(with_limits(a_card("shop"), max_retries=1), background=False) as pair:
         bound = await pair.first.bind()
         listening, child = await running_at_first(pair, bound, "ask_shop")
-        first = pair.first.operations.turns.of_token(bound.surface_token).dispatches["d-1"]
-        await pair.second.store.append([DispatchTaken(first.turn.turn_id, first.dispatch_id, 1, first.settle_by)])
+        first = pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")]
+        await pair.second.store.append([DispatchTaken(first.turn.turn_id, first.dispatch_id, 1, datetime.now(UTC))])
         first.stop_all(CallFailure.CALL_CANCELLED)
         assert (await listening).reason == "RECORD_CONFLICT"
         pair.alive.discard("second")

@@ -55,7 +55,7 @@ async def test_a_new_entry_without_a_flag_serves_nobody_and_the_log_says_which_c
         lines = chain.heard.of(names.DEFINITION_UNFLAGGED)
 
     assert list(bound.surface.sub_agent_tools) == []
-    assert [line.fields["definition_id"] for line in lines] == ["shop", "rewards", "support"]
+    assert [line.__dict__["fields"]["definition_id"] for line in lines] == ["shop", "rewards", "support"]
     assert {line.levelname for line in lines} == {"WARNING"}
     said = lines[0].getMessage()
     assert "it serves no user" in said

@@ -11,6 +11,7 @@ from sidecar.core.definitions.cards.card_json import card_to_json
 from sidecar.core.errors import RevisionConflict
 from sidecar.core.identifiers import Commit, DefinitionId, Slot, Vertical
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate, Decommission, Matter
+from sidecar.core.rollout.events import RolloutEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.operations.rollout.answers import Surrounding
@@ -133,7 +134,8 @@ class DecommissionRules:
         assert [answer.changed for answer in answers] == [True, False] * 5
         assert [each.by for each in record.steps] == [f"{name}@example" for name in ("ada", "bo", "ada", "bo", "ada")]
         assert record.finished_at is not None
-        steps = [row.body.decommission.step for row in rows if getattr(row.body, "decommission", None)]
+        marks = [row.body.decommission for row in rows if isinstance(row.body, RolloutEvent)]
+        steps = [mark.step for mark in marks if mark is not None]
         assert steps == ["begin", "decide", "decide", *(step.value for step in CleanupStep)]
 
     async def test_of_many_who_take_a_step_at_once_one_does(self, bench: RolloutBench) -> None:

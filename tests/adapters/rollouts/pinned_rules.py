@@ -17,7 +17,7 @@ def pinned(**turns: int) -> Pinned:
     return Pinned({Digest(f"sha256:{name}"): count for name, count in turns.items()}, LASTING)
 
 
-async def said(store: RolloutStore) -> dict[str, dict[str, int]]:
+async def said(store: RolloutStore) -> dict[str, dict[Digest, int]]:
     """Return what the others say, by replica."""
     return {each.instance: dict(each.pinned) for each in await store.elsewhere(LASTING)}
 

@@ -1,6 +1,7 @@
 """Fields that came after the first version: a card that leaves them out is the card that it was."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ from tests.support.builders import a_card
 def test_a_field_that_came_later_is_in_no_digest_while_it_has_its_default(name: str) -> None:
     """Kept revisions stay provable; saying anything but the default is another content."""
     definition = a_card("shop").definition
-    changed = replace(definition, **{name: not LATER[name]})
+    other: dict[str, Any] = {name: not LATER[name]}
+    changed = replace(definition, **other)
 
     assert getattr(definition, name) == LATER[name]
     assert f'"{name}"' not in canonical(definition)

@@ -11,7 +11,7 @@ from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offe
 from sidecar.core.json_schemas import canonical_text
 
 SECRET = "anna@example.org"
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "request": {"type": "string", "maxLength": 9},

@@ -1,5 +1,7 @@
 """What an attempt reports is checked before the parent may take it."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ DEFINITION = a_card("shop", components={"render_card": SCHEMA}).definition
 CARD = Component("render_card", "{}", '{"title": "Coffee"}')
 
 
-def collector(**limits: int) -> ResultCollector:
+def collector(**limits: Any) -> ResultCollector:
     """Return an empty collector."""
     return ResultCollector(DEFINITION, ResultLimits(**limits))
 

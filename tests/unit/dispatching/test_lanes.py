@@ -82,7 +82,7 @@ def test_overlapping_calls_always_start_in_emission_order(
     calls: list[tuple[list[str], str, int]], chance: object
 ) -> None:
     """Whatever order calls end in: no two that overlap run at once, each group keeps its places, all get to run."""
-    lanes, running, started = Lanes(), [], []
+    lanes, running, started = Lanes(), list[Waiting](), list[Waiting]()
     everyone = [Waiting(str(n), group, parallel, tuple(owned)) for n, (owned, group, parallel) in enumerate(calls)]
     by_key = {call.key: call for call in everyone}
     lanes.enter(everyone)

@@ -52,6 +52,6 @@ async def test_each_backend_of_ours_names_the_flags_that_are_off(report_of: Repo
         flag_snapshot_of(FlagRoutes("memory"), fresh, now=seconds, max_staleness=10.0) for seconds in (0.0, 10.0)
     )
 
-    assert (report.on, report.off) == ({"shop"}, {"rewards"})
+    assert (report.on, report.off) == (frozenset({"shop"}), frozenset({"rewards"}))
     assert [now.exists(name) for name in ("shop", "rewards", "support")] == [True, True, False]
     assert not any(later.exists(name) for name in ("shop", "rewards"))  # not heard lately

@@ -25,7 +25,9 @@ def test_every_log_event_is_on_the_page() -> None:
     module = (ROOT / "sidecar" / "observability" / "names.py").read_text("utf-8")
     events = ast.parse("#" + module.partition("# --- log events")[2]).body
     values = [
-        node.value.value for node in events if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Constant)
+        str(node.value.value)
+        for node in events
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Constant)
     ]
     assert len(values) > 10
     assert [value for value in values if f"`{value}`" not in PAGE] == []

@@ -1,5 +1,6 @@
 """The decommission of a definition as pure functions: begin, five steps in order, two decisions, and back again."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_steps_are_taken_in_order_and_each_but_once(already: int, step: CleanupS
 @requirement("PF1-D-43")
 def test_every_step_is_one_audit_event_with_the_fields_of_a_transition_and_is_none() -> None:
     """Begin, two decisions, five steps: each says who, why, commit and cohort; both states are rollback."""
-    found, events = rollout(facts("shop", LifecycleState.ROLLBACK)), []
+    found, events = rollout(facts("shop", LifecycleState.ROLLBACK)), list[Any]()
     asked: list[Any] = [lambda now: decommission.begin(now, SHOP, QUARTER, by())]
     asked += [lambda now, m=matter: decommission.decide(now, SHOP, m, Choice.REMOVE, by()) for matter in Matter]
     asked += [lambda now, s=step: decommission.take(now, SHOP, taking(s), by()) for step in CleanupStep]
@@ -218,11 +219,12 @@ def test_it_can_be_undone_until_code_is_deleted(
 def test_what_has_not_begun_has_no_steps_no_decisions_and_nothing_to_undo() -> None:
     """Each is refused, and says that it has not begun."""
     before = rollout(facts("shop", LifecycleState.ROLLBACK))
-    for ask in (
+    asked: tuple[Callable[[], object], ...] = (
         lambda: decommission.take(before, SHOP, taking(ENTRY), by()),
         lambda: decommission.decide(before, SHOP, Matter.EVALS, Choice.RETAIN, by()),
         lambda: decommission.undo(before, SHOP, by()),
-    ):
+    )
+    for ask in asked:
         with pytest.raises(TransitionRefused, match="has not begun"):
             ask()
 

@@ -220,7 +220,7 @@ async def test_what_is_off_already_changes_nothing_and_a_dry_run_neither() -> No
         ({"expected_revision": 7}, "the rollout of shop has revision 1, not 7"),
     ],
 )
-async def test_a_switch_of_another_state_than_was_read_is_refused(fields: dict[str, int], words: str) -> None:
+async def test_a_switch_of_another_state_than_was_read_is_refused(fields: dict[str, Any], words: str) -> None:
     """Compared and set: of the flag, and of the rollout that it gates."""
     bench = serving()
     replica = await bench.start()
@@ -238,7 +238,7 @@ async def test_a_switch_off_is_laid_out_anew_if_somebody_was_quicker_and_one_on_
         bench = serving()
         bench.put(COHORT, on=isinstance(asked, type(off(SHOP))))
         replica = await bench.start()
-        write, raced = replica.store.write, []
+        write, raced = replica.store.write, list[Any]()
 
         async def quicker(change: Any, bench: EmbeddedReplicas = bench, write: Any = write, raced: Any = raced) -> None:
             if not raced:

@@ -1,5 +1,6 @@
 """A rollout as it stood in the past, and a preview under a bucketing that is broken."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import msgspec
@@ -10,7 +11,7 @@ from sidecar.adapters.system import SystemClock
 from sidecar.core.errors import TransitionRefused
 from sidecar.core.identifiers import Digest
 from sidecar.core.rollout import changes
-from sidecar.core.rollout.events import Happening, RolloutEvent
+from sidecar.core.rollout.events import Happening, RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import DefinitionFacts, SlotRollout
 from sidecar.core.rollout.past_rollout import as_of
 from sidecar.core.rollout.rollback import roll_back
@@ -43,20 +44,21 @@ def test_the_past_of_a_rollout_is_what_its_audit_makes_of_it() -> None:
         )
         for each in seen
     ]
-    bodies = [
+    bodies: list[TransitionEvent | RolloutEvent] = [
         *rows,
         *(row for each in seen for row in changes.to_test(rollout(facts_in_dev(each)), each.digest, by()).transitions),
     ]
     present = never_active(present)
-    for step in (
+    steps: tuple[Callable[[SlotRollout], Change], ...] = (
         lambda now: changes.promote(now, Digest("sha256:a"), by()),
         lambda now: changes.set_ramp(now, Digest("sha256:a"), 500, by()),
         lambda now: changes.promote(now, Digest("sha256:b"), by()),
         lambda now: changes.set_ramp(now, Digest("sha256:b"), 700, by()),
         lambda now: changes.ramp_down(now, Digest("sha256:a"), "floor-7", by()),
         lambda now: roll_back(now, Digest("sha256:b"), by()),
-    ):
-        change: Change = step(present)
+    )
+    for step in steps:
+        change = step(present)
         present = change.rollout
         bodies += [*change.transitions, *change.events]
         assert served_facts(as_of(present, bodies)) == served_facts(present)

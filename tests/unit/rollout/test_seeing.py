@@ -1,6 +1,7 @@
 """What a new state of the configuration means for a rollout (PF1-FR-12, TN-66)."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ from tests.unit.rollout.building import NOW, SHOP, by, with_target
 FLAG = "ai_assistant_subagent_shop"
 
 
-def card(digest: str = "one", *, flag: str | None = None, **changes: object) -> Card:
+def card(digest: str = "one", *, flag: str | None = None, **changes: Any) -> Card:
     """Return a card of the definition `shop`."""
     made = a_card("shop")
     definition = replace(made.definition, enabled_via_flag=flag, **changes)
@@ -200,7 +201,7 @@ def test_what_was_promoted_without_a_flag_and_is_not_active_any_more_needs_none(
     [{"model": ModelId("m2")}, {"tools": (ToolId("one_more"),)}, {"prompt_blocks": (BlockId("one-more"),)}],
     ids=str,
 )
-def test_a_major_change_starts_at_dev_beside_what_is_served(changes: dict[str, object]) -> None:
+def test_a_major_change_starts_at_dev_beside_what_is_served(changes: dict[str, Any]) -> None:
     """Model, tools or blocks: what was gated goes on being served, from what is kept."""
     rollout = after(None, card("one"))
     changed = after(rollout, card("two", **changes))
