@@ -159,9 +159,7 @@ def settled(dispatch: str, outcome: CallOutcome) -> CallSettled:
 
 def lost_event(child: StoredChild) -> ChildEvent:
     """Return the next event of a child whose sidecar is gone."""
-    return log_of(child).failed(
-        NOW, "SIDECAR_LOST", "failed: its sidecar is gone", detail="sidecar_lost"
-    )
+    return log_of(child).failed(NOW, "SIDECAR_LOST", "failed: its sidecar is gone", detail="sidecar_lost")
 
 
 def test_a_stored_log_goes_on_where_it_ended() -> None:
@@ -175,7 +173,7 @@ def test_a_stored_log_goes_on_where_it_ended() -> None:
 
 @requirement("SX-25")
 def test_a_lost_dispatch_is_taken_and_every_call_settled_and_no_child_closed() -> None:
-    """Created and running children fail; one that waits for its parent keeps waiting; other dispatches are left alone."""
+    """Created and running children fail; one that waits for its parent keeps waiting; other dispatches stay."""
     dispatch = a_dispatch("d1", "c1", "c2", "c3", "c4", first=3, outcomes=(told("k0", call="c3"),))
     running, created = a_child("k1", "d1", "c1", RUNNING), a_child("k2", "d1", "c2", CREATED)
     waiting = a_child("k3", "d1", "c3", WAITING)
