@@ -1,4 +1,4 @@
-"""The committed report of the mutation tests: of the modules that the tool is pointed at, and of the list of reasons."""
+"""The committed report of the mutation tests: of the modules that it is about, and of the list of reasons."""
 
 import tomllib
 from fnmatch import fnmatch

@@ -287,6 +287,14 @@ def routed(dispatch: str, outcome: CallOutcome, started_at: datetime | None) -> 
     )
 
 
+def test_a_dispatch_of_a_turn_is_found_by_its_id_and_settled_with_its_last_call() -> None:
+    """An id that the turn does not have is none."""
+    one, two = a_dispatch("d1", "c1"), a_dispatch("d2", "c1", outcomes=(told("k1"),))
+    turn = a_turn([one, two])
+    assert [turn.dispatch(DispatchId(name)) for name in ("d1", "d2", "d3")] == [one, two, None]
+    assert (one.settled, two.settled) == (False, True)
+
+
 def test_the_cohort_of_a_turn_can_be_read_from_its_claims() -> None:
     """Three versions, flags, arm, and the slots that had a tool."""
     slots = (Slot("shop"), Slot("rewards"))
