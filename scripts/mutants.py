@@ -99,8 +99,7 @@ def status_names() -> Mapping[int | None, str]:
 def mutate(modules: Sequence[str], children: int) -> int:
     """Run mutmut, and print a line of progress every few seconds. Returns its exit code."""
     patterns = [f"{module}.x*" for module in modules]
-    tool = Path(sys.executable).with_name("mutmut")
-    command = [str(tool), "run", "--max-children", str(children), *patterns]
+    command = [sys.executable, "-P", "scripts/run_mutmut.py", "run", "--max-children", str(children), *patterns]
     environment = os.environ | QUICKER
     WORK.mkdir(exist_ok=True)
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE) as running:

@@ -149,6 +149,19 @@ def test_a_breaker_counts_anew_after_it_was_open() -> None:
     assert (breaker.state, breaker.admit(18.4), breaker.admit(18.5)) == (BreakerState.OPEN, False, True)
 
 
+def test_a_late_failure_of_an_attempt_from_before_does_not_keep_a_breaker_open() -> None:
+    """As many again do."""
+    breaker = Breaker(BreakerRules(failures=2, open_for=5.0))
+    for moment in (0.0, 1.0, 2.0):
+        breaker.failed(moment)
+    assert breaker.admit(6.0)
+    breaker = Breaker(BreakerRules(failures=2, open_for=5.0))
+    for moment in (0.0, 1.0, 2.0, 3.0):
+        breaker.failed(moment)
+    assert not breaker.admit(7.9)
+    assert breaker.admit(8.0)
+
+
 def test_abandoning_an_attempt_changes_nothing_unless_it_was_the_probe() -> None:
     """Of a closed breaker nothing; the probe's place is free at once, and not earlier for others."""
     breaker = Breaker(BreakerRules(failures=1, open_for=5.0))

@@ -330,6 +330,9 @@ def test_cache_meta_goes_on_up_to_its_limit(spare: int, kept: bool) -> None:
     limits = EnvelopeLimits(max_cache_meta_bytes=len(text) + spare)
     released = judge(body(cache_meta={"key": "k" * 50}), expecting(), limits)
     assert released == Released('{"note": "canary-51c07e"}', EnvelopeStatus.OK, text if kept else "{}")
+    short = judge(body(cache_meta=7), expecting())
+    assert isinstance(short, Released)
+    assert short.cache_meta_json == "7"
     assert EnvelopeLimits() == EnvelopeLimits(1_048_576, 32, 4096)
 
 

@@ -190,7 +190,7 @@ def test_each_kind_of_repeatable_event_is_kept_64_times_and_then_counted() -> No
         assert len(kept) == min(times, 64)
 
     (counted,) = log.left_out(NOW)
-    assert (counted.name, counted.actor) == ("agent.events_left_out", "sidecar")
+    assert (counted.name, counted.actor, counted.time) == ("agent.events_left_out", "sidecar", NOW)
     assert counted.summary == "not listed: 1 more agent.a, 2 more agent.b"
     assert counted.details() == {"counts": {"agent.a": 1, "agent.b": 2}}
     assert list(log.left_out(NOW)) == []
