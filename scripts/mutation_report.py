@@ -1,7 +1,7 @@
 """Compares the mutants that the tests let live with the list of those that change nothing, and writes the report.
 
 The list, `tests/mutants/equivalent.toml`, names each equivalent mutant by module, function and changed lines, with the
-reason why no test can tell it from the original. Pure, so that `tests/unit/pipeline` can hold it without a mutation run.
+reason why no test can tell it from the original. Pure, so that `tests/unit/pipeline` can hold it without a run.
 """
 
 import tomllib
@@ -135,10 +135,11 @@ def report(rows: Sequence[Row], known: Sequence[Equivalent]) -> str:
     lines = [
         "# Mutation report",
         "",
-        "`make mutants` changes one detail of the code at a time (a comparison, a constant, an argument, a text) in the rules",
-        "that decide which user is served what and what is on record, and runs the unit tests that reach the changed function.",
-        "A mutant is killed when a test fails, and equivalent when no test could tell it from the original. This page is written",
-        "by a complete run; `tests/mutants/equivalent.toml` holds the changes and reasons that are listed below the table.",
+        "`make mutants` changes one detail of the code at a time: a comparison, a constant, an argument, a text. It",
+        "does so in the rules that decide which user is served what and what is on record, and runs the unit tests",
+        "that reach the changed function. A mutant is killed when a test fails, and equivalent when no test could tell",
+        "it from the original. A complete run writes this page; the changes behind the reasons below are in",
+        "`tests/mutants/equivalent.toml`.",
         "",
         *table(rows),
         "",

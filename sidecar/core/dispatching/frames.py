@@ -132,6 +132,6 @@ class EventLog:
         """
         oldest = self._kept[0].sequence if self._kept else self.newest + 1
         events = [event for event in self._kept if event.sequence > sequence]
-        if sequence + 1 < oldest <= self.newest + 1 and sequence < self.newest:
+        if sequence + 1 < oldest:
             return [DispatchEvent(oldest - 1, at, Gap(sequence + 1, oldest - 1)), *events]
         return events

@@ -63,10 +63,8 @@ class TypingRegistry:
 
     schemas: Mapping[TypingKey, PayloadSchema] = field(default_factory=dict)
 
-    def schema_of(self, domain_type: str | None, enricher_id: str | None) -> PayloadSchema | None:
+    def schema_of(self, domain_type: str, enricher_id: str) -> PayloadSchema | None:
         """Return the schema of a key, or None if the key is unknown."""
-        if domain_type is None or enricher_id is None:
-            return None
         return self.schemas.get(TypingKey(domain_type, enricher_id))
 
 

@@ -118,7 +118,7 @@ def _lost_outcomes(dispatch: StoredDispatch, children: Sequence[StoredChild], no
 def _routing(
     turn: StoredTurn, claims: SurfaceClaims, outcomes: Sequence[tuple[StoredDispatch, CallOutcome]], now: datetime
 ) -> RoutingRecord:
-    began = {child.opened.child_id: child.opened.opened_at for child in turn.children}
+    began: dict[ChildId | None, datetime] = {child.opened.child_id: child.opened.opened_at for child in turn.children}
     calls = [_routed(dispatch, outcome, began, now) for dispatch, outcome in outcomes]
     first = turn.dispatches[0].opened
     return RoutingRecord(
@@ -154,7 +154,7 @@ def cohort_of(claims: SurfaceClaims) -> Cohort:
 
 
 def _routed(
-    dispatch: StoredDispatch, outcome: CallOutcome, began: dict[ChildId, datetime], now: datetime
+    dispatch: StoredDispatch, outcome: CallOutcome, began: dict[ChildId | None, datetime], now: datetime
 ) -> RoutedCall:
     return RoutedCall(
         dispatch_id=dispatch.opened.dispatch_id,
@@ -165,7 +165,7 @@ def _routed(
         outcome=outcome.outcome,
         reason=outcome.reason,
         axis=outcome.axis,
-        started_at=began.get(outcome.child_id) if outcome.child_id else None,
+        started_at=began.get(outcome.child_id),
         settled_at=now,
         attempts=outcome.attempts,
         status_events=0,

@@ -33,7 +33,7 @@ def report_path(turn_id: str, pattern: str, step_idx: int) -> tuple[str, ...]:
     Source: SX-9, SX-11.
     """
     parts = pattern.replace(INDEX, str(step_idx)).split("/")
-    if not 1 <= len(parts) <= MOST_PARTS:
+    if len(parts) > MOST_PARTS:
         raise ValueError(f"report_path_pattern has more than {MOST_PARTS} parts")
     for part in parts:
         problem = _problem_of(part)
@@ -58,7 +58,7 @@ def _problem_of(part: str) -> str:
         return "holds a character that is not allowed in names"
     if part[-1] in ". " or part[0] == " ":
         return "begins or ends with a space, or ends with a dot"
-    if len(part.encode(errors="replace")) > LONGEST_PART:
+    if len(part.encode()) > LONGEST_PART:
         return f"is over {LONGEST_PART} bytes"
     return "is reserved" if _is_reserved(part) else ""
 

@@ -88,9 +88,9 @@ def test_a_tool_offers_the_schema_of_its_card_with_what_the_sidecar_reads() -> N
     tool = surface_tool(SHOP, a_card("shop", arguments={"type": "object", "properties": {}}))
     assert (tool.slot, tool.name, tool.description) == ("shop", "ask_shop", "Knows about shop.")
     assert tool.arguments_schema_json == (
-        '{"properties":{"intent_count":{"description":"How many separate intents the user\'s message holds.","minimum":1'
-        ',"type":"integer"},"prior_context":{"description":"What this assistant needs to know of earlier turns, if it was'
-        ' not the one asked last.","maxLength":16384,"type":"string"}},"type":"object"}'
+        '{"properties":{"intent_count":{"description":"How many separate intents the user\'s message holds.","minimum"'
+        ':1,"type":"integer"},"prior_context":{"description":"What this assistant needs to know of earlier turns, if it'
+        ' was not the one asked last.","maxLength":16384,"type":"string"}},"type":"object"}'
     )
 
 
@@ -176,7 +176,7 @@ def test_an_unknown_orchestrator_is_refused_with_the_known_ones(
 
 def test_with_several_orchestrators_the_request_has_to_name_one() -> None:
     """The field and its problem."""
-    with pytest.raises(InvalidRequest, match="^say which orchestrator the turn is for$") as refused:
+    with pytest.raises(InvalidRequest, match=r"^say which orchestrator the turn is for$") as refused:
         orchestrator_of(a_catalogue(a_card("shop"), a_card("b", sub_agents=(SHOP,))), "")
     problem = "is empty, and there are several orchestrators: b, concierge"
     assert refused.value.fields == (FieldProblem("orchestrator_id", problem),)
@@ -214,9 +214,7 @@ def test_a_kill_that_is_not_on_record_yet_takes_the_slot_from_everybody() -> Non
         return judge(SHOP, CATALOGUE, flags("old", "new"), RolloutView({SHOP: of}, 1, frozenset(killed)), ASKER)
 
     ramp = Candidate(SHOP, DefinitionId("new"), CandidateVerdict.RAMP)
-    assert judged() == Judged(
-        SHOP, old.digest, (ramp, Candidate(SHOP, DefinitionId("old"), CandidateVerdict.CHOSEN))
-    )
+    assert judged() == Judged(SHOP, old.digest, (ramp, Candidate(SHOP, DefinitionId("old"), CandidateVerdict.CHOSEN)))
     assert judged(old.digest) == Judged(
         SHOP, None, (ramp, Candidate(SHOP, DefinitionId("old"), CandidateVerdict.DEPRECATED))
     )
@@ -237,7 +235,9 @@ def test_an_empty_slot_lists_who_was_killed_and_who_is_not_served() -> None:
 def test_only_an_entry_that_says_deprecated_is() -> None:
     """Of two in a slot."""
     cards = (a_card("a", slot=SHOP, deprecated=True), a_card("b", slot=SHOP))
-    old, new = (facts(card.definition.id, digest=card.digest, flag=None, flags=FlagPair.NONE, ramp=WHOLE) for card in cards)
+    old, new = (
+        facts(card.definition.id, digest=card.digest, flag=None, flags=FlagPair.NONE, ramp=WHOLE) for card in cards
+    )
     catalogue = a_catalogue(*cards)
     for one, verdict in ((old, CandidateVerdict.DEPRECATED), (new, CandidateVerdict.CHOSEN)):
         view = RolloutView({SHOP: msgspec.structs.replace(rollout(old, new), active=one.digest)})

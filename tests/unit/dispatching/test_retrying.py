@@ -112,3 +112,86 @@ def test_breakers_are_bounded_and_the_ones_in_use_stay() -> None:
 
     assert len(breakers) == MOST_BREAKERS
     assert not breakers.of("unix:/a", Slot("shop")).admit(1.0)
+
+
+def test_the_budget_is_exactly_a_share_of_the_calls_in_the_window_and_the_floor() -> None:
+    """Ten calls give one retry more than the floor; calls and retries leave the window after exactly ten seconds."""
+    budget = RetryBudget(RULES)
+    for second in range(10):
+        budget.called(float(second))
+    assert [budget.allow(9.0) for _ in range(5)] == [True, True, True, True, False]
+    budget.called(18.9)
+    assert not budget.allow(18.9)
+    assert [budget.allow(19.0) for _ in range(5)] == [True, True, True, True, False]
+
+
+def test_calls_that_left_the_window_give_no_retries() -> None:
+    """Twenty of long ago."""
+    budget = RetryBudget(RULES)
+    for _ in range(20):
+        budget.called(0.0)
+    assert [budget.allow(10.0) for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_breaker_counts_anew_after_it_was_open() -> None:
+    """Two failures open it; after a successful probe it takes two again, and a failed probe takes one."""
+    breaker = Breaker(BreakerRules(failures=2, open_for=5.0))
+    breaker.failed(0.0)
+    breaker.failed(1.0)
+    assert breaker.admit(6.0)
+    breaker.succeeded()
+    breaker.failed(7.0)
+    assert breaker.admit(7.0)
+    breaker.failed(8.0)
+    assert not breaker.admit(12.9)
+    assert breaker.admit(13.0)
+    breaker.failed(13.5)
+    assert (breaker.state, breaker.admit(18.4), breaker.admit(18.5)) == (BreakerState.OPEN, False, True)
+
+
+def test_a_late_failure_of_an_attempt_from_before_does_not_keep_a_breaker_open() -> None:
+    """As many again do."""
+    breaker = Breaker(BreakerRules(failures=2, open_for=5.0))
+    for moment in (0.0, 1.0, 2.0):
+        breaker.failed(moment)
+    assert breaker.admit(6.0)
+    breaker = Breaker(BreakerRules(failures=2, open_for=5.0))
+    for moment in (0.0, 1.0, 2.0, 3.0):
+        breaker.failed(moment)
+    assert not breaker.admit(7.9)
+    assert breaker.admit(8.0)
+
+
+def test_abandoning_an_attempt_changes_nothing_unless_it_was_the_probe() -> None:
+    """Of a closed breaker nothing; the probe's place is free at once, and not earlier for others."""
+    breaker = Breaker(BreakerRules(failures=1, open_for=5.0))
+    breaker.abandoned(0.0)
+    assert (breaker.state, breaker.admit(0.0)) == (BreakerState.CLOSED, True)
+    breaker.failed(1.0)
+    breaker.abandoned(2.0)
+    assert not breaker.admit(5.9)
+    assert breaker.admit(6.0)
+    breaker.abandoned(7.0)
+    assert not breaker.admit(6.9)
+    assert breaker.admit(7.0)
+
+
+def test_the_rules_that_hold_if_nobody_sets_any() -> None:
+    """Five failures and five seconds."""
+    assert BreakerRules() == BreakerRules(failures=5, open_for=5.0)
+    breaker = Breaker()
+    for _ in range(4):
+        breaker.failed(0.0)
+    assert breaker.admit(0.0)
+    breaker.failed(0.0)
+    assert not breaker.admit(4.9)
+
+
+def test_a_breaker_is_the_same_one_each_time() -> None:
+    """With the rules of its deployment."""
+    rules = BreakerRules(failures=7, open_for=1.0)
+    breakers = Breakers(rules)
+    breaker = breakers.of("unix:/a", Slot("shop"))
+    assert breaker.rules is rules
+    assert breakers.of("unix:/a", Slot("shop")) is breaker
+    assert len(breakers) == 1

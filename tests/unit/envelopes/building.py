@@ -33,7 +33,7 @@ def tool(tool_id: str = "notes", **changes: Any) -> ToolEntry:
 def schema_of(entry: ToolEntry) -> PayloadSchema:
     """Return the compiled schema of one tool."""
     registry, problems = build_typing_registry([entry])
-    found = registry.schema_of(entry.domain_type, entry.enricher_id)
+    found = registry.schema_of(entry.domain_type or "", entry.enricher_id or "")
     assert found is not None, problems
     return found
 

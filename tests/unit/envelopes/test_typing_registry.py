@@ -25,7 +25,7 @@ def test_each_key_has_the_schema_its_tool_declares() -> None:
     assert count is not None
     assert (notes.accepts({"note": ""}), notes.accepts(7)) == (True, False)
     assert (count.accepts({"note": ""}), count.accepts(7)) == (False, True)
-    for unknown in (("notes", "write"), ("Notes", "read"), (None, "read"), ("notes", None)):
+    for unknown in (("notes", "write"), ("Notes", "read"), ("", "read"), ("notes", "")):
         assert registry.schema_of(*unknown) is None
 
 

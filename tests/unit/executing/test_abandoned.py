@@ -159,9 +159,7 @@ def settled(dispatch: str, outcome: CallOutcome) -> CallSettled:
 
 def lost_event(child: StoredChild) -> ChildEvent:
     """Return the next event of a child whose sidecar is gone."""
-    return log_of(child).failed(
-        NOW, "SIDECAR_LOST", "failed: its sidecar is gone", detail="sidecar_lost"
-    )
+    return log_of(child).failed(NOW, "SIDECAR_LOST", "failed: its sidecar is gone", detail="sidecar_lost")
 
 
 def test_a_stored_log_goes_on_where_it_ended() -> None:
@@ -175,7 +173,7 @@ def test_a_stored_log_goes_on_where_it_ended() -> None:
 
 @requirement("SX-25")
 def test_a_lost_dispatch_is_taken_and_every_call_settled_and_no_child_closed() -> None:
-    """Created and running children fail; one that waits for its parent keeps waiting; other dispatches are left alone."""
+    """Created and running children fail; one that waits for its parent keeps waiting; other dispatches stay."""
     dispatch = a_dispatch("d1", "c1", "c2", "c3", "c4", first=3, outcomes=(told("k0", call="c3"),))
     running, created = a_child("k1", "d1", "c1", RUNNING), a_child("k2", "d1", "c2", CREATED)
     waiting = a_child("k3", "d1", "c3", WAITING)
@@ -287,6 +285,14 @@ def routed(dispatch: str, outcome: CallOutcome, started_at: datetime | None) -> 
         attempts=outcome.attempts,
         status_events=0,
     )
+
+
+def test_a_dispatch_of_a_turn_is_found_by_its_id_and_settled_with_its_last_call() -> None:
+    """An id that the turn does not have is none."""
+    one, two = a_dispatch("d1", "c1"), a_dispatch("d2", "c1", outcomes=(told("k1"),))
+    turn = a_turn([one, two])
+    assert [turn.dispatch(DispatchId(name)) for name in ("d1", "d2", "d3")] == [one, two, None]
+    assert (one.settled, two.settled) == (False, True)
 
 
 def test_the_cohort_of_a_turn_can_be_read_from_its_claims() -> None:

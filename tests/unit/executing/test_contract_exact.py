@@ -85,9 +85,7 @@ def test_the_contract_of_a_call_is_what_card_and_call_say() -> None:
 
 def test_limits_that_a_card_leaves_out_are_no_limits_and_none_rounds_to_nothing() -> None:
     """A tenth of a millisecond is one; a summary is kept to its 16384th character."""
-    limits = Limits(
-        attempt_timeout=SECOND / 10_000, wall_clock=None, tool_calls=None, tokens=None, idle_timeout=None
-    )
+    limits = Limits(attempt_timeout=SECOND / 10_000, wall_clock=None, tool_calls=None, tokens=None, idle_timeout=None)
     tool = a_tool(limits=limits)
     contract = contract_for(CALL, tool, TurnId("t1"), 0, TurnText("", "x" * GOAL_SUMMARY_LIMIT + "y"), "asked")
     assert contract.budgets == Budgets(wall_clock_ms=None, tool_calls=None, tokens=None, idle_timeout_ms=None)
@@ -164,7 +162,7 @@ def test_a_delegation_has_the_smaller_of_everything(
     budgets: Budgets,
     depth: int,
 ) -> None:
-    """What the asked card says, what the parent's contract says, and what the parent has left, each the smallest once."""
+    """What the asked card says, what the parent's contract says, and what the parent has left, each once the least."""
     asking = parent(left, **above)
     limits = Limits(idle_timeout=6 * SECOND, close_on_completion=False, **below)
     tool = a_tool(limits=limits, tools=(ToolId("z"), ToolId("y")), success_criteria=("cheap",), ownership=("cart",))
@@ -172,9 +170,7 @@ def test_a_delegation_has_the_smaller_of_everything(
     assert narrowed(asking, tool, 7, "the price") == Contract(
         parent=Parent(run_id="t1", step_idx=7, task_prompt="asked", goal_summary="before"),
         step=Step(title="ask_shop", description="the price", success_criteria=("cheap",)),
-        permissions=Permissions(
-            allowed_tools=(ToolId("y"),), can_spawn_children=depth > 0, max_delegation_depth=depth
-        ),
+        permissions=Permissions(allowed_tools=(ToolId("y"),), can_spawn_children=depth > 0, max_delegation_depth=depth),
         execution=Execution(attempt_timeout_ms=execution[0], max_retries=execution[1], close_on_completion=True),
         outputs=OUTPUTS,
         budgets=budgets,

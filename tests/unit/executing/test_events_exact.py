@@ -136,7 +136,7 @@ def test_the_chain_is_what_it_was_in_every_version() -> None:
     """Spelled out: a record that was written before an upgrade has to verify after it."""
     log = a_log()
     assert (log.link, log.sequence, log.state) == (FIRST, 0, ExecutionState.CREATED)
-    details = r'{\"sub_agent_id\":\"shop\",\"digest\":\"sha256:1\"}'
+    details = r"{\"sub_agent_id\":\"shop\",\"digest\":\"sha256:1\"}"
     text = f'["{FIRST}","k1",1,"agent.subagent_created","2026-11-22T00:00:00Z","sidecar","shop created","{details}"]'
     assert created(log).link == sha256(f"event\x1f{text}".encode()).hexdigest()
     assert opening_link(("k1", 2, NOW, None)) == sha256(b'child\x1f["k1",2,"2026-11-22T00:00:00Z",null]').hexdigest()
@@ -172,9 +172,7 @@ def test_the_chain_is_what_it_was_in_every_version() -> None:
         ),
     ],
 )
-def test_a_refused_event_says_why_and_leaves_no_trace(
-    before: list[Move], step: Move, why: str
-) -> None:
+def test_a_refused_event_says_why_and_leaves_no_trace(before: list[Move], step: Move, why: str) -> None:
     """State, sequence and link stay."""
     log = a_log(*before)
     state, sequence, link = log.state, log.sequence, log.link
@@ -192,7 +190,7 @@ def test_each_kind_of_repeatable_event_is_kept_64_times_and_then_counted() -> No
         assert len(kept) == min(times, 64)
 
     (counted,) = log.left_out(NOW)
-    assert (counted.name, counted.actor) == ("agent.events_left_out", "sidecar")
+    assert (counted.name, counted.actor, counted.time) == ("agent.events_left_out", "sidecar", NOW)
     assert counted.summary == "not listed: 1 more agent.a, 2 more agent.b"
     assert counted.details() == {"counts": {"agent.a": 1, "agent.b": 2}}
     assert list(log.left_out(NOW)) == []

@@ -1,5 +1,7 @@
 """Where a report goes."""
 
+from hashlib import sha256
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,3 +99,63 @@ def test_a_pattern_that_is_no_plain_relative_path_is_refused(pattern: str) -> No
     """Absolute, upwards, empty parts, separators of others, control characters, devices, too deep, too long."""
     with pytest.raises(ValueError, match="report_path_pattern"):
         report_path("turn-1", pattern, 0)
+
+
+NAMES, ENDS = "holds a character that is not allowed in names", "begins or ends with a space, or ends with a dot"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("a/b/c/d/e/f/g/h/i", " has more than 8 parts"),
+        ("", ": a part is empty, '.' or '..'"),
+        ("a/../b", ": a part is empty, '.' or '..'"),
+        ("./a", ": a part is empty, '.' or '..'"),
+        *((f"a{sign}b", f": a part {NAMES}") for sign in '<>:"|?*\\\n\ud800'),
+        ("a.", f": a part {ENDS}"),
+        ("a ", f": a part {ENDS}"),
+        (" a", f": a part {ENDS}"),
+        ("y" * 201, ": a part is over 200 bytes"),
+        ("é" * 101, ": a part is over 200 bytes"),
+        ("x/CON", ": a part is reserved"),
+        ("con .tar.gz", ": a part is reserved"),
+        ("Lpt9.md", ": a part is reserved"),
+    ],
+)
+def test_a_refused_pattern_says_what_is_wrong(pattern: str, why: str) -> None:
+    """Word for word: whoever wrote the contract reads it."""
+    with pytest.raises(ValueError, match="report_path_pattern") as refused:
+        report_path("turn-1", pattern, 0)
+    assert str(refused.value) == f"report_path_pattern{why}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts"),
+    [
+        ("a/b/c/d/e/f/g/h", ("a", "b", "c", "d", "e", "f", "g", "h")),
+        ("é" * 100, ("é" * 100,)),
+        ("y" * 200, ("y" * 200,)),
+        (".x/a b/console", (".x", "a b", "console")),
+        ("<idx>/r-<idx>.md", ("12", "r-12.md")),
+        ("co n/x", ("co n", "x")),
+    ],
+)
+def test_a_pattern_may_be_as_deep_and_as_long_as_this(pattern: str, parts: tuple[str, ...]) -> None:
+    """Eight parts of 200 bytes; the step wherever it is asked for."""
+    assert report_path("turn-1", pattern, 12) == ("turn-1", *parts)
+
+
+@pytest.mark.parametrize("turn_id", ["", "x" * 201, "CON", "aux", "é" * 34, "\ud800" * 67])
+def test_a_folder_that_cannot_be_the_id_is_its_hash(turn_id: str) -> None:
+    """Empty, too long once it is encoded, or reserved."""
+    digest = sha256(turn_id.encode(errors="surrogatepass")).hexdigest()
+    assert turn_folder(turn_id) == f"~{digest}"
+
+
+@pytest.mark.parametrize(
+    ("turn_id", "folder"),
+    [("x" * 200, "x" * 200), ("a/b", "a%2Fb"), ("..", "%2E%2E"), ("~a", "%7Ea"), ("\ud800", "%ED%A0%80"), ("é", "%C3%A9")],
+)
+def test_a_folder_is_the_encoded_id_where_that_is_a_name(turn_id: str, folder: str) -> None:
+    """Up to 200 bytes."""
+    assert turn_folder(turn_id) == folder

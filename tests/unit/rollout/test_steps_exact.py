@@ -239,7 +239,7 @@ CREATED = (FlagPair.CREATED, FlagPair.ON, FlagPair.RETIRED)
 @pytest.mark.parametrize("flag_exists", [True, False])
 @pytest.mark.parametrize("trigger", [Trigger.OPERATOR, Trigger.KILL_SWITCH])
 def test_what_a_kill_reaches(state: LifecycleState, pair: FlagPair, flag_exists: bool, trigger: Trigger) -> None:
-    """In `promote` always; in `test` a kill flag kills only if there is one; in `rollback` it is done; in `dev` never."""
+    """In `promote` always; in `test` a kill flag only if there is one; in `rollback` it is done; in `dev` never."""
     shop = facts("shop", state, flags=pair)
     of = rollout(shop)
     switchable = flag_exists or pair in CREATED
@@ -264,9 +264,7 @@ def test_a_kill_flag_has_to_be_known_to_exist_if_the_caller_does_not_say() -> No
 
 
 @pytest.mark.parametrize(("state", "gate", "to"), [(TEST, PRE_MERGE, 0), (PROMOTE, PRE_RAMP, 500)])
-def test_an_override_is_granted_for_one_step_and_sweeps_expired_ones(
-    state: LifecycleState, gate: str, to: int
-) -> None:
+def test_an_override_is_granted_for_one_step_and_sweeps_expired_ones(state: LifecycleState, gate: str, to: int) -> None:
     """One that expires at this moment has expired."""
     expired = Override(PRE_RAMP, 0, 1, "bob@example", "once", NOW)
     kept = granted(PRE_FULL, 1, WHOLE)

@@ -1,0 +1,31 @@
+"""The committed report of the mutation tests: of the modules that it is about, and of the list of reasons."""
+
+import tomllib
+from fnmatch import fnmatch
+
+from scripts.mutation_report import EQUIVALENT, REPORT, Row, read_equivalents, report
+from tests.architecture.reading import REPOSITORY
+
+
+def test_the_report_is_of_this_list_and_of_these_modules() -> None:
+    """Every reason of the list, every pattern of the tool's settings, and no mutant that lives without a reason."""
+    text, known = REPORT.read_text(encoding="utf-8"), read_equivalents(EQUIVALENT.read_text(encoding="utf-8"))
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| core.")]
+    rows = [Row(f"sidecar.{line[0]}", *map(int, line[1:4])) for line in lines]
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    paths = [f"{row.module.replace('.', '/')}.py" for row in rows]
+
+    assert report(rows, known) == text
+    assert [row.module for row in rows if row.surviving] == []
+    for pattern in settings["only_mutate"]:
+        assert any(fnmatch(path, pattern) for path in paths), pattern
+    for path in paths:
+        assert any(fnmatch(path, pattern) for pattern in settings["only_mutate"]), path
+
+
+def test_a_listed_mutant_is_of_a_module_that_is_there() -> None:
+    """A function that has gone takes its reasons with it."""
+    for entry in read_equivalents(EQUIVALENT.read_text(encoding="utf-8")):
+        place = entry.places[0]
+        source = (REPOSITORY / f"{place.module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        assert f"def {place.function.rpartition('.')[2]}(" in source, place
