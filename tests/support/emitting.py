@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-import httpx
 import msgspec
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -25,6 +24,7 @@ from examples.ccs.faults import Fault
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from subagents.dispatch.v1 import dispatch_pb2_grpc
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
+from tests.support.plain_http import plain_client
 
 ROOT: Final = Path(__file__).parents[2]
 SLOTS: Final = ("shop", "rewards", "support")
@@ -107,7 +107,7 @@ class Emitting:
 
     async def keep_pages(self) -> None:
         """Take note of the pages that operators read."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client() as client:
             for name, accept in (("metrics", "text/plain"), ("openmetrics", "application/openmetrics-text")):
                 page = await client.get(f"http://{self.ops_address}/metrics", headers={"accept": accept})
                 self.told.append((name, page.content))
@@ -116,7 +116,7 @@ class Emitting:
 
     async def answer_with(self, faults: Iterable[Fault]) -> None:
         """Set the data service's switches: these and no others."""
-        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+        async with plain_client() as client:
             (await client.delete(f"{self.data_service}/admin/faults")).raise_for_status()
             for fault in faults:
                 body = msgspec.json.encode(fault)
@@ -124,7 +124,7 @@ class Emitting:
 
     async def metric(self, beginning: str) -> float:
         """Return the value of the sample whose line begins so."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client() as client:
             lines = (await client.get(f"http://{self.ops_address}/metrics")).text.splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(beginning))
 

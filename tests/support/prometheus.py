@@ -13,7 +13,8 @@ from typing import Any, Final
 import httpx
 
 from tests.support.operated_process import free_port
-from tests.support.sidecar_process import ROOT, SidecarProcess
+from tests.support.plain_http import plain_client
+from tests.support.sidecar_process import ROOT, SidecarProcess, next_look
 
 ALERTS: Final = ROOT / "examples" / "alerts"
 WAIT_SECONDS: Final = 30.0
@@ -46,15 +47,8 @@ class Server:
         """Ask again and again until an expression gives something."""
         async with asyncio.timeout(WAIT_SECONDS):
             while not (found := await self.query(expression)):
-                await _next_look()
+                await next_look()
         return found
-
-
-async def _next_look() -> None:
-    """Let a moment pass: the server tells nobody of an evaluation, it can only be asked."""
-    moment = asyncio.Event()
-    asyncio.get_running_loop().call_later(0.2, moment.set)
-    await moment.wait()
 
 
 @asynccontextmanager
@@ -73,7 +67,7 @@ async def scraping(prometheus: str, sidecar: SidecarProcess, folder: Path) -> As
         cwd=folder,
     )
     try:
-        async with httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}") as client:
+        async with plain_client(base_url=f"http://127.0.0.1:{port}") as client:
             yield Server(client, process)
     finally:
         if process.returncode is None:

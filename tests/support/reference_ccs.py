@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import msgspec
 
 from examples.ccs.faults import Fault, FaultKind
 from examples.ccs.server import Call, ReferenceCcs
 from examples.http_serving import serving
+from tests.support.plain_http import plain_client
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 20
@@ -74,17 +74,17 @@ class SpawnedCcs:
     async def fault(self, kind: FaultKind, **details: Any) -> None:
         """Set a switch; `details` are the fields of `Fault`."""
         body = msgspec.json.encode(Fault(kind=kind, **details))
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client() as client:
             (await client.post(f"{self.address}/admin/faults", content=body)).raise_for_status()
 
     async def clear(self) -> None:
         """Clear all switches."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client() as client:
             (await client.delete(f"{self.address}/admin/faults")).raise_for_status()
 
     async def calls(self) -> Sequence[Call]:
         """The calls so far, oldest first."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client() as client:
             reply = await client.get(f"{self.address}/admin/calls")
         return msgspec.json.decode(reply.content, type=list[Call])
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import httpx
 
 from subagents_client import SidecarClient
+from tests.support.plain_http import plain_client
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 40.0
@@ -45,6 +46,13 @@ rewards = "unix:{folder}/rewards.sock"
 [log]
 format = "json"
 """
+
+
+async def next_look() -> None:
+    """Let a moment pass: there is nobody who tells of what can only be asked for."""
+    moment = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.2, moment.set)
+    await moment.wait()
 
 
 @contextmanager
@@ -131,14 +139,14 @@ class SidecarProcess:
     async def page(self, path: str, **headers: str) -> httpx.Response:
         """Return a page of the ops address."""
         address = (await self.event("sidecar.listening"))["ops_address"]
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client() as client:
             return await client.get(f"http://{address}{path}", headers=headers)
 
     async def metrics_show(self, line: str) -> None:
         """Wait until the metrics page, which is made at most once a second, has this line."""
         async with asyncio.timeout(END_SECONDS):
             while line not in (await self.page("/metrics")).text.splitlines():
-                pass
+                await next_look()
 
     def signal(self, which: signal.Signals) -> None:
         """Send it a signal."""

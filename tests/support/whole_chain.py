@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-import httpx
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -41,6 +40,7 @@ from sidecar.settings import Settings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc
 from subagents_client.runner import Answer, DataUnavailable, Run, RunnerHost, ToolData
+from tests.support.plain_http import plain_client
 from tests.support.reference_ccs import RunningCcs
 from tests.support.requests import a_bind, some_calls
 
@@ -233,7 +233,7 @@ class Chain:
 
     async def metrics(self) -> str:
         """Return `/metrics`."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client() as client:
             return (await client.get(f"http://{self.sidecar.ops_address}/metrics")).text
 
     async def metric(self, beginning: str) -> float:

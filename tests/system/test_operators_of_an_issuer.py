@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 
 from sidecar.composition.running import running_sidecar
@@ -17,6 +16,7 @@ from sidecar.rpc.operators import ROLE_TOKEN_KEY
 from sidecar.settings import SettingsProblem, read_settings
 from subagents.lifecycle.v1 import lifecycle_pb2, lifecycle_pb2_grpc, reading_pb2
 from tests.support.oidc import AUDIENCE, URL, Issuer, serving
+from tests.support.plain_http import plain_client
 from tests.support.requests import failure_of
 from tests.support.sidecar_process import place, settings_file
 
@@ -68,7 +68,7 @@ async def test_operators_of_an_issuer_are_told_apart_by_their_groups(folder: Pat
             strange = stranger.token("ec-1", now)
             unknown = await failure_of(stub.Kill(kill, metadata=((ROLE_TOKEN_KEY, strange),)))
             killed = await stub.Kill(kill, metadata=((ROLE_TOKEN_KEY, ops),))
-            async with httpx.AsyncClient() as client:
+            async with plain_client() as client:
                 counted = (await client.get(metrics)).text
 
     assert listed.slots

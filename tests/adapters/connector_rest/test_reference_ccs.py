@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import pytest
 import yaml
 
@@ -16,6 +15,7 @@ from examples.ccs.faults import FaultKind
 from examples.ccs.schemas import PAYLOAD_SCHEMAS, VERSIONS
 from sidecar.core.envelopes.versions import is_compatible
 from tests.adapters.connector_rest.calling import tool
+from tests.support.plain_http import plain_client
 from tests.support.reference_ccs import running_reference_ccs, spawned_reference_ccs
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import schema_of
@@ -51,7 +51,7 @@ def test_the_data_of_every_user_fits_the_schema(key: tuple[str, str], principal:
 async def test_the_process_prints_its_address_serves_and_stops() -> None:
     """`python -m examples.ccs --port 0`: a switch over HTTP, a call it decides, the call's record, SIGTERM."""
     request = {"principal": "user-ada", "domain_type": "orders", "enricher_id": "order_status"}
-    async with spawned_reference_ccs() as ccs, httpx.AsyncClient(trust_env=False) as client:
+    async with spawned_reference_ccs() as ccs, plain_client() as client:
         await ccs.fault(FaultKind.DOWN, times=1)
         statuses = [(await client.post(ccs.endpoint, json=request)).status_code for _ in range(2)]
         calls = await ccs.calls()
@@ -83,7 +83,7 @@ async def test_the_service_refuses_what_the_catalogue_says(
 ) -> None:
     """No principal, one that is not the calling credential's, an enricher that does not exist."""
     request = {"principal": "user-ada", "domain_type": "orders", "enricher_id": "order_status", **changes}
-    async with running_reference_ccs() as ccs, httpx.AsyncClient(trust_env=False) as client:
+    async with running_reference_ccs() as ccs, plain_client() as client:
         reply = await client.post(ccs.endpoint, json=request, headers=headers)
 
     assert (reply.status_code, reply.json()["code"]) == refusal
@@ -91,7 +91,7 @@ async def test_the_service_refuses_what_the_catalogue_says(
 
 async def test_a_switch_that_is_misspelt_is_refused() -> None:
     """An unknown kind and an unknown field: 400 with the place, and no switch is set."""
-    async with running_reference_ccs() as ccs, httpx.AsyncClient(trust_env=False) as client:
+    async with running_reference_ccs() as ccs, plain_client() as client:
         for switch in ({"kind": "slowly"}, {"kind": "slow", "enricher": "offers"}):
             reply = await client.post(f"{ccs.address}/admin/faults", content=json.dumps(switch))
             assert reply.status_code == 400
@@ -101,7 +101,7 @@ async def test_a_switch_that_is_misspelt_is_refused() -> None:
 async def test_clearing_the_switches_gives_slow_answers_at_once() -> None:
     """A request that would wait half a minute, cleared over HTTP while it waits."""
     request = {"principal": "user-ada", "domain_type": "orders", "enricher_id": "order_status"}
-    async with running_reference_ccs() as ccs, httpx.AsyncClient(trust_env=False, timeout=10) as client:
+    async with running_reference_ccs() as ccs, plain_client(timeout=10) as client:
         ccs.fault(FaultKind.SLOW)
         slow = asyncio.ensure_future(client.post(ccs.endpoint, json=request))
         await ccs.service.faults.delaying.wait()
@@ -114,7 +114,7 @@ async def test_clearing_the_switches_gives_slow_answers_at_once() -> None:
 async def test_a_slow_answer_comes_after_its_delay() -> None:
     """A switch with a delay of 10 ms, left on."""
     request = {"principal": "user-ada", "domain_type": "orders", "enricher_id": "order_status"}
-    async with running_reference_ccs() as ccs, httpx.AsyncClient(trust_env=False, timeout=10) as client:
+    async with running_reference_ccs() as ccs, plain_client(timeout=10) as client:
         ccs.fault(FaultKind.SLOW, delay_seconds=0.01)
         reply = await client.post(ccs.endpoint, json=request)
 
