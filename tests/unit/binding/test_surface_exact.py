@@ -1,22 +1,31 @@
 """The whole surface of a turn, field by field, and what each refusal says, word for word."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 import msgspec
 import pytest
 
-from sidecar.core.binding.bind import BindingRules, binding_digest, orchestrator_of, surface_for, surface_tool
-from sidecar.core.binding.candidates import Judged, judge
+from sidecar.core.binding.bind import (
+    BindingRules,
+    binding_digest,
+    cohort_of,
+    orchestrator_of,
+    surface_of,
+    surface_tool,
+    tools_of,
+)
+from sidecar.core.binding.candidates import Flags, Judged, judge
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.binding.surface import Candidate, CandidateVerdict, Surface
+from sidecar.core.binding.surface import Candidate, Surface
 from sidecar.core.definitions.cards.card import BlockCategory, Card, Catalogue, PromptBlock, Role
 from sidecar.core.errors import FieldProblem, InvalidRequest, UnknownOrchestrator
 from sidecar.core.flag_states import FlagValue
-from sidecar.core.identifiers import BlockId, DefinitionId, Digest, Slot, Vertical
+from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, Slot, Vertical
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.facts import FlagPair, Tombstone
-from sidecar.core.rollout.serving import Asker
+from sidecar.core.rollout.serving import Asker, CandidateVerdict
 from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from tests.support.builders import FixedFlags, a_card, a_catalogue
@@ -48,6 +57,20 @@ def block(name: str, gated: str | None = None) -> PromptBlock:
     return PromptBlock(BlockId(name), category, f"{name}: {{{{fan_out_cap}}}}", gated, "shop", f"{name}.yaml")
 
 
+def bound(
+    catalogue: Catalogue,
+    flags: Flags,
+    judged: Sequence[Judged] = (),
+    arm: str = "",
+    kept: Mapping[Digest, Card] | None = None,
+) -> Surface:
+    """Return the surface that a bind makes of what was judged."""
+    orchestrator = catalogue.cards[CONCIERGE]
+    tools = tools_of(catalogue, judged, (kept or {}).get)
+    candidates = tuple(each for one in judged for each in one.candidates)
+    return surface_of(orchestrator, tools, candidates, cohort_of(catalogue, orchestrator, flags, arm, tools), RULES)
+
+
 def with_blocks(catalogue: Catalogue, name: str, *blocks: PromptBlock) -> Catalogue:
     """Return the catalogue with the blocks of one card."""
     card = replace(catalogue.cards[DefinitionId(name)], blocks=blocks)
@@ -64,7 +87,7 @@ def test_a_surface_is_exactly_what_its_cohort_decides() -> None:
     tool = surface_tool(SHOP, shop)
     prefix = "always: 2\n\non: 2\n\n"
 
-    surface = surface_for(catalogue, orchestrator, judged, "treatment", (FixedFlags(("x",)), RULES, lambda _: None))
+    surface = bound(catalogue, FixedFlags(("x",)), judged, "treatment")
 
     assert surface == Surface(
         orchestrator=orchestrator,
@@ -101,7 +124,7 @@ def test_each_thing_that_a_call_depends_on_is_in_the_digest() -> None:
     card = tool.card
     others = [
         replace(tool, card=replace(card, definition=replace(card.definition, id=DefinitionId("other")))),
-        replace(tool, card=replace(card, commit="other")),
+        replace(tool, card=replace(card, commit=Commit("other"))),
         replace(tool, card=replace(card, digest=Digest("other"))),
         replace(tool, name="other"),
         replace(tool, description="other"),
@@ -120,7 +143,7 @@ def test_a_card_of_an_earlier_configuration_serves_as_long_as_it_is_kept() -> No
     judged = (Judged(SHOP, earlier.digest, ()), Judged(REWARDS, Digest("sha256:lost"), ()))
     kept = {earlier.digest: earlier}
 
-    surface = surface_for(CATALOGUE, CATALOGUE.cards[CONCIERGE], judged, "", (FixedFlags(), RULES, kept.get))
+    surface = bound(CATALOGUE, FixedFlags(), judged, kept=kept)
 
     assert [tool.description for tool in surface.tools] == ["As it was."]
     assert surface.cohort.active_sub_agents == (SHOP,)
@@ -133,8 +156,7 @@ def test_flags_of_a_cohort_are_those_of_every_definition_that_could_be_reached()
     on = {FLAG: "shop", f"{FLAG}_cohort": "shop", "z": "rewards", "aside_flag": "aside"}
 
     def seen(**of_verticals: str) -> tuple[str, ...]:
-        using = (FlagsOfVerticals(**of_verticals), RULES, lambda _: None)
-        return surface_for(catalogue, catalogue.cards[CONCIERGE], (), "", using).cohort.active_feature_flags
+        return bound(catalogue, FlagsOfVerticals(**of_verticals)).cohort.active_feature_flags
 
     assert seen(**on) == (FLAG, f"{FLAG}_cohort", "z")
     assert seen(**(on | {"z": "shop"})) == (FLAG, f"{FLAG}_cohort")
@@ -144,8 +166,7 @@ def test_a_flag_that_two_definitions_mention_is_asked_in_the_vertical_of_the_fir
     """In the order of the orchestrator's list."""
     cards = (a_card("rewards", enabled_via_flag=FLAG), a_card("shop", enabled_via_flag=FLAG))
     catalogue = a_catalogue(*cards)
-    using = (FlagsOfVerticals(**{FLAG: "rewards"}), RULES, lambda _: None)
-    surface = surface_for(catalogue, catalogue.cards[CONCIERGE], (), "", using)
+    surface = bound(catalogue, FlagsOfVerticals(**{FLAG: "rewards"}))
     assert surface.cohort.active_feature_flags == (FLAG,)
 
 

@@ -275,7 +275,7 @@ DEFINITION = a_card("shop", components={"card": {"type": "object"}, "list": {"ty
 CARD = Component("card", "[]", "{}")
 
 
-def collector(**limits: int) -> ResultCollector:
+def collector(**limits: Any) -> ResultCollector:
     """Return an empty collector."""
     return ResultCollector(DEFINITION, ResultLimits(**limits))
 

@@ -129,7 +129,7 @@ def test_a_cache_meta_message_is_exactly_this_json(message: bytes, meta: Mapping
     """Missing fields have their defaults; a broken message is none."""
     text = cache_meta_json(message)
     defaults = {"cached": False, "cacheable": False, "ttl_seconds": 0, "key": ""}
-    assert (None if text is None else json.loads(text)) == (None if meta is None else defaults | meta)
+    assert (None if text is None else json.loads(text)) == (None if meta is None else {**defaults, **meta})
     assert text is None or list(json.loads(text)) == list(defaults)
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from sidecar.core.binding.cohort import Cohort
-from sidecar.core.binding.surface import Candidate, CandidateVerdict
+from sidecar.core.binding.surface import Candidate
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
@@ -29,6 +29,7 @@ from sidecar.core.identifiers import (
     Slot,
     TurnId,
 )
+from sidecar.core.rollout.serving import CandidateVerdict
 from subagents_errors import Axis, CallFailure
 from tests.support.requirement import requirement
 

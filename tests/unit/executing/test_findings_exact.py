@@ -176,8 +176,11 @@ def test_a_turn_names_the_children_that_have_to_be_there() -> None:
         an_outcome("c3", child_id=ChildId("lost")),
     )
     dispatch = StoredDispatch(a_dispatch(), A, 0, owner_alive=True, outcomes=outcomes)
-    children = (StoredChild(CHILD, tuple(a_life(CHILD))), StoredChild(below, tuple(a_life(below)[:2])))
-    children += (StoredChild(above, ()),)
+    children = (
+        StoredChild(CHILD, tuple(a_life(CHILD))),
+        StoredChild(below, tuple(a_life(below)[:2])),
+        StoredChild(above, ()),
+    )
     ended = StoredTurn(TurnId("turn-1"), (dispatch,), children, a_turn_end(), None)
     delegated = Finding(
         K.CHILD_REMOVED,

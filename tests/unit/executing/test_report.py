@@ -28,8 +28,8 @@ def a_contract(request: str, **limits: Any) -> Contract:
 
 def an_outcome(**fields: Any) -> CallOutcome:
     """Return an outcome of that call."""
-    fields = {"outcome": Outcome.SUCCEEDED, "attempts": 1} | fields
-    return CallOutcome(CallId("c1"), "ask_shop", Slot("shop"), ChildId("k1"), 3, **fields)
+    given: dict[str, Any] = {"outcome": Outcome.SUCCEEDED, "attempts": 1} | fields
+    return CallOutcome(CallId("c1"), "ask_shop", Slot("shop"), ChildId("k1"), 3, **given)
 
 
 def text(contract: Contract, outcome: CallOutcome, tool_calls: int = 0, tokens: int = 0) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sidecar.core.errors import TransitionRefused
 from sidecar.core.rollout import changes
 from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.changes import PRE_FULL, PRE_MERGE, PRE_RAMP
@@ -223,9 +224,9 @@ def test_a_kill_empties_the_slot_of_the_killed_definition_only(active: str, left
     shop = with_target(facts("shop", ramp=2500), "old")
     of = rollout(facts("old", ramp=WHOLE), shop, active=active)
     dead = but(shop, state=ROLLBACK, ramp=0, killed=Tombstone(NOW, "ada@example", "because"))
-    assert changes.kill(of, shop.digest, Trigger.OPERATOR, BY) == Change(
+    assert changes.kill(of, shop.digest, BY) == Change(
         after(of, dead, active=None if left is None else of.active),
-        (move(shop, ROLLBACK, Trigger.OPERATOR, 25.0),),
+        (move(shop, ROLLBACK, Trigger.KILL_SWITCH, 25.0),),
         (row(shop, Happening.KILLED),),
     )
 
@@ -237,20 +238,19 @@ CREATED = (FlagPair.CREATED, FlagPair.ON, FlagPair.RETIRED)
 @pytest.mark.parametrize("state", LifecycleState)
 @pytest.mark.parametrize("pair", FlagPair)
 @pytest.mark.parametrize("flag_exists", [True, False])
-@pytest.mark.parametrize("trigger", [Trigger.OPERATOR, Trigger.KILL_SWITCH])
-def test_what_a_kill_reaches(state: LifecycleState, pair: FlagPair, flag_exists: bool, trigger: Trigger) -> None:
+def test_what_a_kill_reaches(state: LifecycleState, pair: FlagPair, flag_exists: bool) -> None:
     """In `promote` always; in `test` a kill flag only if there is one; in `rollback` it is done; in `dev` never."""
     shop = facts("shop", state, flags=pair)
     of = rollout(shop)
     switchable = flag_exists or pair in CREATED
-    refused = state is DEV or (state is TEST and trigger is Trigger.KILL_SWITCH and not switchable)
+    refused = state is DEV or (state is TEST and not switchable)
 
     assert changes.may_be_killed(shop) == (state is PROMOTE or (state is TEST and pair in CREATED))
     if refused:
-        with pytest.raises(changes.TransitionRefused):
-            changes.kill(of, shop.digest, trigger, BY, flag_exists=flag_exists)
+        with pytest.raises(TransitionRefused):
+            changes.kill(of, shop.digest, BY, flag_exists=flag_exists)
         return
-    change = changes.kill(of, shop.digest, trigger, BY, flag_exists=flag_exists)
+    change = changes.kill(of, shop.digest, BY, flag_exists=flag_exists)
     assert bool(change.events) == (state is not ROLLBACK)
     if state is ROLLBACK:
         assert change == Change(of)
@@ -259,8 +259,8 @@ def test_what_a_kill_reaches(state: LifecycleState, pair: FlagPair, flag_exists:
 def test_a_kill_flag_has_to_be_known_to_exist_if_the_caller_does_not_say() -> None:
     """Without a word on it, the definition's own flags decide."""
     shop = facts("shop", TEST, flags=FlagPair.NONE)
-    with pytest.raises(changes.TransitionRefused):
-        changes.kill(rollout(shop), shop.digest, Trigger.KILL_SWITCH, BY)
+    with pytest.raises(TransitionRefused):
+        changes.kill(rollout(shop), shop.digest, BY)
 
 
 @pytest.mark.parametrize(("state", "gate", "to"), [(TEST, PRE_MERGE, 0), (PROMOTE, PRE_RAMP, 500)])
@@ -271,7 +271,7 @@ def test_an_override_is_granted_for_one_step_and_sweeps_expired_ones(state: Life
     shop = facts("shop", state, ramp=10, overrides=(expired, kept))
     of = rollout(shop)
     added = Override(gate, 10, to, "ada@example", "because", LATER)
-    assert changes.override(of, shop.digest, (gate, to, LATER), BY) == Change(
+    assert changes.override(of, shop.digest, BY, gate=gate, to=to, expires_at=LATER) == Change(
         after(of, but(shop, overrides=(kept, added))),
         (),
         (row(shop, Happening.GATE_OVERRIDDEN, before=10, after=to, detail=gate),),
@@ -299,7 +299,7 @@ def test_flags_retire_at_the_whole_and_a_dropped_one_is_forgotten(dropped: bool)
             facts("shop", breach=msgspec.structs.replace(BREACH, acknowledged_by="bob")),
             lambda of, digest: changes.acknowledge(of, digest, "b-1", BY),
         ),
-        (facts("shop", ROLLBACK), lambda of, digest: changes.kill(of, digest, Trigger.OPERATOR, BY)),
+        (facts("shop", ROLLBACK), lambda of, digest: changes.kill(of, digest, BY)),
         (facts("shop", ramp=WHOLE, flags=FlagPair.RETIRED), lambda of, digest: changes.retire_flags(of, digest, BY)),
     ],
 )

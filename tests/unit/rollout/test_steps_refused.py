@@ -13,7 +13,7 @@ from sidecar.core.rollout.bucketing import WHOLE
 from sidecar.core.rollout.changes import PRE_FULL, PRE_MERGE, PRE_RAMP
 from sidecar.core.rollout.facts import Breach, DefinitionFacts, FlagPair, SlotRollout, Tombstone
 from sidecar.core.rollout.remedies import REMEDY, Remedy
-from sidecar.core.rollout.states import LifecycleState, Trigger
+from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.step import Change
 from tests.unit.rollout.building import NOW, by, facts, rollout
 
@@ -43,15 +43,15 @@ def activate(of: SlotRollout, digest: Digest) -> Change:
     return changes.activate(of, digest, by())
 
 
-def kill(trigger: Trigger = Trigger.OPERATOR) -> Step:
-    """Return the kill by an operator, or by a flag."""
-    return lambda of, digest: changes.kill(of, digest, trigger, by())
+def kill(of: SlotRollout, digest: Digest) -> Change:
+    """Kill."""
+    return changes.kill(of, digest, by())
 
 
 def let_pass(gate: str, ramp: int, minutes: int = 5) -> Step:
     """Return the override of a gate."""
     expires = NOW + timedelta(minutes=minutes)
-    return lambda of, digest: changes.override(of, digest, (gate, ramp, expires), by())
+    return lambda of, digest: changes.override(of, digest, by(), gate=gate, to=ramp, expires_at=expires)
 
 
 def retire(of: SlotRollout, digest: Digest) -> Change:
@@ -71,7 +71,7 @@ def shop(state: LifecycleState = PROMOTE, **fields: object) -> DefinitionFacts:
     return facts("shop", state, **fields)
 
 
-@pytest.mark.parametrize("step", [to(500), down("b-1"), note("b-1"), activate, kill(), let_pass(PRE_RAMP, 5), retire])
+@pytest.mark.parametrize("step", [to(500), down("b-1"), note("b-1"), activate, kill, let_pass(PRE_RAMP, 5), retire])
 def test_a_digest_that_the_slot_does_not_have_is_refused(step: Step) -> None:
     """With the digest, so that a mistyped one can be seen."""
     check(step, rollout(), "shop has no definition with that digest", {"digest": "sha256:shop"})
@@ -192,15 +192,15 @@ def test_only_what_was_active_and_is_promoted_is_activated(unusable: DefinitionF
 @pytest.mark.parametrize(
     ("of", "step", "why"),
     [
-        (shop(DEV), kill(), "shop is in dev: nobody is served by it"),
+        (shop(DEV), kill, "shop is in dev: nobody is served by it"),
         (
             shop(ROLLBACK, decommission_began_at=NOW),
-            kill(),
+            kill,
             "shop is being decommissioned: nobody is served by it",
         ),
         (
             shop(TEST, flags=FlagPair.NONE),
-            kill(Trigger.KILL_SWITCH),
+            kill,
             "shop is in test, and its kill flag ai_assistant_subagent_shop was never created, or cannot be seen;"
             " nobody is served by it: roll it back, which needs no flag",
         ),
