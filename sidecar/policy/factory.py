@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import jsonschema_rs
 
@@ -28,6 +28,8 @@ from sidecar.policy.specs import (
     RunnerSpec,
 )
 
+Made = TypeVar("Made")
+
 SECTION: Final[Mapping[PluginKind, str]] = {
     PluginKind.FLAG_BACKEND: "flags",
     PluginKind.RUNNER: "runners",
@@ -42,52 +44,38 @@ SECTION: Final[Mapping[PluginKind, str]] = {
 
 def make_flag_backend(spec: FlagBackendSpec, settings: Mapping[str, Any]) -> FlagBackend:
     """Make a flag backend. Raises `PluginProblem` if the settings or the factory are wrong."""
-    checked = checked_settings(spec, settings)
-    made: FlagBackend = _made(spec, lambda: spec.factory(checked), ("fetch", "changed", "close"))
-    return made
+    return _configured(spec, spec.factory, settings, "fetch", "changed", "close")
 
 
 def make_runner(spec: RunnerSpec, config: RunnerConfig) -> Runner:
     """Make a runner for one target. Raises `PluginProblem` if the settings or the factory are wrong."""
     checked = replace(config, settings=checked_settings(spec, config.settings))
-    made: Runner = _made(spec, lambda: spec.factory(checked), ("run", "close"))
-    return made
+    return _made(spec, lambda: spec.factory(checked), ("run", "close"))
 
 
 def make_connector(spec: ConnectorSpec, settings: Mapping[str, Any]) -> Connector:
     """Make a connector. Raises `PluginProblem` if the settings or the factory are wrong."""
-    checked = checked_settings(spec, settings)
-    made: Connector = _made(spec, lambda: spec.factory(checked), ("enrich", "close"))
-    return made
+    return _configured(spec, spec.factory, settings, "enrich", "close")
 
 
 def make_episode_memory(spec: EpisodeMemorySpec, settings: Mapping[str, Any]) -> EpisodeMemory:
     """Make an episode memory. Raises `PluginProblem` if the settings or the factory are wrong."""
-    checked = checked_settings(spec, settings)
-    methods = ("append", "read", "own_turns", "size", "write_summary", "close")
-    made: EpisodeMemory = _made(spec, lambda: spec.factory(checked), methods)
-    return made
+    return _configured(spec, spec.factory, settings, "append", "read", "own_turns", "size", "write_summary", "close")
 
 
 def make_gate_client(spec: GateClientSpec, settings: Mapping[str, Any]) -> GateClient:
     """Make a gate client. Raises `PluginProblem` if the settings or the factory are wrong."""
-    checked = checked_settings(spec, settings)
-    made: GateClient = _made(spec, lambda: spec.factory(checked), ("ask", "close"))
-    return made
+    return _configured(spec, spec.factory, settings, "ask", "close")
 
 
 def make_lifecycle_policy(spec: LifecyclePolicySpec, settings: Mapping[str, Any]) -> LifecyclePolicy:
     """Make a lifecycle policy. Raises `PluginProblem` if the settings or the factory are wrong."""
-    checked = checked_settings(spec, settings)
-    made: LifecyclePolicy = _made(spec, lambda: spec.factory(checked), ("check",))
-    return made
+    return _configured(spec, spec.factory, settings, "check")
 
 
 def make_audit_sink(spec: AuditSinkSpec, settings: Mapping[str, Any]) -> AuditSink:
     """Make an audit sink. Raises `PluginProblem` if the settings or the factory are wrong."""
-    checked = checked_settings(spec, settings)
-    made: AuditSink = _made(spec, lambda: spec.factory(checked), ("take", "close"))
-    return made
+    return _configured(spec, spec.factory, settings, "take", "close")
 
 
 def make_plugin(spec: PluginSpec, settings: Mapping[str, Any]) -> object:
@@ -153,9 +141,16 @@ def section_of(spec: PluginSpec) -> str:
     return f"{SECTION[spec.kind]}.{spec.name}"
 
 
-def _made(spec: PluginSpec, make: Any, methods: Sequence[str]) -> Any:
+def _configured(
+    spec: PluginSpec, factory: Callable[[Mapping[str, Any]], Made], settings: Mapping[str, Any], *methods: str
+) -> Made:
+    checked = checked_settings(spec, settings)
+    return _made(spec, lambda: factory(checked), methods)
+
+
+def _made(spec: PluginSpec, make: Callable[[], Made], methods: Sequence[str]) -> Made:
     where = f"{spec.kind} `{spec.name}`, settings in [{section_of(spec)}]"
-    made = guarded(make, doing="making it", where=where, remedy="correct its settings, or choose another by name")
+    made: Made = guarded(make, doing="making it", where=where, remedy="correct its settings, or choose another by name")
     if inspect.iscoroutine(made):
         made.close()
         raise PluginProblem("its factory is async", where=where, remedy="make the factory a plain `def`")

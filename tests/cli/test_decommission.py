@@ -177,8 +177,8 @@ async def test_what_no_sidecar_sees_wants_a_checkout_or_words(tmp_path: Path) ->
         await bench.step()
         await bench.step()
         nowhere = cleanup.At(CHECKOUTS, None, MODULES)
-        bare = await bench.say(verbs.step, wish(), nowhere, (0, GONE, ""))
-        worded = await bench.say(verbs.step, wish(), nowhere, (0, GONE, "looked at every image"))
+        bare = await bench.say(verbs.step, wish(), nowhere, 0, GONE, "")
+        worded = await bench.say(verbs.step, wish(), nowhere, 0, GONE, "looked at every image")
         _, history, _ = await bench.say(show_history, HistoryWish("shop"))
 
     assert bare[0] == 2
@@ -198,7 +198,7 @@ async def test_dangerous_ones_are_confirmed(tmp_path: Path) -> None:
         await bench.step()
         await bench.step()
         codes.append(
-            (await bench.say(verbs.step, wish(yes=False), bench.at, (0, GONE, ""), ask=no))[0],
+            (await bench.say(verbs.step, wish(yes=False), bench.at, 0, GONE, "", ask=no))[0],
         )
         undone = await bench.say(verbs.undo, wish())
         _, shown, _ = await bench.say(show_slot, "shop")

@@ -137,7 +137,7 @@ async def test_a_step_that_is_only_planned_is_not_said_to_be_done(tmp_path: Path
     """Out of order, and not confirmed: what is printed before the answer claims nothing."""
     async with a_bench(tmp_path) as bench:
         early = await bench.unseen_step(3, "ok")
-        asked = await bench.say(verbs.step, wish(yes=False), NOWHERE, (3, GONE, "ok"), ask=Answers(yes=False))
+        asked = await bench.say(verbs.step, wish(yes=False), NOWHERE, 3, GONE, "ok", ask=Answers(yes=False))
 
     assert (early[0], asked[0]) == (1, 2)
     for out in (early[1], asked[1]):

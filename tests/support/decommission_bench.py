@@ -55,12 +55,12 @@ class Bench:
 
     async def step(self, number: int = 0, code: CodeFate = GONE, word: str = "", **given: Any) -> tuple[int, str, str]:
         """Run `step` with the checkout."""
-        return await self.say(verbs.step, wish(), self.at, (number, code, word), **given)
+        return await self.say(verbs.step, wish(), self.at, number, code, word, **given)
 
     async def unseen_step(self, number: int = 0, word: str = "looked") -> tuple[int, str, str]:
         """Run `step` on the operator's word alone."""
         nowhere = cleanup.At(CHECKOUTS, None, MODULES)
-        return await self.say(verbs.step, wish(), nowhere, (number, GONE, word))
+        return await self.say(verbs.step, wish(), nowhere, number, GONE, word)
 
     async def patched(self, **fields: Any) -> str:
         """Have the next patch written, merge it, and load it; return what it changed."""

@@ -7,10 +7,9 @@ from typing import Final
 from sidecar.cli.output.drawing import Line, Part, clean, moment
 from sidecar.cli.output.turn_timeline import utc
 from sidecar.cli.subagent.client import OperatorClient, OperatorExit
-from sidecar.cli.subagent.output.json_output import spoken
 from sidecar.cli.subagent.output.parsing import percent
 from sidecar.cli.subagent.steps import StepWish, confirm
-from sidecar.cli.subagent.views import Operating, operated
+from sidecar.cli.subagent.views import Operating, operated, shown
 from subagents.admin.v1 import admin_pb2
 from subagents.lifecycle.v1 import activity_pb2 as pb
 
@@ -64,16 +63,11 @@ def show_when(operating: Operating, wish: WhenWish) -> int:
         request.principal = wish.user
     else:
         request.share_basis_points = wish.share
-
-    def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask("ListActivePeriods", request, wish.name)
-        if operating.as_json:
-            operating.write_json(spoken(answer))
-        else:
-            operating.screen.show(period_lines(wish, answer))
-        return OperatorExit.DONE
-
-    return operated(operating, work)
+    return shown(
+        operating,
+        lambda client: client.ask("ListActivePeriods", request, wish.name),
+        lambda answer: period_lines(wish, answer),
+    )
 
 
 def period_lines(wish: WhenWish, answer: pb.ListActivePeriodsResponse) -> Iterator[Line]:

@@ -9,7 +9,7 @@ from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorE
 from sidecar.cli.subagent.output.decommission_tables import decommission_lines, status_lines, step_word
 from sidecar.cli.subagent.output.json_output import spoken
 from sidecar.cli.subagent.steps import Found, StepWish, Verb, take
-from sidecar.cli.subagent.views import Operating, operated
+from sidecar.cli.subagent.views import Operating, operated, shown
 from sidecar.core.rollout.cleanup import CheckoutRefused
 from sidecar.core.rollout.decommission_facts import Choice, CleanupStep, CodeFate
 from subagents.lifecycle.v1 import reading_pb2 as pb
@@ -81,16 +81,12 @@ def step(operating: Operating, wish: StepWish, at: At, number: int, code: CodeFa
 
 def show_all(operating: Operating, *, finished: bool) -> int:
     """List decommissions; return the exit code."""
-
-    def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask("ListDecommissions", pb.ListDecommissionsRequest(include_finished=finished))
-        if operating.as_json:
-            operating.write_json(spoken(answer))
-        else:
-            operating.screen.show(decommission_lines(answer.decommissions))
-        return OperatorExit.DONE
-
-    return operated(operating, work)
+    request = pb.ListDecommissionsRequest(include_finished=finished)
+    return shown(
+        operating,
+        lambda client: client.ask("ListDecommissions", request),
+        lambda answer: decommission_lines(answer.decommissions),
+    )
 
 
 def show_one(operating: Operating, name: str) -> int:

@@ -3,14 +3,14 @@
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TextIO
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from sidecar.cli.output.drawing import Screen
+from sidecar.cli.output.drawing import Line, Screen
 from sidecar.cli.subagent.client import CannotOperate, OperatorClient, OperatorExit, Where
 from sidecar.cli.subagent.output.json_output import spoken
 from sidecar.cli.subagent.output.tables import (
@@ -104,6 +104,20 @@ def operated(
     return guarded(operating, asking, interrupted)
 
 
+def shown(operating: Operating, ask: Callable[[OperatorClient], Any], lines: Callable[[Any], Iterable[Line]]) -> int:
+    """Ask one sidecar, and print the answer as `lines` has it or for programs; return the exit code."""
+
+    def work(client: OperatorClient) -> OperatorExit:
+        answer = ask(client)
+        if operating.as_json:
+            operating.write_json(spoken(answer))
+        else:
+            operating.screen.show(lines(answer))
+        return OperatorExit.DONE
+
+    return operated(operating, work)
+
+
 def guarded(
     operating: Operating, work: Callable[[], OperatorExit], interrupted: OperatorExit = OperatorExit.PARTIAL
 ) -> int:
@@ -141,16 +155,7 @@ def show_list(operating: Operating) -> int:
 
 def show_slot(operating: Operating, name: str) -> int:
     """Show one slot; return the exit code."""
-
-    def work(client: OperatorClient) -> OperatorExit:
-        status = client.status(name)
-        if operating.as_json:
-            operating.write_json(spoken(status))
-        else:
-            operating.screen.show(slot_lines(status))
-        return OperatorExit.DONE
-
-    return operated(operating, work)
+    return shown(operating, lambda client: client.status(name), slot_lines)
 
 
 def explain(operating: Operating, wish: ExplainWish) -> int:
@@ -158,31 +163,13 @@ def explain(operating: Operating, wish: ExplainWish) -> int:
     request = pb.ExplainRequest(slot=wish.name, principal=wish.user, experiment_arm=wish.arm)
     if wish.at is not None:
         request.at.CopyFrom(stamp(wish.at))
-
-    def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask("Explain", request, wish.name)
-        if operating.as_json:
-            operating.write_json(spoken(answer))
-        else:
-            operating.screen.show(explanation_lines(answer))
-        return OperatorExit.DONE
-
-    return operated(operating, work)
+    return shown(operating, lambda client: client.ask("Explain", request, wish.name), explanation_lines)
 
 
 def preview(operating: Operating, name: str, ramp: int, digest: str) -> int:
     """Say whom a ramp would reach; return the exit code."""
     request = pb.PreviewRampRequest(slot=name, ramp_basis_points=ramp, digest=digest)
-
-    def work(client: OperatorClient) -> OperatorExit:
-        answer = client.ask("PreviewRamp", request, name)
-        if operating.as_json:
-            operating.write_json(spoken(answer))
-        else:
-            operating.screen.show(preview_lines(answer))
-        return OperatorExit.DONE
-
-    return operated(operating, work)
+    return shown(operating, lambda client: client.ask("PreviewRamp", request, name), preview_lines)
 
 
 def show_history(operating: Operating, wish: HistoryWish) -> int:
