@@ -1,7 +1,7 @@
 """A lifecycle moves in one place: no other code writes a state or a transition (PF1-D-3).
 
-`stepping.transition` moves it, by the table of moves; `seeing` gives a definition that was never seen its first state;
-`past` replays what the audit says and keeps nothing.
+`step.transition` moves it, by the table of moves; `definition_changes` gives a definition that was never seen its first
+state; `past_rollout` replays what the audit says and keeps nothing.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """Puts steps on the audit that were refused before the rules looked at them, though the caller was who they said.
 
 That is a genuine token whose role may not take the step, a key that is not for what its token says, a revision that
-is old, a request id that was used before. What rules, policies and gates refuse is kept with its answer (`steps.py`).
+is old, a request id that was used before. What `steps/take_step.py` refuses is kept with its answer.
 The answer never waits for this: a note is written in the background, and lost, counted and logged with the store away.
 """
 

@@ -30,7 +30,7 @@ ACTOR: Final = "rollback"
 
 @dataclass(frozen=True, slots=True)
 class LetFlagsGo:
-    """The loop.
+    """Switches the flags of withdrawn definitions off, again and again until they are off.
 
     Attributes:
         store: says what the other replicas show.

@@ -54,7 +54,7 @@ def _stands_for(
 
 
 class RecordStops:
-    """The loop.
+    """Puts pending stops on record, again and again until none is pending.
 
     Args:
         stops: what is not on record yet, and what the record says.

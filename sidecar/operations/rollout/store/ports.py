@@ -134,7 +134,7 @@ class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         definition_id, slot: whose; for a definition that was revised before the stop could be put on record.
-        at: when it was taken, which is what the record will say.
+        at: when it was taken; the record dates a kill so, and a ramp-down by the moment of the write.
         by: the authenticated subject.
         request_json: what was asked, as JSON of `requests.Kill` or `requests.RampDown`.
     """

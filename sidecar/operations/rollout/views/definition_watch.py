@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.card_json import card_of, card_to_json
@@ -18,10 +19,11 @@ CONFIGURATION = "configuration"
 TRIES = 5
 
 
+@dataclass(slots=True)
 class SeeDefinitions:
     """Looks at the configuration, and at the cards that rollouts need.
 
-    Args:
+    Attributes:
         definitions: the configuration as loaded.
         store: where rollouts and cards are kept.
         views: told to look as soon as something new is on record.
@@ -30,28 +32,16 @@ class SeeDefinitions:
         serve_at_once: an entry without a flag that is alone in an empty slot serves every user at once.
     """
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        store: RolloutStore,
-        views: RolloutViews,
-        clock: Clock,
-        ids: Ids,
-        recorder: RolloutRecorder,
-        *,
-        serve_at_once: bool,
-    ) -> None:
-        """Begin with nothing seen."""
-        self._serve_at_once = serve_at_once
-        self._definitions = definitions
-        self._store = store
-        self._views = views
-        self._clock = clock
-        self._ids = ids
-        self._recorder = recorder
-        self._seen: Catalogue | None = None
-        self._kept: dict[Digest, Card] = {}
-        self._changed = asyncio.Event()
+    definitions: Definitions
+    store: RolloutStore
+    views: RolloutViews
+    clock: Clock
+    ids: Ids
+    recorder: RolloutRecorder
+    serve_at_once: bool = field(kw_only=True)
+    _seen: Catalogue | None = field(default=None, init=False)
+    _kept: dict[Digest, Card] = field(default_factory=dict, init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def card(self, digest: Digest) -> Card | None:
         """Return a card that is kept for a rollout; memory only."""
@@ -75,36 +65,36 @@ class SeeDefinitions:
     async def look(self) -> None:
         """Look once; what the store does not take now is tried again."""
         try:
-            catalogue = self._definitions.current()
+            catalogue = self.definitions.current()
             if catalogue is not None and catalogue is not self._seen:
                 for slot in catalogue.slots:
                     await self._see_slot(catalogue, slot)
-                await self._views.look()
+                await self.views.look()
                 self._seen = catalogue
-                waiting = waiting_for_operators(catalogue, self._views.current())
-                self._recorder.definitions_seen(catalogue.agent_definition_version, waiting)
-            await self.fetch(self._views.served_digests())
+                waiting = waiting_for_operators(catalogue, self.views.current())
+                self.recorder.definitions_seen(catalogue.agent_definition_version, waiting)
+            await self.fetch(self.views.served_digests())
         except StoreUnavailable:
-            self._recorder.anomaly("definitions_not_recorded", "the store does not answer; new definitions wait")
+            self.recorder.anomaly("definitions_not_recorded", "the store does not answer; new definitions wait")
 
     async def _see_slot(self, catalogue: Catalogue, slot: Slot) -> None:
         cards = [catalogue.cards[definition_id] for definition_id in catalogue.slots[slot]]
         for card in cards:
             kept = KeptDefinition(
-                card.digest, card.definition.id, slot, card.commit, card_to_json(card), self._clock.now()
+                card.digest, card.definition.id, slot, card.commit, card_to_json(card), self.clock.now()
             )
-            await self._store.keep_definition(kept)
+            await self.store.keep_definition(kept)
             if may_be_rolled_out(catalogue, card):
-                await self._see(slot, card, at_once=self._serve_at_once and len(cards) == 1)
+                await self._see(slot, card, at_once=self.serve_at_once and len(cards) == 1)
 
     async def _see(self, slot: Slot, card: Card, *, at_once: bool) -> None:
         for _ in range(TRIES):
-            rollout = await self._store.rollout(slot)
+            rollout = await self.store.rollout(slot)
             by = By(
                 actor=CONFIGURATION,
                 reason="the configuration brings it",
-                request_id=self._ids.new("seen"),
-                at=self._clock.now(),
+                request_id=self.ids.new("seen"),
+                at=self.clock.now(),
             )
             change = seen(rollout, slot, card, by, at_once=at_once)
             if not change.events:
@@ -116,23 +106,23 @@ class SeeDefinitions:
                 events=change.events,
             )
             try:
-                await self._store.write(write)
+                await self.store.write(write)
             except RevisionConflict:
                 continue  # another replica, or an operator, was quicker
             return
-        self._recorder.anomaly("definitions_not_recorded", f"{slot} is changed all the time")
+        self.recorder.anomaly("definitions_not_recorded", f"{slot} is changed all the time")
 
     async def fetch(self, digests: frozenset[Digest]) -> None:
         """Have every card at hand that a bind may choose. Raises `StoreUnavailable`."""
         for digest in sorted(digests):
-            if digest in self._kept or self._definitions.card_by_digest(digest) is not None:
+            if digest in self._kept or self.definitions.card_by_digest(digest) is not None:
                 continue
-            kept = await self._store.definition(digest)
+            kept = await self.store.definition(digest)
             if kept is None:
-                self._recorder.anomaly("definition_lost", f"{digest} is to be served and is kept nowhere")
+                self.recorder.anomaly("definition_lost", f"{digest} is to be served and is kept nowhere")
                 continue
             card = card_of(kept.card_json, digest)
             if card is None:
-                self._recorder.anomaly("definition_lost", f"{digest} is kept with another content, or cannot be read")
+                self.recorder.anomaly("definition_lost", f"{digest} is kept with another content, or cannot be read")
                 continue
             self._kept[digest] = card

@@ -76,7 +76,7 @@ class FlagsThen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """The operation. Changes nothing."""
+    """The operation behind `Explain`. Changes nothing."""
 
     store: RolloutStore
     views: RolloutViews

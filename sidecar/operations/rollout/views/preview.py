@@ -36,7 +36,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class PreviewRamp:
-    """The operation. Changes nothing.
+    """The operation behind `PreviewRamp`. Changes nothing.
 
     Attributes:
         store: of the rollouts.

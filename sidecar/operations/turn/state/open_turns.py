@@ -200,8 +200,7 @@ class Turns:
         tools = tuple(surface_tool(slot, self._card(digest, fetched)) for slot, digest in claims.tools)
         cohort = cohort_of(claims)
         candidates = tuple(
-            Candidate(slot, definition_id, CandidateVerdict(verdict))
-            for slot, definition_id, verdict in claims.candidates
+            Candidate(slot, name, CandidateVerdict(verdict)) for slot, name, verdict in claims.candidates
         )
         rules = BindingRules(claims.fan_out_cap, claims.max_dispatches)
         return surface_of(self._card(claims.orchestrator_digest, fetched), tools, candidates, cohort, rules)
