@@ -64,10 +64,9 @@ class Performance:
             await self._screen.pause(1.0)
             await self._screen.say("kim", scene.says, "blue", typed=True)
             story = await conversation.turn(scene.says)
-        if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
-            await asyncio.sleep(1.0)  # the page is made once a second at most
         after = await self._counts()
         if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
+            after = await self._counts_after(before)
             self._screen.aside(f"/metrics before: {shown}", "yellow")
             self._screen.aside(f"/metrics after:  {await metric(self._stage, MISMATCHES)}", "bold yellow")
         evidence = Evidence(self._screen.status_lines, after[0] - before[0], after[1] - before[1])
@@ -81,6 +80,16 @@ class Performance:
         line = await metric(self._stage, MISMATCHES)
         counted = int(float(line.rpartition(" ")[2])) if line else -1
         return counted, await faulty_answers(self._stage, WRONG_PRINCIPAL)
+
+    async def _counts_after(self, before: tuple[int, int]) -> tuple[int, int]:
+        """Read the counts until others show, for three seconds at most: the page is made once a second at most."""
+        after = before
+        for _ in range(30):
+            after = await self._counts()
+            if after[0] != before[0]:
+                break
+            await asyncio.sleep(0.1)
+        return after
 
     @contextlib.asynccontextmanager
     async def _trouble(self, trouble: Trouble) -> AsyncIterator[None]:

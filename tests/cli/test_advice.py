@@ -197,6 +197,7 @@ def test_a_block_that_asks_for_a_status_event_is_told(tmp_path: Path) -> None:
     ]
 
 
+@requirement("PC2-AC-9")
 def test_every_status_event_of_the_example_is_one_that_arrives() -> None:
     """Each data tool announces itself, with a type that the example's sidecar passes on and the SDK has words for."""
     catalogue = load_directory(EXAMPLE).catalogue
@@ -206,3 +207,19 @@ def test_every_status_event_of_the_example_is_one_that_arrives() -> None:
 
     assert announced == set(settings.status.events)
     assert announced <= set(ENGLISH)
+
+
+@requirement("PC1-NFR-4a")
+def test_the_share_of_the_window_follows_the_prompt_that_is_really_assembled(tmp_path: Path) -> None:
+    """1,500 words more in a routing block are a tenth to a third of a window of 10,000, for its agent alone."""
+
+    def shares(folder: str, text: str) -> dict[str, float]:
+        edit = {ROUTING: block("instructions-routing", kind="instructions").replace("Text of", f"{text}Text of")}
+        out = io.StringIO()
+        validate(write(tmp_path / folder, edit), ValidateWish(as_json=True), load_directory, out)
+        return {each["id"]: each["estimated_cost"]["window_percent"] for each in json.loads(out.getvalue())["agents"]}
+
+    small, large = shares("small", ""), shares("large", "word " * 1_500)
+    assert 0 < small["concierge"] < 1
+    assert 10 < large["concierge"] < 30
+    assert small["shop"] == large["shop"]

@@ -155,6 +155,32 @@ def test_tuning_takes_no_other_key(key: str, tmp_path: Path) -> None:
     assert f'agents.shop.tuning.{key}: unknown field "{key}"' in text
 
 
+@requirement("PC1-T-1")
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("- id: shop\n", "- id: Shop\n", '"Shop" is not an id'),
+        ("- id: shop\n", "- id: _shop\n", '"_shop" is not an id'),
+        ("- id: shop\n", "- id: shop.one\n", '"shop.one" is not an id'),
+        ("- id: shop\n", f"- id: {'s' * 61}\n", 's" is not an id'),
+        ("- id: shop\n    description: Finds offers.\n", "- id: shop\n", "description"),
+        ("    role: native\n", "", "role"),
+        ("    role: native\n    model: nano\n", "    role: native\n", "model"),
+        ("    role: native\n    model: nano\n", "    role: native\n    model: nowhere\n", "agents.shop.model"),
+        ("tools: [search_offers, render_offer_card]", "tools: [search_offers, x]", "agents.shop.tools[1]"),
+        ("[persona-shop]", "[persona-shop, nowhere]", "agents.shop.prompt_blocks[1]"),
+        ("sub_agents: [shop]", "sub_agents: [shop, nowhere]", "agents.concierge.sub_agents[1]"),
+    ],
+)
+def test_ids_required_fields_and_registry_keys_are_each_checked(old: str, new: str, said: str, tmp_path: Path) -> None:
+    """One thing wrong at a time: the configuration is refused, and a line says what and where."""
+    assert printed(write(tmp_path / "good"))[0] == 0
+    code, text = printed(write(tmp_path / "bad", {}, (old, new)))
+
+    assert code == 1
+    assert said in text
+
+
 @requirement("PC1-T-19")
 def test_a_missing_required_block_is_rejected_at_load_time(tmp_path: Path) -> None:
     """Each of the three in turn; nobody declares them, so only the assembled prompt can lack them."""

@@ -68,6 +68,29 @@ def test_a_major_change_under_an_id_is_refused(
     assert printed.code == 1
 
 
+@requirement("PF1-FR-12a")
+@pytest.mark.parametrize(
+    ("tools", "detail"),
+    [
+        ("[search_offers, render_offer_card, rate_offer]", 'tools: added "rate_offer"'),
+        ("[search_offers, rate_offer]", 'tools: added "rate_offer", removed "render_offer_card"'),
+    ],
+    ids=["added", "exchanged"],
+)
+def test_a_tool_that_was_not_there_makes_another_definition_too(
+    repository: ConfigRepository, tools: str, detail: str
+) -> None:
+    """Also where nothing is taken away; the registry's new entry is no trouble by itself."""
+    registered = "    description: Shows an offer.\n"
+    entry = "  - id: rate_offer\n    description: Rates an offer.\n"
+    repository.edit((registered, registered + entry), (SHOP_TOOLS, f"tools: {tools}"))
+
+    printed = repository.check()
+
+    assert (printed.code, MAJOR in printed.out) == (1, True)
+    assert f"    {detail}" in printed.lines
+
+
 @requirement("PF1-AC-9a")
 def test_a_model_swap_passes_only_as_a_new_definition(repository: ConfigRepository) -> None:
     """In place it is refused; as an entry with its own id in the same slot, which starts at `dev`, it passes."""

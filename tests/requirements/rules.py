@@ -17,7 +17,7 @@ PUBLIC_PLACES: Final = (
 """Tests there go through a public RPC or the command line."""
 NEEDS_PUBLIC_PLACE: Final = frozenset({"FR", "AC"})
 LATER: Final = "later: "
-REASONS_BEGIN: Final = (LATER, "needs eval sets: ", "document row: ", "owned elsewhere: ")
+REASONS_BEGIN: Final = (LATER, "needs eval sets: ", "document row: ", "owned elsewhere: ", "not built: ")
 
 
 def worthless(claims: Iterable[Claim]) -> list[str]:

@@ -1,11 +1,12 @@
 """Rows of the catalogue that no test proves, each with the reason.
 
-A reason begins in one of four ways:
+A reason begins in one of five ways:
 
 - `later: <title>`: an open issue will bring the behaviour and its test; the title is one of `OPEN_ISSUES`.
 - `needs eval sets: <what for>`: only labelled conversations and judges can settle it.
 - `document row: <where or why>`: a commitment about people, order of work or reference figures, not behaviour.
 - `owned elsewhere: <who>`: the row itself gives the matter to another project.
+- `not built: <what there is instead>`: the row allows for it or asks for it, and there is nothing to test.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,12 +60,13 @@ UNPROVEN: Final = reasons(
         (
             EVALS,
             (
+                "PC1-FR: 8b",
                 "PC1-NFR: 2a 2b 2c",
                 "PC1-D: 52 53",
                 "PC1-T: 11..14 21",
                 "PC1-OBS: 1 4 5 7",
                 "PC2-NFR: 3a 3b 3c 6",
-                "PC2-D: 43 57 58",
+                "PC2-D: 18 43 57 58",
                 "PC2-T: 15..19",
                 "PC2-OBS: 1",
                 "PF1-T: 12",
@@ -73,6 +75,10 @@ UNPROVEN: Final = reasons(
         ("owned elsewhere: PC3 (client error telemetry, status vocabulary, rendering, wire form)", ("PC1-FR: 5d 13d",)),
         ("owned elsewhere: PC3 (vocabulary, wire form, interleaving and error frames)", ("PC2-FR: 13c",)),
         ("owned elsewhere: PC3 (SSE shape, client telemetry, interleaving, `is_final`)", ("PC2-D: 42 50 54 66",)),
+        (
+            "owned elsewhere: PC6, whose schema it is; what ours holds: PF1-D-16, 40, 49",
+            ("PF1-D: 19",),
+        ),
         ("owned elsewhere: PC5 (gate definitions and what counts as major in numbers)", ("PF1-D: 61 68",)),
         ("owned elsewhere: PLT-609, whose Phase C report gives the latency to stay below", ("PC2-NFR: 1b",)),
         ("owned elsewhere: the teams that run the network and IAM borders of CCS", ("PC2-D: 36",)),
@@ -83,6 +89,14 @@ UNPROVEN: Final = reasons(
         ),
         ("document row: names the one home of these rules; PC2-FR-6a to 8a prove them", ("PC1-FR: 4b",)),
         ("document row: an operating decision on the cost that PC1-NFR-7d follows", ("PC1-NFR: 7e",)),
+        (
+            "not built: a target in dollars by user and month; PC1-NFR-7a gives the cost of each turn's extra calls",
+            ("PC1-NFR: 7d",),
+        ),
+        (
+            "not built: MCP; the row says `may`. REST and gRPC give one envelope (PC2-D-23); another way is a plugin",
+            ("PC2-D: 22",),
+        ),
         ("document row: settled by a newcomer who tries it with docs/, not by a program", ("PC1-AC: 1",)),
         ("document row: change control of blocks is git and review, outside the program", ("PC1-D: 36",)),
         ("document row: order of work, tickets and migrations", ("PC1-D: 56 57", "PC2-D: 59", "PF1-D: 70")),

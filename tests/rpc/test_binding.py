@@ -7,11 +7,13 @@ import pytest
 from grpc import StatusCode
 
 from sidecar.core.definitions.cards.card import BlockCategory, Card, PromptBlock, Role, ToolEntry
+from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import BlockId, ToolId
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import surface_pb2
 from tests.support.builders import a_card, a_catalogue
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
+from tests.support.records import kept
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
@@ -46,7 +48,7 @@ async def test_the_callable_set_is_bound_when_the_turn_begins() -> None:
         assert tools_of(after) == ["ask_shop", "ask_travel"]
 
 
-@requirement("PC2-D-1", "PC2-D-10")
+@requirement("PC2-D-1")
 async def test_a_tool_that_was_not_bound_cannot_be_called_in_this_turn() -> None:
     """Configured meanwhile, off by its flag, somebody else's tool, or a name that is nearly right."""
     gated = a_card("beta", enabled_via_flag="ai_assistant_subagent_beta")
@@ -57,6 +59,23 @@ async def test_a_tool_that_was_not_bound_cannot_be_called_in_this_turn() -> None
         reply = await sidecar.dispatch(bound, *names)
         assert reply.outcomes == ["REFUSED"] * len(names)
         assert sidecar.runner.started == []
+
+
+@requirement("PC2-D-10")
+@pytest.mark.parametrize("slot", ["shop", "rewards", "support"])
+async def test_a_call_names_one_sub_agent_and_runs_that_one_alone(slot: str) -> None:
+    """Each tool's name is its own, and opens one child; a name of two sub-agents is no tool's name."""
+    async with running_sidecar_for_tests(cap=8) as sidecar:
+        bound = await sidecar.bind()
+        reply = await sidecar.dispatch(bound, f"ask_{slot}")
+        (opened,) = kept(sidecar, ChildOpened)
+        both = await sidecar.dispatch(bound, f"ask_{slot},ask_shop", f"ask_{slot} ask_support", dispatch_id="d-2")
+        tools = tools_of(bound)
+
+    assert (len(set(tools)), len(tools)) == (3, 3)
+    assert (reply.outcomes, sidecar.runner.started) == (["SUCCEEDED"], [slot])
+    assert (opened.slot, reply.of("call-1").sub_agent_id) == (slot, slot)
+    assert both.outcomes == ["REFUSED", "REFUSED"]
 
 
 @requirement("PC1-FR-2a", "PC1-FR-2b", "PC1-FR-2c", "PC1-FR-1g")

@@ -93,7 +93,6 @@ async def test_calls_that_wait_for_their_turn_take_a_place_too() -> None:
         assert reply.outcomes == ["SUCCEEDED", "SUCCEEDED", "DROPPED"]
 
 
-@requirement("PC2-D-10")
 async def test_a_refused_call_takes_no_place() -> None:
     """Cap 2: a call of a tool that is not bound is refused, and the two after it run."""
     async with running_sidecar_for_tests(cap=2) as sidecar:

@@ -20,7 +20,7 @@ from sidecar.policy.protocols import EnricherRefused, NarrationPart, RefusalKind
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools
-from tests.support.fake_runner import Script, ScriptedRunner, answers, hangs, raises, waits_for
+from tests.support.fake_runner import Script, ScriptedRunner, answers, hangs, lies, raises, waits_for
 from tests.support.harness import running_sidecar_for_tests
 from tests.support.records import event_named, event_names, events_of, kept, records_of
 from tests.support.requirement import requirement
@@ -43,7 +43,7 @@ async def test_the_log_of_a_child_that_answers() -> None:
         assert [event.sequence for event in events_of(sidecar, child)] == [1, 2, 3, 4, 5, 6]
 
 
-@requirement("SX-43", "SX-23")
+@requirement("SX-43")
 @pytest.mark.parametrize(
     ("script", "cause"),
     [(raises(ValueError("x")), "RUNNER_FAILED"), (hangs(), "ATTEMPT_TIMEOUT")],
@@ -60,6 +60,36 @@ async def test_the_log_of_a_child_that_fails(script: Script, cause: str) -> None
 
         assert event_names(sidecar, child) == ["created", "started", "attempt", "failed", "closed"]
         assert event_named(sidecar, child, "failed").details()["cause"] == cause
+
+
+@requirement("SX-23")
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        ("execution", "RUNNER_FAILED"),
+        ("policy", "RESULT_INVALID"),
+        ("timeout", "ATTEMPT_TIMEOUT"),
+        ("integration", "it does not fit"),
+    ],
+)
+async def test_every_kind_of_failure_ends_a_child_as_failed_with_its_cause(kind: str, cause: str) -> None:
+    """It raises; it makes a component that its card does not allow; it hangs; its parent rejects what it brought."""
+    scripts = {"execution": raises(ValueError("x")), "policy": lies(), "timeout": hangs(), "integration": answers()}
+    limits = {"attempt_timeout": SHORT} if kind == "timeout" else {}
+    async with running_sidecar_for_tests(cards=[with_limits(a_card("shop"), **limits)]) as sidecar:
+        sidecar.runner.use("shop", scripts[kind])
+        bound = await sidecar.bind()
+        child = (await sidecar.dispatch(bound, "ask_shop")).of("call-1").child_id
+        if kind == "integration":
+            request = pb.CloseChildRequest(surface_token=bound.surface_token, child_id=child)
+            request.verdict, request.reason = pb.VERDICT_REJECTED, cause
+            await sidecar.stub.CloseChild(request, timeout=10, metadata=sidecar.metadata)
+        (ended,) = (await sidecar.end(bound)).children
+
+    failed = event_named(sidecar, child, "failed").details()
+    assert ended.final_status == "failed"
+    assert failed["reason" if kind == "integration" else "cause"] == cause
+    assert ended.close_reason == ("integration_failed" if kind == "integration" else "execution_failed")
 
 
 @requirement("SX-20", "SX-21", "SX-51")

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.memory_in_process import InProcessMemory
+from sidecar.core.history.records import EpisodeKey
+from sidecar.core.identifiers import EpisodeId, Principal
 from sidecar.operations.rules import HistoryRules
 from subagents.history.v1 import history_pb2
 from tests.support.fake_runner import answers, raises
@@ -18,6 +20,8 @@ from tests.support.history import (
     episode_of,
     rendering_cards,
     renders,
+    rules,
+    write_summary,
 )
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -219,3 +223,21 @@ async def test_history_is_kept_and_read_through_the_port_alone() -> None:
 
     assert [turn.narration for turn in episode.turns] == ["Hello!"]
     assert memory.asked == ["size", "append", "read", "size"]
+
+
+@requirement("PC1-D-25")
+async def test_all_of_a_turn_stays_in_store_also_once_a_summary_stands_for_it() -> None:
+    """Three turns, a summary over two: every tool message is there under its turn, with input and data as they came."""
+    memory = InProcessMemory()
+    async with running_sidecar_for_tests(
+        cards=rendering_cards(), memory=memory, rules=rules(above_turns=1, recent_turns=1)
+    ) as sidecar:
+        sidecar.runner.use("shop", renders("Two offers."))
+        for number in range(1, 4):
+            await a_turn(sidecar, "ask_shop", turn_id=f"t-{number}", narration=f"Look {number}.")
+        await write_summary(sidecar, "t-2")
+        kept = await memory.read(EpisodeKey(EpisodeId("episode-1"), Principal("user-1")), 10)
+
+    assert [turn.turn_id for turn in kept.turns] == ["t-1", "t-2", "t-3"]
+    halves = [(each.tool_input_json, each.component_data_json) for turn in kept.turns for each in turn.tool_messages]
+    assert halves == [(TOOL_INPUT, DATA)] * 3

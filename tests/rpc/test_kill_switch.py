@@ -69,7 +69,7 @@ async def test_with_the_kill_flag_off_the_next_bind_leaves_the_sub_agent_out_for
             assert await run.tools(user) == ["ask_rewards"]
 
 
-@requirement("PF1-AC-4b", "PF1-FR-9d", "PF1-FR-8b", "PF1-T-9")
+@requirement("PF1-AC-4b", "PF1-FR-9d", "PF1-FR-8b")
 async def test_a_turn_that_runs_finishes_where_it_began_and_the_state_becomes_rollback() -> None:
     """Killed while the sub-agent works: its answer arrives; a turn begun afterwards has no such tool."""
     async with serving() as run:
@@ -86,6 +86,27 @@ async def test_a_turn_that_runs_finishes_where_it_began_and_the_state_becomes_ro
         assert answer.reached == ("replica", "flag", "record")
         assert run.rollouts.facts(SHOP).state is LifecycleState.ROLLBACK
         assert (await run.sidecar.dispatch(bound, "ask_shop")).outcomes == ["SUCCEEDED"]
+
+
+@requirement("PF1-T-9")
+async def test_the_flag_off_while_a_turn_runs_ends_new_turns_and_leaves_that_one_alone() -> None:
+    """Nobody calls for a kill: the flag falls, the next bind has no such tool, and the state follows."""
+    async with serving() as run:
+        bound, go_on = await run.sidecar.bind(), asyncio.Event()
+        run.sidecar.runner.use("shop", waits_for(go_on))
+        reply = asyncio.ensure_future(run.sidecar.dispatch(bound, "ask_shop"))
+        await run.sidecar.runner.until_started("shop")
+
+        run.rollouts.backend.set(FLAG, on=False)
+        await run.replica.look()
+        after, state = await run.tools(), run.rollouts.facts(SHOP).state
+        go_on.set()
+
+        assert (after, state) == (["ask_rewards"], LifecycleState.ROLLBACK)
+        assert (await reply).outcomes == ["SUCCEEDED"]
+        assert (await run.sidecar.dispatch(bound, "ask_shop", dispatch_id="d-2")).outcomes == ["SUCCEEDED"]
+        (child, again) = (await run.sidecar.end(bound)).children
+        assert (child.final_status, again.final_status) == ("completed", "completed")
 
 
 @requirement("PF1-FR-8a")

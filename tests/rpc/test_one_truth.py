@@ -21,7 +21,7 @@ async def everybody(bench: OperatedSidecar) -> None:
     await bench.step("SetRamp", ramp_basis_points=10_000)
 
 
-@requirement("PF1-D-32", "PF1-D-47")
+@requirement("PF1-D-32")
 @pytest.mark.parametrize("method", ["Kill", "RollBack"])
 async def test_what_is_in_rollback_has_no_ramp_anywhere_but_in_the_audit(method: str) -> None:
     """It was at 100 %: the answer, `Get`, `Explain` now and at that time, and the transition's snapshot of before."""
@@ -40,6 +40,32 @@ async def test_what_is_in_rollback_has_no_ramp_anywhere_but_in_the_audit(method:
 
     assert (answer.ramp_basis_points, one.ramp_basis_points, verdicts) == (0, 0, [0, 0])
     assert (moved.target_state, moved.cohort.ramp_step_percent) == (pb.LIFECYCLE_STATE_ROLLBACK, 100)
+
+
+@requirement("PF1-D-47")
+@pytest.mark.parametrize(
+    ("ramps", "down", "percent"), [((), False, 0), ((500,), False, 5), ((500, 2550), False, 25.5), ((500,), True, 0)]
+)
+async def test_the_ramp_in_an_event_is_that_of_the_moment_and_triggers_nothing(
+    ramps: tuple[int, ...], down: bool, percent: float
+) -> None:
+    """Never raised, raised once or twice, ramped down: no ramp is a transition; the rollback says what it found."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted()
+        for ramp in ramps:
+            await bench.step("SetRamp", ramp_basis_points=ramp)
+        if down:
+            await bench.step("RampDown", breach_id="floor-7")
+        await bench.step("RollBack")
+        moved = [row.transition for row in await bench.audit() if row.HasField("transition")]
+
+    assert [each.target_state for each in moved] == [
+        pb.LIFECYCLE_STATE_TEST,
+        pb.LIFECYCLE_STATE_PROMOTE,
+        pb.LIFECYCLE_STATE_ROLLBACK,
+    ]
+    assert [each.cohort.ramp_step_percent for each in moved] == [0, 0, percent]
+    assert moved[-1].trigger == pb.TRIGGER_OPERATOR
 
 
 @pytest.mark.parametrize(("command", "word"), [(kill, "killed"), (verbs.roll_back, "rollback")])

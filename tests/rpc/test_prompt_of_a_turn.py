@@ -103,3 +103,28 @@ def _instructions_of(name: str) -> str:
     assert catalogue is not None
     blocks = (block for card in catalogue.cards.values() for block in card.blocks)
     return next(block.instructions.strip() for block in blocks if block.id == name)
+
+
+@requirement("PC1-D-21")
+async def test_definition_registries_and_gated_blocks_make_the_cohort_and_a_user_does_not() -> None:
+    """Two users share it; each of the four, changed alone, makes another one."""
+    flags = WatchedFlags()
+    async with running_chain(flags=flags) as chain:
+
+        async def cohort(principal: str = "user-1") -> bytes:
+            surface = (await chain.bind(principal=principal)).surface
+            return surface.cohort.SerializeToString(deterministic=True)
+
+        found = [await cohort()]
+        same = await cohort("user-2")
+        await flags.switch(LOCATED, on=True)
+        found.append(await cohort())
+        await chain.edit_block("platform/persona-orchestrator.yaml", "instructions: |", "instructions: |\n  Be kind.")
+        found.append(await cohort())
+        await chain.edit({"Finds offers and products": "Looks for offers and products"})
+        found.append(await cohort())
+        await chain.edit_block("shop/capabilities-shop.yaml", "instructions: |", "instructions: |\n  <!-- kind -->")
+        found.append(await cohort())
+
+    assert same == found[0]
+    assert len(set(found)) == len(found)

@@ -75,7 +75,6 @@ async def test_a_ramp_curve_is_declared_for_each_sub_agent_and_none_is_imposed()
     assert (taken, free.ramp_basis_points) == ([500, 10_000, 700], 700)
 
 
-@requirement("PF1-D-19")
 async def test_the_rollout_config_shows_everything_that_such_a_config_holds() -> None:
     """Mode, curve, ramp of each definition, the active commit, the target's, and the revision that writes compare."""
     old, new = gated("shop", enabled_via_flag=None), gated("shop2", slot="shop")

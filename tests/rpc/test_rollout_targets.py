@@ -1,5 +1,6 @@
 """Rolling back: whom it brings back is recorded with the promotion, proven first, and served at the next bind."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -7,7 +8,7 @@ import msgspec
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.files.problems import Problem
-from sidecar.core.identifiers import Digest
+from sidecar.core.identifiers import Commit, Digest
 from sidecar.policy.lifecycle import Verdict
 from subagents.lifecycle.v1 import reading_pb2 as pb
 from tests.support.operators import OperatedSidecar, an_operated_sidecar, gated
@@ -31,16 +32,21 @@ async def served(bench: OperatedSidecar, principal: str = INSIDE) -> Digest | No
     return digests[0] if digests else None
 
 
+async def to_everybody(bench: OperatedSidecar, name: str) -> None:
+    """Bring a definition to everybody."""
+    await bench.promoted(500, name)
+    await bench.step("SetRamp", name, ramp_basis_points=10_000)
+
+
 async def replaced(bench: OperatedSidecar, *cards: Card) -> None:
     """Let each card after the first replace the one before; the configuration ends with the last only."""
     for number, card in enumerate(cards[1:], 1):
         await bench.configured(*cards[: number + 1])
-        await bench.promoted(500, card.definition.id)
-        await bench.step("SetRamp", card.definition.id, ramp_basis_points=10_000)
+        await to_everybody(bench, card.definition.id)
     await bench.configured(cards[-1])
 
 
-@requirement("PF1-FR-7a", "PF1-FR-7b", "PF1-T-2", "PF1-D-22")
+@requirement("PF1-FR-7b", "PF1-D-22")
 async def test_each_promotion_records_the_stable_commit_before_it_and_a_rollback_resolves_to_it() -> None:
     """Three in a row: each names the one before, the first one explicitly nobody; two rollbacks go back two levels."""
     async with an_operated_sidecar(OLD, unflagged_at_once=True) as bench:
@@ -60,6 +66,34 @@ async def test_each_promotion_records_the_stable_commit_before_it_and_a_rollback
     assert serving == [NEW.digest, MID.digest, OLD.digest]
     assert states[0] == {"shop": PROMOTE, "shop2": PROMOTE, "shop3": ROLLBACK}
     assert states[1] == {"shop": PROMOTE, "shop2": ROLLBACK, "shop3": ROLLBACK}
+
+
+def at_commit(number: int) -> Card:
+    """Return a definition of the slot `shop` as a commit of its own holds it."""
+    return replace(gated(f"shop-v{number}", slot="shop"), commit=Commit(f"{number}" * 40))
+
+
+@requirement("PF1-FR-7a", "PF1-T-2")
+async def test_a_promotion_records_the_git_commit_that_was_stable_before_it_and_not_merely_the_one_before() -> None:
+    """The second was rolled back and the third never left `dev`: the fourth records the first, and leads back to it."""
+    first, second, third, fourth = (at_commit(number) for number in range(1, 5))
+    async with an_operated_sidecar(first) as bench:
+        await to_everybody(bench, "shop-v1")
+        await bench.configured(first, second)
+        await to_everybody(bench, "shop-v2")
+        await bench.step("RollBack", "shop-v2")
+        await bench.configured(first, second, third, fourth)
+        await to_everybody(bench, "shop-v4")
+        found = {each.digest: each for each in (await bench.status()).definitions}
+        before = await served(bench)
+        await bench.step("RollBack", "shop-v4")
+        after = await served(bench)
+        moved = [row.transition for row in await bench.audit() if row.HasField("transition")][-1]
+
+    targets = {name: found[found[card.digest].target_digest].commit for name, card in (("2", second), ("4", fourth))}
+    assert targets == {"2": "1" * 40, "4": "1" * 40}
+    assert (before, after) == (fourth.digest, first.digest)
+    assert moved.agent_definition_commit == "4" * 40
 
 
 @requirement("PF1-FR-5a", "PF1-FR-8c", "PF1-T-8", "PF1-AC-5a")
@@ -108,12 +142,15 @@ async def test_a_model_swap_enters_at_dev_passes_all_three_gates_and_leaves_the_
         too_early = await bench.refused("SetRamp", "shop3", ramp_basis_points=500)
         await replaced(bench, OLD, NEW)
         after = {each.definition_id: (each.state, each.active) for each in (await bench.status()).definitions}
+        await bench.step("RollBack", "shop3")
+        back = await served(bench)
 
     assert entered == {"shop": PROMOTE, "shop3": pb.LIFECYCLE_STATE_DEV}
     assert too_early.reason == "TRANSITION_REFUSED"
     assert [each.gate for each in bench.gates.asked] == ["pre_merge", "pre_ramp", "pre_full"]
     assert {each.definition_id for each in bench.gates.asked} == {"shop3"}
     assert after == {"shop": (PROMOTE, False), "shop3": (PROMOTE, True)}
+    assert back == OLD.digest
 
 
 async def test_a_rollback_is_refused_before_it_acts_if_its_target_does_not_hash_or_is_gone() -> None:

@@ -1,13 +1,7 @@
 """What README has a newcomer type to run it, typed: a data service, a sub-agent and the sidecar, as anybody."""
 
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pydantic
@@ -16,6 +10,7 @@ import pytest
 from sidecar.settings import Settings, read_settings
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place
+from tests.support.typed_commands import free_port, typed_in
 
 pytestmark = pytest.mark.system
 
@@ -36,13 +31,6 @@ def folder() -> Iterator[Path]:
         (path / ".demo-venv" / "bin").mkdir(parents=True)  # the environment of the tests is in its place
         (path / ".demo-venv" / "bin" / "activate").touch()
         yield path
-
-
-def free_port() -> str:
-    """Return a port that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def paths_in(section: pydantic.BaseModel) -> Iterator[Path]:
@@ -68,25 +56,8 @@ def test_a_plain_user_runs_it_in_a_fresh_clone(folder: Path) -> None:
     commands = [line.removeprefix("$ ") for line in found[1].splitlines()]
     assert commands[-1] == SERVING
     script = "\n".join(["set -e", *commands[:-1], f"{SERVING} >log 2>&1 &", UNTIL_IT_SERVES, "cat health"])
-    process = subprocess.Popen(
-        ["bash", "-c", script.replace("--port 8480", f"--port {free_port()}") + "\nkill $(jobs -p); wait"],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "SIDECAR__SERVER__OPS_ADDRESS": f"127.0.0.1:{free_port()}",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        out, _ = process.communicate(timeout=SECONDS)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # whatever it left
+    stopped = script.replace("--port 8480", f"--port {free_port()}") + "\nkill $(jobs -p); wait"
+    _, out = typed_in(folder, stopped, SECONDS, PYTHONPATH=str(ROOT))
     assert "ready (200)" in out, out + (folder / "log").read_text()
     written = {path.name for path in folder.iterdir()} - {"config", "examples", ".demo-venv", "log", "health"}
     assert written == {".run"}

@@ -1,19 +1,14 @@
 """What `docs/subagent-cli.md` has a newcomer type, typed: a sub-agent goes from nothing to a ramp, and is killed."""
 
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place
+from tests.support.typed_commands import free_port, typed_in
 
 pytestmark = pytest.mark.system
 
@@ -44,13 +39,6 @@ def folder() -> Iterator[Path]:
         yield path
 
 
-def free_port() -> str:
-    """Return a port that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 def typed(folder: Path) -> dict[str, str]:
     """Type all commands in one shell; return what each `sidecar subagent` printed, by its verb and first words."""
     found = DOCUMENTED.search((ROOT / "docs" / "subagent-cli.md").read_text(encoding="utf-8"))
@@ -65,22 +53,8 @@ def typed(folder: Path) -> dict[str, str]:
             command.replace(PORT, port).replace("> sidecar.toml", f"| sed 's/{PORT}/{port}/' > sidecar.toml") + "\n"
         )
         script += UNTIL_IT_SERVES.replace("PORT", port) if command == SERVING else ""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    process = subprocess.Popen(
-        ["bash", "-c", script],
-        cwd=folder,
-        env={**os.environ, "SIDECAR__SERVER__OPS_ADDRESS": f"127.0.0.1:{free_port()}", "PATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        out, _ = process.communicate(timeout=SECONDS)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # whatever it left
-    assert process.returncode == 0, out
+    code, out = typed_in(folder, script, SECONDS)
+    assert code == 0, out
     parts = (part.partition("\n") for part in out.split("=== ")[1:])
     return {verb: text for verb, _, text in parts}
 

@@ -63,7 +63,6 @@ async def test_a_single_answer_is_composed_in_the_orchestrators_voice_under_the_
 
 @pytest.mark.system
 @pytest.mark.seconds(60)
-@requirement("PC2-D-18")
 async def test_several_answers_are_composed_in_one_voice_in_the_order_asked() -> None:
     """Told to join them by short transitions, the model has both in its own order, though the second came first."""
     model = ScriptedModel(steps=[calling("ask_shop", "ask_support"), composes])

@@ -17,7 +17,7 @@ def told(talk: Talk, slot: str) -> str | None:
     return talk.sidecar.runner.request_of(slot).context.prior_context or None
 
 
-@requirement("PC1-FR-8a", "PC1-FR-8b", "PC2-T-13", "PC1-NFR-7b")
+@requirement("PC1-FR-8a", "PC2-T-13", "PC1-NFR-7b")
 async def test_prior_context_is_made_once_and_only_when_the_subject_changes() -> None:
     """Shop, shop again, then support: only the third turn has a summary, made of the narration before it."""
     script = [calling("ask_shop"), says("Order 4711 with ACME."), calling("ask_shop"), says("It was 30 euros.")]

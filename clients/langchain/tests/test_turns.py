@@ -1,6 +1,7 @@
 """Turns in which everything works: routing, fan-out, composition, several responses, own tools, costs."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -14,11 +15,14 @@ from typing_extensions import override
 from clients.langchain.tests.support.scripted_model import Messages, ScriptedModel, calling, composes, says
 from clients.langchain.tests.support.talking import routed, talking
 from clients.python.tests.support.fake_sidecar_host import FakeSidecar, scene
+from sidecar.core.executing.records import CallSettled, ChildOpened
+from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
 from subagents_client import Outcome, TurnRequest
 from subagents_langchain import ExtraCall, Orchestrator, OrchestratorRules, Price, Purpose
 from tests.support.builders import a_card, a_catalogue
 from tests.support.data_tools import a_card_with_tools
-from tests.support.fake_runner import answers, meets
+from tests.support.fake_runner import ScriptedRunner, answers, meets
+from tests.support.records import contract_of, kept
 from tests.support.requirement import requirement
 
 
@@ -38,7 +42,7 @@ async def test_a_turn_with_one_intent_is_routed_answered_and_composed() -> None:
     assert routed(answer) == [("shop", "succeeded")]
 
 
-@requirement("PC1-AC-3", "PC2-FR-3", "PC2-FR-4a", "PC2-FR-4c")
+@requirement("PC1-AC-3", "PC2-FR-4a", "PC2-FR-4c")
 async def test_the_answer_is_the_orchestrators_even_where_it_repeats_a_sub_agent() -> None:
     """Text passed on verbatim goes through composition too: the model is called again, its message is the answer."""
     async with talking(calling("ask_shop"), lambda messages: says(str(messages[-1].content))) as talk:
@@ -51,6 +55,43 @@ async def test_the_answer_is_the_orchestrators_even_where_it_repeats_a_sub_agent
     assert isinstance(answer.messages[-1], AIMessage)
     assert answer.end is not None
     assert [child.close_reason for child in answer.end.children] == ["integrated"]
+
+
+@requirement("PC2-FR-3")
+async def test_a_turn_with_one_intent_takes_its_six_steps_in_order() -> None:
+    """Call, definition, instance with the turn's context, work, result, composition: each finds those before done."""
+    steps: list[str] = []
+
+    def emits(messages: Messages) -> AIMessage:
+        assert (talk.sidecar.runner.started, kept(talk.sidecar, ChildOpened)) == ([], [])
+        steps.append("called")
+        return calling("ask_shop")
+
+    async def works(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        (opened,) = kept(talk.sidecar, ChildOpened)
+        contract = contract_of(talk.sidecar, opened.child_id)
+        assert (opened.slot, contract["definition_digest"]) == ("shop", request.card.digest)
+        steps.append("resolved")
+        assert (request.child_id, request.context.principal) == (opened.child_id, "user-1")
+        assert (request.context.episode_id, len(talk.model.shown)) == ("episode-1", 1)
+        steps.append("instantiated")
+        yield NarrationPart("Coffee.")
+        steps.append("worked")
+        yield RunFinished()
+
+    def composes_of(messages: Messages) -> AIMessage:
+        assert [each.outcome.outcome for each in kept(talk.sidecar, CallSettled)] == ["succeeded"]
+        assert (type(messages[-1]), messages[-1].content) == (ToolMessage, "Coffee.")
+        steps.append("returned")
+        return says("There is coffee.")
+
+    async with talking(emits, composes_of) as talk:
+        talk.sidecar.runner.use("shop", works)
+        answer = await talk.say("What is on offer?")
+
+    assert steps == ["called", "resolved", "instantiated", "worked", "returned"]
+    assert answer.text == "There is coffee."
+    assert talk.sidecar.runner.started == ["shop"]
 
 
 @requirement("PC1-T-8", "PC2-T-9", "PC2-AC-3", "PC1-FR-3d")
@@ -176,7 +217,7 @@ async def test_an_own_tool_that_fails_takes_nothing_with_it() -> None:
     assert "CANARY" not in str(answer)
 
 
-@requirement("PC1-NFR-7a", "PC1-NFR-7b", "PC1-NFR-7d")
+@requirement("PC1-NFR-7a", "PC1-NFR-7b")
 async def test_extra_calls_are_counted_with_their_cost_and_only_where_they_happen() -> None:
     """The routing call is none; composing is one; small talk has none."""
     heard: list[ExtraCall] = []

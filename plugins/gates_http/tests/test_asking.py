@@ -11,10 +11,8 @@ from sidecar.policy.lifecycle import GateUnavailable, Verdict
 from sidecar_conformance.gate_client import QUESTION
 from sidecar_gates_http import HttpGates, HttpGateSettings
 from sidecar_gates_http.plugin import http_gates
-from tests.support.requirement import requirement
 
 
-@requirement("PF1-T-15")
 async def test_the_service_is_asked_with_every_field_of_the_question_and_its_verdict_comes_back() -> None:
     """One POST, under the question's own idempotency key."""
     async with asked_service() as (gates, client):

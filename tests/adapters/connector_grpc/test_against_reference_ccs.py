@@ -84,7 +84,7 @@ def judged(reply: EnricherReply, key: tuple[str, str] = KEY) -> Judgement:
     return judge(reply.body, expectation_of(tool, registry, ADA, NONCE), form=reply.form)
 
 
-@requirement("PC2-D-22", "PC2-D-23")
+@requirement("PC2-D-23")
 @pytest.mark.parametrize("key", list(PAYLOAD_SCHEMAS))
 async def test_every_enricher_answers_with_an_envelope_that_is_released(key: tuple[str, str], tmp_path: Path) -> None:
     """Each (domain_type, enricher_id) of the service, over a Unix socket."""

@@ -17,7 +17,7 @@ from tests.support.requirement import requirement
 CANARY = "canary-7f3a91"
 
 
-@requirement("PC2-D-22", "PC2-D-23", "PC2-T-4")
+@requirement("PC2-D-23", "PC2-T-4")
 @pytest.mark.parametrize("key", list(PAYLOAD_SCHEMAS))
 async def test_every_enricher_answers_with_an_envelope_that_is_released(key: tuple[str, str]) -> None:
     """Each (domain_type, enricher_id) of the service: an ok envelope whose payload fits its schema."""
@@ -101,7 +101,6 @@ async def test_an_answer_without_an_envelope_is_a_refusal(kind: FaultKind, refus
         assert len(ccs.calls) == 2, "a refusal was retried"
 
 
-@requirement("PC2-T-6")
 async def test_a_partial_answer_goes_on_as_partial() -> None:
     """`status: partial` with a failed source: the payload is released, the failed source is not in it."""
     async with running_reference_ccs() as ccs, connecting() as connector:

@@ -150,7 +150,6 @@ HOSTILE = st.one_of(
 )
 
 
-@requirement("PC1-T-1")
 @settings(deadline=None)
 @given(name=HOSTILE)
 def test_no_id_however_hostile_is_taken_for_a_path(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.gates.switches import Behaviour, Switch
 from subagents.lifecycle.v1 import reading_pb2
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -98,3 +99,29 @@ async def test_a_configuration_that_is_broken_this_moment_holds_a_promotion(fold
     assert "agent_config.yaml:" in refused.message
     assert "role" in refused.message
     assert promoted.state == PROMOTE
+
+
+@requirement("PF1-T-15")
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "state"),
+    [
+        (Behaviour.PASS, "", PROMOTE),
+        (Behaviour.FAIL, "GATE_FAILED", TEST),
+        (Behaviour.INCONCLUSIVE, "GATE_HELD", TEST),
+        (Behaviour.HANG, "GATE_HELD", TEST),
+    ],
+)
+async def test_a_transition_asks_the_gate_service_and_its_verdict_decides(
+    folder: Path, behaviour: Behaviour, reason: str, state: int
+) -> None:
+    """Over HTTP, once, for this definition and this step; whatever is no pass leaves the state as it is."""
+    async with an_operator(folder) as operator, operator.serving():
+        await operator.tested()
+        operator.gates.switches.set(Switch(behaviour=behaviour, gate="pre_merge"))
+        step = operator.step("Transition", target_state=PROMOTE)
+        refused = "" if behaviour is Behaviour.PASS else (await failure_of(step)).reason
+        moved = (await step).state if behaviour is Behaviour.PASS else (await operator.definition()).state
+        asked = [(each.gate, each.definition_id) for _, each in operator.gates.questions]
+
+    assert (refused, moved) == (reason, state)
+    assert asked == [("pre_merge", SUBAGENT)]

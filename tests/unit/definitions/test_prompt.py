@@ -40,7 +40,7 @@ def test_the_prompt_is_platform_blocks_then_declared_blocks_then_the_four_values
     )
 
 
-@requirement("PC1-D-61", "PC1-D-21", "PC1-D-24")
+@requirement("PC1-D-61", "PC1-D-24")
 def test_a_gated_block_is_there_only_where_its_flag_is_on() -> None:
     """The same card in two cohorts: the prefix differs, and so does its digest."""
     off, on, other = prompt(), prompt(GATE), prompt("ai_assistant_other")

@@ -21,7 +21,7 @@ from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, CANARY, NONCE, body, expecting, members, tool
 
 
-@requirement("PC2-T-6", "PC2-D-25")
+@requirement("PC2-D-25")
 @pytest.mark.parametrize("status", ["ok", "partial"])
 @pytest.mark.parametrize("version", ["1.2.0", "1.0.0", "1.99.3", "1.2.0-rc.1", "1.2.0+build.7"])
 def test_the_right_envelope_of_the_same_major_version_is_released(status: str, version: str) -> None:

@@ -1,8 +1,11 @@
 """What operations report, as counts and log lines."""
 
+import dataclasses
 import logging
+import re
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from sidecar.core.binding.cohort import Cohort
@@ -116,7 +119,7 @@ def test_a_turn_is_counted_by_intents_cap_and_fan_out() -> None:
         assert f"{line}\n" in shown
 
 
-@requirement("PC2-OBS-4", "PC2-OBS-5", "PC2-OBS-7", "PC2-OBS-9")
+@requirement("PC2-OBS-4", "PC2-OBS-7", "PC2-OBS-9")
 def test_calls_and_dispatches_are_measured() -> None:
     """Latency by sub-agent, overhead in milliseconds, progress reports, failures by axis."""
     metrics = Metrics()
@@ -140,16 +143,26 @@ def test_calls_and_dispatches_are_measured() -> None:
         assert f"{line}\n" in shown
 
 
-def test_routing_time_runs_from_the_bind_to_the_first_call() -> None:
-    """The orchestrator's model deciding and summarising, as the sidecar sees it; a turn without calls has none."""
+@requirement("PC1-OBS-2")
+def test_the_orchestrators_time_runs_from_the_bind_to_its_first_call_and_tells_summaries_apart() -> None:
+    """Four seconds with a summary, two without, in buckets by which a quantile can be told; no call, no time."""
     metrics = Metrics()
     recorder = MeasuringRecorder(metrics)
+    late = msgspec.structs.replace(call(0, "shop", Outcome.SUCCEEDED), started_at=BOUND + timedelta(seconds=4))
+    switched = dataclasses.replace(record(late), intents=(IntentReport(1, 1, True, False),))
 
     recorder.turn_routed(record())
     recorder.turn_routed(record(call(0, "shop", Outcome.SUCCEEDED)))
+    recorder.turn_routed(switched)
 
-    assert 'sidecar_turn_routing_seconds_count{prior_context="not_needed"} 1.0\n' in page(metrics)
-    assert 'sidecar_turn_routing_seconds_sum{prior_context="not_needed"} 2.0\n' in page(metrics)
+    shown = page(metrics)
+    for needed, seconds in (("not_needed", 2.0), ("needed", 4.0)):
+        of = f'prior_context="{needed}"'
+        assert f"sidecar_turn_routing_seconds_count{{{of}}} 1.0\n" in shown
+        assert f"sidecar_turn_routing_seconds_sum{{{of}}} {seconds}\n" in shown
+        filled = re.findall(rf'sidecar_turn_routing_seconds_bucket{{le="([\d.]+)",{of}}} 1.0', shown)
+        empty = re.findall(rf'sidecar_turn_routing_seconds_bucket{{le="([\d.]+)",{of}}} 0.0', shown)
+        assert max(map(float, empty)) < seconds <= min(map(float, filled)) <= 2 * seconds
 
 
 @requirement("PC2-D-51")
@@ -211,7 +224,7 @@ def test_other_reports_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("WARNING", "unix:/run/shop.sock")]
 
 
-@requirement("PC1-OBS-2", "PC1-OBS-6", "PC1-NFR-5")
+@requirement("PC1-OBS-6", "PC1-NFR-5")
 def test_episodes_and_the_orchestrators_time_are_measured() -> None:
     """Compaction due or unknown, length in turns and tokens; composing runs from the last outcome to the end."""
     metrics = Metrics()

@@ -284,7 +284,7 @@ async def test_many_transitions_that_no_turn_has_met_do_not_hold_up_the_others()
     assert len(sink.taken) == 2
 
 
-@requirement("PF1-D-45", "PF1-D-46", "PF1-D-47")
+@requirement("PF1-D-45", "PF1-D-46")
 async def test_the_event_has_the_fields_of_the_specification() -> None:
     """Names, keys of `cohort`, and the ramp as a number, as it was at the moment of the event."""
     rollouts = Rollouts()

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from collections import Counter
 from types import FrameType
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ SLOTS: Final = 10
 OUTSIDE: Final = frozenset({"io", "_io", "socket", "_socket", "select", "_ssl", "posix", "os", "time", "asyncio"})
 MOST_CALLS: Final = 80
 """Of functions, for each slot; each takes about a tenth of a microsecond."""
+
+MOST_INSTRUCTIONS: Final = 3_000
+"""Of the interpreter, for each slot; a thousand take far less than a tenth of a millisecond."""
 
 
 def a_rollout(number: int) -> SlotRollout:
@@ -42,7 +46,12 @@ def test_the_cohort_check_is_a_few_dozen_look_ups_in_memory_and_asks_nobody() ->
     view = RolloutView({each.slot: each for each in rollouts}, 1)
     names = [facts.definition_id for each in rollouts for facts in each.definitions.values()]
     catalogue, on = a_catalogue(*(gated(name) for name in names)), flags(*names)
-    calls: list[str] = []
+    calls, instructions = list[str](), Counter[str]()
+
+    def step(frame: FrameType, event: str, _: object) -> Any:
+        frame.f_trace_opcodes = True
+        instructions[event] += 1
+        return step
 
     def watch(frame: FrameType, event: str, called: Any) -> None:
         if event == "call":
@@ -51,8 +60,12 @@ def test_the_cohort_check_is_a_few_dozen_look_ups_in_memory_and_asks_nobody() ->
             calls.append(str(getattr(called, "__module__", None) or type(getattr(called, "__self__", None)).__module__))
 
     judge(rollouts[0].slot, catalogue, on, view, Asker("user-1"))  # whatever is made on first use
-    before = sys.getprofile()
+    before, traced = sys.getprofile(), sys.gettrace()
     gc.disable()  # a collection calls back (Hypothesis asks for it) and ends what other tests have left
+    sys.settrace(step)
+    for each in rollouts:  # beside the other count, for each disturbs the other
+        judge(each.slot, catalogue, on, view, Asker("user-1"))
+    sys.settrace(traced)
     sys.setprofile(watch)
     try:
         judged = [judge(each.slot, catalogue, on, view, Asker("user-1")) for each in rollouts]
@@ -63,3 +76,4 @@ def test_the_cohort_check_is_a_few_dozen_look_ups_in_memory_and_asks_nobody() ->
     assert [each.digest for each in judged] == [f"sha256:old{number}" for number in range(SLOTS)]
     assert OUTSIDE.isdisjoint(name.partition(".")[0] for name in calls)
     assert 0 < len(calls) <= SLOTS * MOST_CALLS
+    assert 0 < instructions["opcode"] <= SLOTS * MOST_INSTRUCTIONS
