@@ -66,7 +66,7 @@ class Performance:
             story = await conversation.turn(scene.says)
         after = await self._counts()
         if scene.trouble is Trouble.SOMEBODY_ELSES_DATA:
-            after = await self._counts_after(before)
+            after = await self._counts_after(before[0])
             self._screen.aside(f"/metrics before: {shown}", "yellow")
             self._screen.aside(f"/metrics after:  {await metric(self._stage, MISMATCHES)}", "bold yellow")
         evidence = Evidence(self._screen.status_lines, after[0] - before[0], after[1] - before[1])
@@ -81,14 +81,14 @@ class Performance:
         counted = int(float(line.rpartition(" ")[2])) if line else -1
         return counted, await faulty_answers(self._stage, WRONG_PRINCIPAL)
 
-    async def _counts_after(self, before: tuple[int, int]) -> tuple[int, int]:
-        """Read the counts until others show, for three seconds at most: the page is made once a second at most."""
-        after = before
+    async def _counts_after(self, mismatches: int) -> tuple[int, int]:
+        """Read the counts until `mismatches` is outdated, for three seconds: the page is made once a second at most."""
+        after = await self._counts()
         for _ in range(30):
-            after = await self._counts()
-            if after[0] != before[0]:
+            if after[0] != mismatches:
                 break
             await asyncio.sleep(0.1)
+            after = await self._counts()
         return after
 
     @contextlib.asynccontextmanager

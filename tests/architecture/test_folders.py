@@ -15,8 +15,6 @@ from tests.architecture.reading import REPOSITORY, Module, imported_names, modul
 SHIPPED: Final = ("sidecar", "proto", "clients", "plugins")
 MODULES_OF_A_FOLDER: Final = 20
 """Beside its `__init__`."""
-CYCLES_UNTIL_MERGE: Final = frozenset({frozenset({"sidecar/core/binding", "sidecar/core/rollout"})})
-"""Folders that may still depend on each other."""
 
 PAGE: Final = "docs/architecture.md"
 OPERATIONS: Final = "sidecar/operations"
@@ -45,7 +43,7 @@ def cycles(found: list[Module]) -> Iterator[str]:
                 if imported.path.parent != module.path.parent:
                     of_folders[str(module.path.parent)].add(str(imported.path.parent))
     for graph in (of_modules, of_folders):
-        yield from (", ".join(sorted(cycle)) for cycle in _cycles(graph) if cycle not in CYCLES_UNTIL_MERGE)
+        yield from (", ".join(sorted(cycle)) for cycle in _cycles(graph))
 
 
 def crowded(found: Iterable[Module]) -> Iterator[str]:
@@ -103,12 +101,6 @@ def _reached(graph: Graph, start: str) -> set[str]:
 def test_nothing_imports_in_a_circle() -> None:
     """Neither modules nor folders, of the sidecar, the clients and the plugins."""
     assert list(cycles(shipped())) == []
-
-
-def test_a_circle_that_is_gone_is_not_allowed_any_more() -> None:
-    """What `CYCLES_UNTIL_MERGE` names is there."""
-    names = {str(module.path.parent) for module in shipped()}
-    assert all(folder in names for cycle in CYCLES_UNTIL_MERGE for folder in cycle)
 
 
 def test_no_folder_is_crowded() -> None:

@@ -14,8 +14,6 @@ TEST_MODULE_LINES: Final = 400
 FUNCTION_LINES: Final = 50
 ARGUMENTS: Final = 6
 """Besides `self` or `cls`, of functions and methods; what an object is made of may be more, each with its name."""
-TUPLES_UNTIL_MERGE: Final = ("sidecar/operations/rollout", "sidecar/core/rollout", "sidecar/core/binding")
-"""Folders whose functions may still take tuples that are several arguments."""
 
 
 def violations(found: list[Module]) -> Iterator[str]:
@@ -27,7 +25,7 @@ def violations(found: list[Module]) -> Iterator[str]:
             yield f"{module.path}: {lines} lines, at most {limit}"
         for node in module.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                problems = [*_problems(node), *(_tuples(node) if _is_told_apart(module) else ())]
+                problems = [*_problems(node), *(() if "tests" in module.path.parts else _tuples(node))]
                 yield from (f"{module.at(node)} {node.name}: {problem}" for problem in problems)
 
 
@@ -41,10 +39,6 @@ def _problems(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]
     arguments = len(positional) + len(function.args.kwonlyargs)
     if arguments > ARGUMENTS and function.name != "__init__":
         yield f"{arguments} arguments, at most {ARGUMENTS}"
-
-
-def _is_told_apart(module: Module) -> bool:
-    return "tests" not in module.path.parts and not any(module.path.is_relative_to(each) for each in TUPLES_UNTIL_MERGE)
 
 
 def _tuples(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:

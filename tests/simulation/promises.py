@@ -114,7 +114,7 @@ SCHEDULES: Final[Mapping[str, int]] = MappingProxyType(
 )
 """How many of each suite are always played, from seed 0: so many that they find each planted defect, and that each
 fault occurs. `make torture` plays 10,000 of each."""
-LEAST: Final = 5
+LEAST: Final = 2
 LEAST_OF: Final[Mapping[str, int]] = MappingProxyType(
     {"taken over from a dead sidecar": 30, "taken over from a paused sidecar": 30}
 )
