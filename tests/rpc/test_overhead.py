@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Sequence
 
-import pytest
 from typing_extensions import override
 
 from sidecar.adapters.record_memory import MemoryStore
@@ -18,14 +17,15 @@ MODEL, DATA, STORE = 1000.0, 500.0, 20.0
 """Seconds."""
 
 
-class Passing:
-    """Time that passes only where a test says so, on top of the clock's own."""
+class Passing(SystemClock):
+    """A clock on which time passes as it does, and `seconds` more where a test says so."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Begin now."""
-        self.seconds = 0.0
-        own = SystemClock.monotonic
-        monkeypatch.setattr(SystemClock, "monotonic", lambda clock: own(clock) + self.seconds)
+    seconds = 0.0
+
+    @override
+    def monotonic(self) -> float:
+        """Return both."""
+        return super().monotonic() + self.seconds
 
 
 class SlowStore(MemoryStore):
@@ -41,9 +41,9 @@ class SlowStore(MemoryStore):
 
 
 @requirement("PC2-OBS-5")
-async def test_the_overhead_is_the_sidecars_own_time_without_model_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_overhead_is_the_sidecars_own_time_without_model_and_data() -> None:
     """The sub-agent thinks for 1000 s and waits 500 s for data, the store takes 20 s: 20 s are told as overhead."""
-    time, store = Passing(monkeypatch), SlowStore()
+    time, store = Passing(), SlowStore()
     store.time = time
 
     async def thinks(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
@@ -56,7 +56,9 @@ async def test_the_overhead_is_the_sidecars_own_time_without_model_and_data(monk
         time.seconds += DATA
         return an_envelope(call)
 
-    async with running_sidecar_for_tests(cards=[a_card_with_tools("shop", "offers")], store=store) as sidecar:
+    async with running_sidecar_for_tests(
+        cards=[a_card_with_tools("shop", "offers")], store=store, clock=time
+    ) as sidecar:
         sidecar.runner.use("shop", thinks)
         sidecar.connector.reply = answers_late
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")

@@ -28,6 +28,7 @@ from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.rollout.view import RolloutView
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
+from sidecar.operations.ports import Clock
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
 from sidecar.operations.record.ports import Store
 from sidecar.operations.rules import DispatchRules
@@ -246,6 +247,7 @@ class Setup:
     reports: ReportFiles | None = None
     reflection: bool = False
     keys: Mapping[str, bytes] = field(default_factory=lambda: {"k1": b"k" * 32})
+    clock: Clock = field(default_factory=SystemClock)
     background: bool = True
     rollouts: Callable[[], RolloutView] | None = None
     flags: Any = field(default_factory=ScriptedFlags)
@@ -286,7 +288,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
     runner, connector, recorder = ScriptedRunner(), ScriptedConnector(), KeepingRecorder()
     definitions, flags, store = ScriptedDefinitions(catalogue), setup.flags, setup.store or MemoryStore()
     ports = Ports(
-        clock=SystemClock(),
+        clock=setup.clock,
         ids=SystemIds(),
         chance=SystemChance(),
         spawner=tasks,
