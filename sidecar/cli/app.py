@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sidecar.cli.health import PATIENCE, health
+from sidecar.cli.installed_commands import add_installed_commands
 from sidecar.cli.plugins.command import PluginTools, add_plugins
 from sidecar.cli.record.backup import BackUp, add_backup
 from sidecar.cli.record.history_commands import Conversations, add_history_commands
@@ -85,6 +86,7 @@ def make_app(commands: Commands) -> typer.Typer:
     add_migrate(app, lambda config: _settings(commands, config), commands.migrate)
     add_backup(app, lambda config: _settings(commands, config), commands.back_up)
     add_replay(app, lambda config: _settings(commands, config), commands.replay)
+    add_installed_commands(app)
     return app
 
 
