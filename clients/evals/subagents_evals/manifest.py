@@ -80,9 +80,13 @@ def add_results(manifest: Path, results: Sequence[dict[str, Any]]) -> None:
     """
     with _locked(manifest):
         before = manifest.read_text("utf-8")
-        after = _with(before, results)
-        old, new = yaml.safe_load(before) or {}, yaml.safe_load(after)
-        if new != {**old, "results": [*(old.get("results") or ()), *_as_read(results)]}:
+        try:
+            after = _with(before, results)
+            old, new = yaml.safe_load(before) or {}, yaml.safe_load(after)
+            fits = new == {**old, "results": [*(old.get("results") or ()), *_as_read(results)]}
+        except (yaml.YAMLError, TypeError, AttributeError):
+            fits = False
+        if not fits:
             raise ManifestUnchanged(
                 f"{manifest}: results cannot be added here; add by hand:\n{_text_of(results, '  ')}"
             )

@@ -86,7 +86,8 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | N
         return child.start_mark.line + 1, child
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            if key.value == str(step):
+            # `...` is any key, whose name the message does not tell: clear only where there is one.
+            if key.value == str(step) or (step == "..." and len(node.value) == 1):
                 return key.start_mark.line + 1, value
     return None
 
