@@ -41,6 +41,7 @@ PROBLEMS: Final = (
     ManifestUnchanged,
     NoTracking,
     SubagentsError,
+    OSError,
 )
 
 

@@ -18,6 +18,7 @@ FILE: Final = "agent_config.yaml"
 MANIFEST: Final = "evaluation_manifest.yaml"
 SETS: Final = "evals"
 VALIDATION_SECONDS: Final = 60.0
+MOST_PROBLEMS: Final = 5
 
 
 class UnusableConfiguration(ValueError):
@@ -136,7 +137,8 @@ def _validated(folder: Path) -> Mapping[str, Any]:
     except ValueError:
         raise UnusableConfiguration(f"`sidecar validate {folder}` failed:\n{done.stderr or done.stdout}") from None
     if not found["valid"]:
-        raise UnusableConfiguration(f"`sidecar validate {folder}` refuses the configuration; run it for the reasons")
+        told = "\n".join(str(one["message"]) for one in found["problems"][:MOST_PROBLEMS])
+        raise UnusableConfiguration(f"`sidecar validate {folder}` refuses the configuration:\n{told}")
     return found
 
 
