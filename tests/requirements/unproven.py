@@ -3,7 +3,7 @@
 A reason begins in one of four ways:
 
 - `later: <title>`: an open issue will bring the behaviour and its test; the title is one of `OPEN_ISSUES`.
-- `needs eval sets: <what for>`: only labelled conversations and judges can settle it.
+- `needs eval sets: <what for>`: only a real model, or real traffic, can settle it.
 - `document row: <where or why>`: a commitment about people, order of work or reference figures, not behaviour.
 - `owned elsewhere: <who>`: the row itself gives the matter to another project.
 """
@@ -15,7 +15,8 @@ from typing import Final
 OPEN_ISSUES: Final = frozenset[str]()
 """Titles that `later:` may name; a title leaves this set when its issue is done."""
 
-EVALS: Final = "needs eval sets: labelled conversations and judge configurations, which the verticals bring"
+EVALS: Final = "needs eval sets:"
+"""What `sidecar eval` measures has tests; this begins what only a real model or real traffic can give."""
 
 
 def expand(group: str) -> Iterator[str]:
@@ -56,19 +57,14 @@ def reasons(entries: Iterable[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]
 
 UNPROVEN: Final = reasons(
     (
+        (f"{EVALS} 200 mixed-intent messages on gpt-5.4-nano: a figure of that model", ("PC1-NFR: 2a 2b",)),
         (
-            EVALS,
-            (
-                "PC1-NFR: 2a 2b 2c",
-                "PC1-D: 52 53",
-                "PC1-T: 11..14 21",
-                "PC1-OBS: 1 4 5 7",
-                "PC2-NFR: 3a 3b 3c 6",
-                "PC2-D: 43 57 58",
-                "PC2-T: 15..19",
-                "PC2-OBS: 1",
-                "PF1-T: 12",
-            ),
+            f"{EVALS} a model that reads the orchestrator's prompt; the offline router reads descriptions",
+            ("PC1-D: 53",),
+        ),
+        (
+            f"{EVALS} messages at production scale: `sidecar eval sample` takes them where there is traffic",
+            ("PC2-NFR: 3c",),
         ),
         ("owned elsewhere: PC3 (client error telemetry, status vocabulary, rendering, wire form)", ("PC1-FR: 5d 13d",)),
         ("owned elsewhere: PC3 (vocabulary, wire form, interleaving and error frames)", ("PC2-FR: 13c",)),
@@ -82,6 +78,7 @@ UNPROVEN: Final = reasons(
             ("PC1-NFR: 1a 1b 1c 1d", "PC1-D: 59"),
         ),
         ("document row: names the one home of these rules; PC2-FR-6a to 8a prove them", ("PC1-FR: 4b",)),
+        ("document row: says that the figures under the cap are PC2's (PC2-NFR-3, PC2-NFR-7)", ("PC1-NFR: 2c",)),
         ("document row: an operating decision on the cost that PC1-NFR-7d follows", ("PC1-NFR: 7e",)),
         ("document row: settled by a newcomer who tries it with docs/, not by a program", ("PC1-AC: 1",)),
         ("document row: change control of blocks is git and review, outside the program", ("PC1-D: 36",)),

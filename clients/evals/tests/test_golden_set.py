@@ -3,12 +3,18 @@
 import asyncio
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from typing_extensions import override
 
 from subagents_evals.cases import Kind
+from subagents_evals.lexical_router import LexicalRouter
 from subagents_evals.metrics import figures_of
+from subagents_evals.playing import Models
 from subagents_evals.results import Run, gate_metrics
 from subagents_evals.running import Choice, Measuring, prepare, run
 from subagents_evals.trial import Trial
@@ -151,3 +157,32 @@ async def test_a_definition_that_no_user_is_served_yet_is_measured_too(tmp_path:
 
     assert [one.id for one in found.definitions if one.slot == "shop"] == ["shop-new"]
     assert found.trials[0].exact
+
+
+@requirement("PC1-T-21", "PC1-T-14")
+async def test_a_poor_summary_shows_in_what_reaches_the_sub_agent() -> None:
+    """A summary model that forgets what was agreed: the cases are still routed, and their entities are lost."""
+    wish = Measuring(folder=EXAMPLE, choice=Choice(ids=["compaction-*"]))
+    prepared = prepare(wish)
+
+    good = await run(prepared, wish)
+    poor = await run(prepared, wish, models=Models(LexicalRouter(), Forgetful()))
+
+    assert good.metrics.all.entities.hits >= 2
+    assert poor.metrics.all.routing.hits == good.metrics.all.routing.hits
+    assert poor.metrics.all.entities.hits == 0
+    assert all("was not given" in str(one.failures) for one in poor.trials)
+
+
+class Forgetful(LexicalRouter):
+    """Sums every conversation up in the same words."""
+
+    @override
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("They talked about this and that."))])

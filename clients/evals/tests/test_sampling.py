@@ -96,7 +96,7 @@ def turn(name: str, *routed: str) -> Sampled:
     return Sampled(id=name, message=f"say {name}", routed=routed, language="en")
 
 
-@requirement("PC1-OBS-1", "PC2-OBS-1", "PC2-NFR-3c")
+@requirement("PC1-OBS-1", "PC2-OBS-1")
 def test_labelled_turns_join_the_set_and_say_how_production_routed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
