@@ -66,14 +66,17 @@ def _run(asked: Namespace, console: Console) -> int:
     manifest = asked.manifest or (wish.folder / MANIFEST if (wish.folder / MANIFEST).is_file() else None)
     if step is not None and manifest is None:
         raise ManifestUnchanged(f"{wish.folder / MANIFEST}: no such file to record results in; see docs/gates.md")
-    if step is not None and not wish.choice.everything and not wish.choice.slots:
+    if step is not None and not wish.choice.whole:
         raise NothingChosen("--record needs all cases of a sub-agent; use no filter, or --slot alone")
     prepared = prepare(wish)
-    done = _played(prepared, wish, console)
-    ids = [one.id for one in done.definitions if not wish.choice.slots or one.slot in wish.choice.slots]
+    if step is not None and prepared.gaps:
+        raise NothingChosen("--record needs a complete set; not covered:\n" + "\n".join(prepared.gaps))
+    definitions = prepared.configuration.definitions
+    ids = [one.id for one in definitions if not wish.choice.slots or one.slot in wish.choice.slots]
     thresholds = thresholds_of(manifest, ids, step.gate if step else PRE_MERGE)
+    done = _played(prepared, wish, console)
     judged = with_judges(thresholds, prepared.golden.suite, done.definitions)
-    short = list(shortfalls(done, judged, partial=not wish.choice.everything))
+    short = list(shortfalls(done, judged, partial=not wish.choice.whole))
     if asked.json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode({"short": short, "metrics": done.metrics})))
     else:

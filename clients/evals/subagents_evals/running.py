@@ -42,9 +42,9 @@ class Choice:
     languages: Sequence[str] = ()
 
     @property
-    def everything(self) -> bool:
-        """Whether no filter is set, so that the coverage of the whole set counts."""
-        return not (self.ids or self.slots or self.languages)
+    def whole(self) -> bool:
+        """Whether all cases of the chosen sub-agents are played, so that their coverage and every metric count."""
+        return not (self.ids or self.languages)
 
     def of(self, cases: Sequence[Case]) -> Sequence[Case]:
         """Return the chosen cases. Raises `NothingChosen`."""
@@ -52,7 +52,7 @@ class Choice:
             case
             for case in cases
             if (not self.ids or any(fnmatchcase(case.id, one) for one in self.ids))
-            and (not self.slots or set(self.slots) & {*case.calls, *case.forbidden})
+            and (not self.slots or not case.calls or set(self.slots) & {*case.calls, *case.forbidden})
             and (not self.languages or case.language in self.languages)
         ]
         if not chosen:
@@ -111,8 +111,10 @@ def prepare(wish: Measuring) -> Prepared:
     capabilities = capabilities_of(configuration)
     if wrong := list(unknown_capabilities(golden, capabilities)):
         raise UnusableFile("\n".join(wrong))
-    missing = list(gaps(golden, configuration.slots, capabilities)) if wish.choice.everything else []
-    return Prepared(configuration, golden, wish.choice.of(golden.cases), missing)
+    missing = gaps(golden, configuration.slots, capabilities) if wish.choice.whole else ()
+    others = tuple(f"{slot}: " for slot in configuration.slots if wish.choice.slots and slot not in wish.choice.slots)
+    cases = wish.choice.of(golden.cases)
+    return Prepared(configuration, golden, cases, [one for one in missing if not one.startswith(others)])
 
 
 async def run(

@@ -55,7 +55,7 @@ def test_a_run_that_falls_short_ends_with_code_1_and_says_where(
     """As a table, or as JSON for a pipeline."""
     sets = sets_with(tmp_path / "evals", WRONG)
 
-    code = main(["run", EXAMPLE, "--sets", sets, "--slot", "shop", "--slot", "support", "--json"])
+    code = main(["run", EXAMPLE, "--sets", sets, "--only", "*", "--slot", "shop", "--slot", "support", "--json"])
 
     said = json.loads(capsys.readouterr().out)
     assert code == FELL_SHORT
@@ -85,6 +85,23 @@ def test_what_cannot_be_measured_ends_with_code_2_and_one_message(
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
+
+
+def test_results_of_a_set_with_gaps_are_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A set that lost its hard cases must not promote anything; refused before anything is played."""
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text("version: 1\ngates: {}\n", "utf-8")
+    sets = sets_with(tmp_path / "evals", WRONG)
+
+    code = main(
+        ["run", EXAMPLE, "--sets", sets, "--slot", "shop", "--record", "pre_merge", "--manifest", str(manifest)]
+    )
+
+    said = capsys.readouterr().err
+    assert code == NOT_MEASURED
+    assert "shop: no case of kind switch leads from rewards to shop" in said
+    assert "rewards: no case of kind switch" not in said
+    assert manifest.read_text("utf-8") == "version: 1\ngates: {}\n"
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,13 @@ async def test_turns_of_the_record_are_chosen_by_seed_with_what_was_said_before(
     async with production() as talk:
         all_of_them = await taken(talk.client, "one")
         again = await taken(talk.client, "one", 2)
+        orders = {tuple(one.message for one in await taken(talk.client, str(seed))) for seed in range(12)}
 
     by_routing = {one.routed: one for one in all_of_them}
     assert set(by_routing) == {("shop",), (), ("support",)}
     assert [past.assistant for past in by_routing["support",].history] == ["Coffee.", "Hello!"]
     assert again == all_of_them[:2]
+    assert len(orders) > 1
 
 
 async def test_what_identifies_people_is_removed_from_messages_and_history() -> None:
