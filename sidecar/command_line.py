@@ -77,6 +77,7 @@ def _compare(folder: Path, base: "BaseWish") -> "Comparison":
 def _checkouts() -> "Checkouts":
     from sidecar.adapters.definitions_directory.cleanup.looking import look  # noqa: PLC0415  only `subagent decommission` needs it
     from sidecar.adapters.definitions_directory.cleanup.patching import patch_of  # noqa: PLC0415  the same holds
+    from sidecar.cli.validate.checkouts import Checkouts  # noqa: PLC0415  the same holds
 
     return Checkouts(patch_of, look)
 

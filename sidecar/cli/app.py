@@ -77,9 +77,14 @@ def make_app(commands: Commands, first: str = "") -> typer.Typer:
         no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="The dispatch sidecar."
     )
     app.callback()(_about)
+    whole = not any(first in names for names in GROUPS)
     for names, add in GROUPS.items():
-        if first in names or not any(first in each for each in GROUPS):
+        if whole or first in names:
             add(app, commands)
+    if whole:
+        from sidecar.cli.installed_commands import add_installed_commands  # noqa: PLC0415  own commands come first
+
+        add_installed_commands(app)
     return app
 
 

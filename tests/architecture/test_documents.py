@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from sidecar.cli.app import Commands, make_app
+from subagents_evals.asking import parser
 from tests.architecture.reading import REPOSITORY, planted
 
 FOLDERS: Final = ("", "docs", "docs/evidence", "proto", "proto/**", "clients/*", "plugins", "plugins/*", "examples/**")
@@ -124,6 +125,9 @@ def _the_command_line() -> Any:
 
 
 def _misspelt(words: list[str]) -> Iterator[str]:
+    if words[:1] == ["eval"]:
+        yield from _misspelt_eval(words[1:])
+        return
     command, said = _the_command_line(), ["sidecar"]
     while words and hasattr(command, "commands") and words[0][0].isalpha():
         said.append(words.pop(0))
@@ -133,6 +137,18 @@ def _misspelt(words: list[str]) -> Iterator[str]:
         command = command.commands[said[-1]]
     known = {option for each in command.params for option in each.opts} | {"--help"}
     yield from (f"{' '.join(said)} {word}" for word in words if re.match(r"--[a-z]", word) and word not in known)
+
+
+def _misspelt_eval(words: list[str]) -> Iterator[str]:
+    """The same for the command of `clients/evals`, whose parser is its own."""
+    (commands,) = (one for one in parser()._actions if one.choices)
+    known = dict(commands.choices or {})
+    if words and words[0][0].isalpha() and words[0] not in known:
+        yield f"sidecar eval {words[0]}"
+    options = {
+        option for one in known.get(words[0] if words else "", parser())._actions for option in one.option_strings
+    }
+    yield from (f"sidecar eval {word}" for word in words if re.match(r"--[a-z]", word) and word not in options)
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -161,6 +177,8 @@ def test_what_pages_name_is_there() -> None:
         "`sidecar nothing`",
         "```console\n$ sidecar subagent rampp shop\n```",
         "```sh\nsidecar subagent ramp shop 5 \\\n  --nothing\n```",
+        "```sh\nsidecar eval run examples --nothing\n```",
+        "`sidecar eval nothing`",
         "```console\n$ T=$(sidecar token mint --nothing x) && true\n```",
     ],
 )

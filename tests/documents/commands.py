@@ -16,6 +16,7 @@ from subagents.admin.v1 import admin_pb2
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.history.v1 import history_pb2
 from subagents.lifecycle.v1 import lifecycle_pb2
+from subagents_evals.asking import understood as understood_by_eval
 from subagents_loadgen.asking import understood
 from tests.architecture.reading import REPOSITORY
 from tests.architecture.test_documents import TARGET, Nothing
@@ -84,6 +85,8 @@ def _of_words(words: list[str]) -> Iterator[str]:
     match words:
         case [] | ["sidecar"]:
             return
+        case ["sidecar", "eval", *arguments]:
+            understood_by_eval(arguments)
         case ["sidecar", *arguments]:
             yield from _of_sidecar(arguments)
         case ["subagents-loadgen", *arguments]:

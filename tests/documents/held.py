@@ -83,6 +83,9 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     ),
     'docs/delegation.md: @host.sub_agent("shop")': RunBy(f"{HERE}::test_a_sub_agent_delegates_as_shown"),
     "docs/driving-by-hand.md": RunBy("tests/rpc/test_driving_by_hand.py::halves"),
+    "docs/evaluating-routing.md: version: 1": RunBy(
+        "clients/evals/tests/test_documentation.py::test_the_case_of_the_page_can_be_read_with_the_example_suite"
+    ),
     "docs/history.md: turn = await client.bind_turn(TurnRequest(episode_": RunBy(
         f"{HERE}::test_history_is_read_and_compacted_as_shown"
     ),

@@ -3,7 +3,7 @@
 A reason begins in one of five ways:
 
 - `later: <title>`: an open issue will bring the behaviour and its test; the title is one of `OPEN_ISSUES`.
-- `needs eval sets: <what for>`: only labelled conversations and judges can settle it.
+- `needs eval sets: <what for>`: only a real model, or real traffic, can settle it.
 - `document row: <where or why>`: a commitment about people, order of work or reference figures, not behaviour.
 - `owned elsewhere: <who>`: the row itself gives the matter to another project.
 - `not built: <what there is instead>`: the row allows for it or asks for it, and there is nothing to test.
@@ -16,7 +16,8 @@ from typing import Final
 OPEN_ISSUES: Final = frozenset[str]()
 """Titles that `later:` may name; a title leaves this set when its issue is done."""
 
-EVALS: Final = "needs eval sets: labelled conversations and judge configurations, which the verticals bring"
+EVALS: Final = "needs eval sets:"
+"""What `sidecar eval` measures has tests; this begins what only a real model or real traffic can give."""
 
 
 def expand(group: str) -> Iterator[str]:
@@ -57,21 +58,20 @@ def reasons(entries: Iterable[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]
 
 UNPROVEN: Final = reasons(
     (
+        (f"{EVALS} 200 mixed-intent messages on gpt-5.4-nano: a figure of that model", ("PC1-NFR: 2a 2b",)),
         (
-            EVALS,
-            (
-                "PC1-FR: 8b",
-                "PC1-NFR: 2a 2b 2c",
-                "PC1-D: 52 53",
-                "PC1-T: 11..14 21",
-                "PC1-OBS: 1 4 5 7",
-                "PC2-NFR: 3a 3b 3c 6",
-                "PC2-D: 18 43 57 58",
-                "PC2-T: 15..19",
-                "PC2-OBS: 1",
-                "PF1-T: 12",
-            ),
+            f"{EVALS} a model that reads the orchestrator's prompt; the offline router reads descriptions",
+            ("PC1-D: 53",),
         ),
+        (
+            f"{EVALS} messages at production scale: `sidecar eval sample` takes them where there is traffic",
+            ("PC2-NFR: 3c",),
+        ),
+        (
+            f"{EVALS} what a real model writes into `prior_context`; the recall of planted values is held",
+            ("PC1-FR: 8b",),
+        ),
+        (f"{EVALS} one voice and short transitions: a style that only a judge of a real model can see", ("PC2-D: 18",)),
         ("owned elsewhere: PC3 (client error telemetry, status vocabulary, rendering, wire form)", ("PC1-FR: 5d 13d",)),
         ("owned elsewhere: PC3 (vocabulary, wire form, interleaving and error frames)", ("PC2-FR: 13c",)),
         ("owned elsewhere: PC3 (SSE shape, client telemetry, interleaving, `is_final`)", ("PC2-D: 42 50 54 66",)),
@@ -88,6 +88,7 @@ UNPROVEN: Final = reasons(
             ("PC1-NFR: 1a 1b 1c 1d", "PC1-D: 59"),
         ),
         ("document row: names the one home of these rules; PC2-FR-6a to 8a prove them", ("PC1-FR: 4b",)),
+        ("document row: says that the figures under the cap are PC2's (PC2-NFR-3, PC2-NFR-7)", ("PC1-NFR: 2c",)),
         ("document row: an operating decision on the cost that PC1-NFR-7d follows", ("PC1-NFR: 7e",)),
         (
             "not built: a target in dollars by user and month; PC1-NFR-7a gives the cost of each turn's extra calls",

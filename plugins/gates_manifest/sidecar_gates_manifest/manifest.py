@@ -63,6 +63,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         commit: where that content first appeared.
         from_percent, to_percent: the step it was evaluated for; both 0 for `pre_merge`.
         recorded_at: with its offset from UTC.
+        offline: a built-in stand-in was evaluated and not a model; counts only where the settings accept it.
     """
 
     sub_agent: str
@@ -72,6 +73,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     from_percent: float = 0.0
     to_percent: float = 0.0
     recorded_at: datetime
+    offline: bool = False
     metrics: dict[str, float]
     evidence: dict[str, str] = {}
 

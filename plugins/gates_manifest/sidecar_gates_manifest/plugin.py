@@ -10,7 +10,14 @@ from sidecar_gates_manifest.client import ManifestGates
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
-    "properties": {"path": {"type": "string", "description": "The manifest, e.g. `config/evaluation_manifest.yaml`."}},
+    "properties": {
+        "path": {"type": "string", "description": "The manifest, e.g. `config/evaluation_manifest.yaml`."},
+        "accept_offline": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether results of a stand-in for a model count; only for a demo.",
+        },
+    },
     "required": ["path"],
     "additionalProperties": False,
 }
@@ -18,7 +25,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 def manifest_gates(settings: Mapping[str, Any]) -> ManifestGates:
     """Return a client."""
-    return ManifestGates(Path(settings["path"]))
+    return ManifestGates(Path(settings["path"]), accept_offline=bool(settings.get("accept_offline", False)))
 
 
 @hookimpl

@@ -11,17 +11,18 @@ ASK_AGAIN_AFTER: Final = timedelta(minutes=5)
 """How long it is said that nothing is known."""
 
 
-def answer_to(manifest: Manifest, question: GateQuestion, now: datetime) -> GateAnswer:
+def answer_to(manifest: Manifest, question: GateQuestion, now: datetime, *, accept_offline: bool = False) -> GateAnswer:
     """Return the verdict.
 
     `pass` or `fail` only if there are thresholds and a fresh result of exactly this content for exactly this step;
-    `pending` if there is none; `inconclusive` if there is one from which nothing follows.
+    `pending` if there is none; `inconclusive` if there is one from which nothing follows. A result that is labelled
+    offline is as good as none, unless `accept_offline`.
     """
     soon = now + ASK_AGAIN_AFTER
     thresholds, fresh_for = manifest.rule_of(question.definition_id, question.gate)
     if not thresholds:
         return _answer(question, Verdict.INCONCLUSIVE, soon, "the manifest has no thresholds for this gate")
-    result, missing = _result_for(manifest, question)
+    result, missing = _result_for(manifest, question, accept_offline=accept_offline)
     if result is None:
         return _answer(question, Verdict.PENDING, soon, missing)
     unknown = sorted(name for name in thresholds if name not in result.metrics)
@@ -37,7 +38,7 @@ def answer_to(manifest: Manifest, question: GateQuestion, now: datetime) -> Gate
     return _judged(question, result, thresholds, result.recorded_at + fresh_for)
 
 
-def _result_for(manifest: Manifest, question: GateQuestion) -> tuple[Result | None, str]:
+def _result_for(manifest: Manifest, question: GateQuestion, *, accept_offline: bool) -> tuple[Result | None, str]:
     """Return the newest result of exactly this content and step; without one, what there is instead."""
     of_gate = [
         result
@@ -53,7 +54,10 @@ def _result_for(manifest: Manifest, question: GateQuestion) -> tuple[Result | No
     of_step = [each for each in of_content if each.step == (question.from_ramp, question.to_ramp)]
     if not of_step:
         return None, "results of this content are recorded for another step only"
-    return max(of_step, key=lambda result: result.recorded_at), ""
+    counting = [each for each in of_step if accept_offline or not each.offline]
+    if not counting:
+        return None, "results of this content and step are offline only; evaluate with the model that production uses"
+    return max(counting, key=lambda result: result.recorded_at), ""
 
 
 def _judged(

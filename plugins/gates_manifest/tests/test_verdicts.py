@@ -138,10 +138,22 @@ def test_the_example_is_read_as_its_comments_say() -> None:
 
     answer = answer_to(manifest, question, result.recorded_at + timedelta(hours=1))
 
-    assert (answer.verdict, answer.summary) == (Verdict.FAIL, "task_success is 0.89, at least 0.92")
+    assert (answer.verdict, answer.summary) == (Verdict.FAIL, "switch_accuracy is 0.93, at least 0.95")
     assert set(manifest.rule_of("rewards", "pre_full")[0]) == {
-        "task_success",
-        "wrong_principal",
+        "routing_accuracy",
+        "switch_accuracy",
+        "failures_admitted",
         "p95_seconds",
-        "wrong_balance",
+        "entity_recall",
     }
+
+
+def test_an_offline_result_counts_only_where_it_is_accepted() -> None:
+    """A better one that is newer does not displace the result of a real model; a demo accepts it."""
+    real = result_of(QUESTION, 0.8, recorded_at=(NOW - timedelta(hours=3)).isoformat())
+    offline = result_of(QUESTION, 1.0, offline=True)
+    manifest = manifest_in(yaml.safe_dump(manifest_with(real, offline)).encode())
+
+    assert answer_to(manifest, QUESTION, NOW).verdict is Verdict.FAIL
+    assert answer_to(manifest, QUESTION, NOW, accept_offline=True).verdict is Verdict.PASS
+    assert said(offline).verdict is Verdict.PENDING

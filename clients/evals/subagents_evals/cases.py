@@ -1,0 +1,236 @@
+"""What a case is, and the files it is read from: `evals/suite.yaml` and the sets beside it.
+
+Every field is described in `docs/evaluating-routing.md`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from subagents_evals.strict_yaml import Lines, UnusableFile, read_as
+
+SUITE: Final = "suite.yaml"
+ENGLISH: Final = "en"
+MOST_CASES: Final = 10_000
+
+
+@unique
+class Kind(StrEnum):
+    """What a case is about; metrics are also reported by kind."""
+
+    SINGLE = "single"
+    MIXED = "mixed"
+    SWITCH = "switch"
+    RECALL = "recall"
+    COMPACTION = "compaction"
+    FAILURE = "failure"
+    SMALL_TALK = "small_talk"
+    INJECTION = "injection"
+    SAMPLED = "sampled"
+    """Taken from production and labelled by a person."""
+
+
+@unique
+class Fault(StrEnum):
+    """What goes wrong in a sub-agent."""
+
+    ERROR = "error"
+    """The sub-agent raises; there is no answer."""
+    NO_DATA = "no_data"
+    """The sub-agent answers, but data was unavailable."""
+
+
+class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One earlier turn, played before the case with scripted responses.
+
+    Attributes:
+        user: what the user said.
+        assistant: the answer that the user read.
+        called: slots that were asked in this turn.
+    """
+
+    user: str
+    assistant: str
+    called: tuple[str, ...] = ()
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One labelled message. `docs/evaluating-routing.md` describes each field."""
+
+    id: str
+    message: str
+    calls: tuple[str, ...]
+    kind: Kind = Kind.SINGLE
+    language: str = ""
+    history: tuple[Past, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    intents: int | None = None
+    covers: tuple[str, ...] = ()
+    needs: Mapping[str, tuple[str, ...]] = {}
+    acknowledge: Mapping[str, tuple[str, ...]] = {}
+    faults: Mapping[str, Fault] = {}
+    answers: Mapping[str, str] = {}
+    says: tuple[str, ...] = ()
+    never_says: tuple[str, ...] = ()
+    compacted: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a case that contradicts itself."""
+        if not self.id or not self.message.strip():
+            raise ValueError("a case needs an `id` and a `message`")
+        for name, slots in (("needs", self.needs), ("acknowledge", self.acknowledge), ("faults", self.faults)):
+            if stray := sorted(set(slots) - set(self.calls)):
+                raise ValueError(f"`{name}` names {stray[0]!r}, which is not among `calls`")
+        if both := sorted(set(self.calls) & set(self.forbidden)):
+            raise ValueError(f"{both[0]!r} is in `calls` and in `forbidden`")
+        if len(set(self.calls)) < len(self.calls):
+            raise ValueError("`calls` is a set; a slot may occur once")
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The slots that must be asked, and no others."""
+        return frozenset(self.calls)
+
+    @property
+    def wanted_intents(self) -> int:
+        """How many intents the message has: `intents`, or one for each call."""
+        return len(self.calls) if self.intents is None else self.intents
+
+    @property
+    def switch(self) -> tuple[str, str] | None:
+        """The ordered pair of slots that the last earlier turn and this message make; None if there is no switch."""
+        if self.kind is not Kind.SWITCH or not self.history:
+            return None
+        before = self.history[-1].called
+        return (before[0], self.calls[0]) if len(before) == len(self.calls) == 1 else None
+
+
+class CaseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file of cases; `language` and `kind` are those of cases that give none."""
+
+    version: int
+    cases: tuple[Case, ...]
+    language: str = ENGLISH
+
+
+class ScriptedSubAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a sub-agent answers unless a case gives another text, and the status event that it reports first."""
+
+    answer: str
+    status: str = ""
+
+
+class Judge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a vertical's judge looks at, and the mean score that the vertical must reach; from 0 to 1."""
+
+    criterion: str
+    at_least: float
+
+    def __post_init__(self) -> None:
+        """Refuse a threshold outside the scale."""
+        if not 0 <= self.at_least <= 1:
+            raise ValueError("`at_least` is a share from 0 to 1")
+
+
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What holds for all cases of a configuration.
+
+    Attributes:
+        sub_agents: by slot.
+        languages: each slot needs a case in each of them.
+        admissions: by language: words by which an answer admits that something is missing.
+        judges: by slot.
+        fan_out_cap: of the sidecar that is measured.
+        compact_above_turns: of the sidecar that is measured; lower than in production, so that short cases compact.
+    """
+
+    version: int
+    sub_agents: Mapping[str, ScriptedSubAgent]
+    languages: tuple[str, ...] = (ENGLISH,)
+    admissions: Mapping[str, tuple[str, ...]] = {}
+    judges: Mapping[str, Judge] = {}
+    fan_out_cap: int = 3
+    compact_above_turns: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenSet:
+    """All cases of a configuration.
+
+    Attributes:
+        suite: what holds for all of them.
+        cases: in the order of file names and of each file.
+        places: `file:line` by case id.
+    """
+
+    suite: Suite
+    cases: Sequence[Case]
+    places: Mapping[str, str]
+
+
+def read_golden_set(folder: Path) -> GoldenSet:
+    """Read `suite.yaml` and every other YAML file of a folder.
+
+    Raises:
+        UnusableFile: with one line for each problem, `file:line: problem`.
+    """
+    suite, lines = read_as(folder / SUITE, Suite)
+    if suite.version != 1:
+        raise UnusableFile(f"{lines.at('version')}: `version` must be 1")
+    cases: list[Case] = []
+    places: dict[str, str] = {}
+    problems: list[str] = []
+    for file in sorted(folder.glob("*.yaml")):
+        if file.name == SUITE:
+            continue
+        try:
+            for case, place in _cases_of(file, suite):
+                if case.id in places:
+                    problems.append(f"{place}: the id {case.id!r} is used at {places[case.id]} too")
+                places.setdefault(case.id, place)
+                cases.append(case)
+        except UnusableFile as problem:
+            problems.append(str(problem))
+    if not cases and not problems:
+        problems.append(f"{folder}: no file with cases beside {SUITE}")
+    if len(cases) > MOST_CASES:
+        problems.append(f"{folder}: {len(cases)} cases, at most {MOST_CASES}; sample fewer")
+    if problems:
+        raise UnusableFile("\n".join(problems))
+    return GoldenSet(suite, cases, places)
+
+
+def _cases_of(file: Path, suite: Suite) -> Iterator[tuple[Case, str]]:
+    read, lines = read_as(file, CaseFile)
+    if read.version != 1:
+        raise UnusableFile(f"{lines.at('version')}: `version` must be 1")
+    problems = []
+    for number, case in enumerate(read.cases):
+        problems += [f"{lines.at('cases', number)}: {case.id}: {one}" for one in _problems(case, suite, lines, number)]
+    if problems:
+        raise UnusableFile("\n".join(problems))
+    for number, case in enumerate(read.cases):
+        language = case.language or read.language
+        yield msgspec.structs.replace(case, language=language), lines.at("cases", number)
+
+
+def _problems(case: Case, suite: Suite, lines: Lines, number: int) -> Iterator[str]:
+    known = set(suite.sub_agents)
+    named = {
+        "calls": case.calls,
+        "forbidden": case.forbidden,
+        "answers": tuple(case.answers),
+        "history": tuple(slot for past in case.history for slot in past.called),
+    }
+    for field, slots in named.items():
+        for slot in sorted(set(slots) - known):
+            place = lines.at("cases", number, field).rpartition(":")[2]
+            yield f"`{field}` (line {place}) names the sub-agent {slot!r}; {SUITE} has {', '.join(sorted(known))}"
+    if case.kind is Kind.SWITCH and case.switch is None:
+        yield "a switch needs a `history` whose last turn called one sub-agent, and one call"
+    if case.kind is Kind.COMPACTION and not case.compacted:
+        yield "a case of kind `compaction` needs `compacted: true`"

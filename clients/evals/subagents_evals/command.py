@@ -1,0 +1,179 @@
+"""`sidecar eval`: run, compare, scale, sample, add. Found by the sidecar's command line through its entry point."""
+
+import asyncio
+import logging
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+
+from subagents_client import SidecarClient, SubagentsError
+from subagents_evals.asking import measuring, understood
+from subagents_evals.comparing import UnusableRevision, checked_out, compared, revisions_of
+from subagents_evals.configuration import MANIFEST, SETS, UnusableConfiguration
+from subagents_evals.manifest import GateStep, ManifestUnchanged, add_results, results_of
+from subagents_evals.metrics import share_of
+from subagents_evals.mlflow_log import NoTracking, log_run
+from subagents_evals.page import page_of, scale_page
+from subagents_evals.results import Run, write_run
+from subagents_evals.running import Measuring, NothingChosen, Prepared, model_of, prepare, run
+from subagents_evals.sampling import Redactor, add_labelled, sampled, write_sampled
+from subagents_evals.scaling import scaled
+from subagents_evals.stage import StageFailed
+from subagents_evals.strict_yaml import UnusableFile
+from subagents_evals.terminal import percent, progress, show_comparison, show_run, show_scale
+from subagents_evals.thresholds import PRE_MERGE, shortfalls, thresholds_of, with_judges
+
+FELL_SHORT: Final = 1
+NOT_MEASURED: Final = 2
+PROBLEMS: Final = (
+    UnusableFile,
+    UnusableConfiguration,
+    UnusableRevision,
+    NothingChosen,
+    StageFailed,
+    ManifestUnchanged,
+    NoTracking,
+    SubagentsError,
+    OSError,
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code (`asking.EXIT_CODES`)."""
+    asked = understood(arguments)
+    console = Console()
+    # What a scripted sub-agent fails with is part of the case, and would fill the screen.
+    logging.getLogger("subagents_client.runner").setLevel(logging.CRITICAL)
+    try:
+        return COMMANDS[asked.command](asked, console)
+    except PROBLEMS as problem:
+        Console(stderr=True).print(str(problem), style="red", highlight=False, markup=False, soft_wrap=True)
+        return NOT_MEASURED
+    except KeyboardInterrupt:
+        return NOT_MEASURED
+
+
+def _run(asked: Namespace, console: Console) -> int:
+    wish = measuring(asked)
+    step = _step(asked)
+    manifest = asked.manifest or (wish.folder / MANIFEST if (wish.folder / MANIFEST).is_file() else None)
+    if step is not None and manifest is None:
+        raise ManifestUnchanged(f"{wish.folder / MANIFEST}: no such file to record results in; see docs/gates.md")
+    if step is not None and not wish.choice.whole:
+        raise NothingChosen("--record needs all cases of a sub-agent; use no filter, or --slot alone")
+    prepared = prepare(wish)
+    if step is not None and prepared.gaps:
+        raise NothingChosen("--record needs a complete set; not covered:\n" + "\n".join(prepared.gaps))
+    definitions = prepared.configuration.definitions
+    ids = [one.id for one in definitions if not wish.choice.slots or one.slot in wish.choice.slots]
+    thresholds = thresholds_of(manifest, ids, step.gate if step else PRE_MERGE)
+    done = _played(prepared, wish, console)
+    judged = with_judges(thresholds, prepared.golden.suite, done.definitions)
+    short = list(shortfalls(done, judged, partial=not wish.choice.whole))
+    if asked.json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode({"short": short, "metrics": done.metrics})))
+    else:
+        show_run(console, done, short)
+    if asked.report:
+        _write(asked.report, {"report.html": page_of(done, short)}, {"run.json": done})
+    if step is not None and manifest is not None:
+        add_results(manifest, results_of(done, step, wish.choice.slots, asked.evidence))
+    if asked.mlflow:
+        log_run(done, asked.mlflow, page_of(done, short))
+    return FELL_SHORT if short or done.gaps else 0
+
+
+def _compare(asked: Namespace, console: Console) -> int:
+    wish = measuring(asked)
+    sets = wish.sets or wish.folder / SETS
+    with tempfile.TemporaryDirectory(prefix="eval-compare-") as name:
+        runs = []
+        for place, revision in enumerate(revisions_of(asked.span)):
+            folder = checked_out(wish.folder, revision, Path(name) / str(place))
+            wanted = replace(wish, folder=folder, sets=sets)
+            runs.append(_played(prepare(wanted), wanted, console, revision or "the working tree"))
+    comparison = compared(*runs)
+    show_comparison(console, comparison)
+    if asked.report:
+        worse = [f"{one.name} got worse: {', '.join(one.worse)} (p = {one.p:.4f})" for one in comparison.worse]
+        page = page_of(comparison.after, worse, comparison)
+        _write(asked.report, {"report.html": page}, {"before.json": comparison.before, "after.json": comparison.after})
+    return FELL_SHORT if comparison.worse else 0
+
+
+def _scale(asked: Namespace, console: Console) -> int:
+    wish = measuring(asked)
+    points = asyncio.run(scaled(prepare(wish), model_of(wish.model), asked.steps))
+    show_scale(console, points)
+    if asked.report:
+        _write(asked.report, {"scale.html": scale_page(points, str(wish.folder), wish.model)}, {})
+    return 0
+
+
+def _sample(asked: Namespace, console: Console) -> int:
+    words = asked.redact.read_text("utf-8").split("\n") if asked.redact else []
+    redactor = Redactor([one.strip() for one in words if one.strip()])
+
+    async def taken() -> int:
+        async with SidecarClient.connect(asked.target, boot_secret_file=asked.boot_secret_file) as client:
+            turns = await sampled(client, asked.seed, asked.turns, asked.language, redactor)
+        write_sampled(asked.seed, turns, asked.file)
+        return len(turns)
+
+    console.print(f"{asyncio.run(taken())} turns in {asked.file}; read and label them, then: sidecar eval add")
+    return 0
+
+
+def _add(asked: Namespace, console: Console) -> int:
+    added = add_labelled(asked.file, asked.sets or asked.folder / SETS)
+    share = share_of(len(added.routed_right), len(added.cases))
+    console.print(
+        f"{len(added.cases)} cases added; production had routed {percent(share)} of them as labelled "
+        f"(95 %: {share.low * 100:.0f} to {share.high * 100:.0f})"
+    )
+    for slot in sorted({slot for case in added.cases for slot in case.calls}):
+        mine = [case.id for case in added.cases if slot in case.calls]
+        right = sum(one in added.routed_right for one in mine)
+        console.print(f"  {slot}: {percent(share_of(right, len(mine)))} of {len(mine)}")
+    return 0
+
+
+COMMANDS: Final[Mapping[str, Callable[[Namespace, Console], int]]] = {
+    "run": _run,
+    "compare": _compare,
+    "scale": _scale,
+    "sample": _sample,
+    "add": _add,
+}
+
+
+def _played(prepared: Prepared, wish: Measuring, console: Console, title: str = "") -> Run:
+    with progress(console, title or str(wish.folder), prepared.trials * wish.how.repetitions) as shown:
+        return asyncio.run(run(prepared, wish, shown.told))
+
+
+def _step(asked: Namespace) -> GateStep | None:
+    if asked.record is None:
+        return None
+    try:
+        return GateStep(asked.record, asked.from_percent, asked.to_percent)
+    except ValueError as problem:
+        raise ManifestUnchanged(str(problem)) from None
+
+
+def _write(folder: Path, pages: Mapping[str, str], runs: Mapping[str, Run]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, page in pages.items():
+            (folder / name).write_text(page, "utf-8")
+        for name, one in runs.items():
+            write_run(one, folder / name)
+    except OSError as error:
+        raise UnusableFile(f"{folder}: the report cannot be written ({type(error).__name__})") from None

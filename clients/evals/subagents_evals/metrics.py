@@ -1,0 +1,195 @@
+"""What many trials amount to: shares with intervals, a confusion matrix, times, tokens and cost; pure."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from subagents_evals.statistics import bootstrap, quantile, wilson
+from subagents_evals.trial import Trial, by_case
+
+NONE: Final = "(none)"
+"""In the confusion matrix: no sub-agent was wanted, or none was called."""
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A share with its 95 % Wilson interval; `value` is None if there was nothing to count.
+
+    Attributes:
+        hits: how many succeeded; a case that is played several times counts once, for the mean of its trials.
+        of: how many there were.
+    """
+
+    hits: float
+    of: int
+    value: float | None
+    low: float
+    high: float
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Values of many trials: mean with its 95 % bootstrap interval, median and 95th percentile; None of nothing."""
+
+    of: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a group of cases: of all, of one sub-agent, one language, or one kind.
+
+    Attributes:
+        routing: trials whose called slots were exactly the wanted ones.
+        switches: the same, of switches between sub-agents only.
+        passed: trials in which everything that the case asks for held.
+        intents: trials whose declared number of intents was the case's.
+        entities: needed entities that reached the sub-agent.
+        admitted: failed sub-agents that the user was told of; `admitted_by_model`: by the model's own words.
+        false_admissions: trials in which the answer admits a failure that there was not.
+        over_called, under_called: trials with a call too many, with a call too few.
+        repeated: trials in which a sub-agent was called more than once.
+        quality: scores of the judge.
+        seconds_to_status, seconds_to_answer: of trials that called a sub-agent.
+        status_events: progress lines of those trials.
+    """
+
+    cases: int
+    routing: Share
+    switches: Share
+    passed: Share
+    intents: Share
+    entities: Share
+    admitted: Share
+    admitted_by_model: Share
+    false_admissions: Share
+    over_called: Share
+    under_called: Share
+    repeated: Share
+    quality: Spread
+    seconds_to_status: Spread
+    seconds_to_answer: Spread
+    status_events: Spread
+    input_tokens: Spread
+    output_tokens: Spread
+    cost: Spread
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """How well one sub-agent is called: precision and recall over all trials."""
+
+    precision: Share
+    recall: Share
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a run measured.
+
+    Attributes:
+        tools: by slot.
+        confusion: how often a wanted slot (outer key) became a called one (inner key); `(none)` for neither.
+    """
+
+    all: Figures
+    by_slot: Mapping[str, Figures]
+    by_language: Mapping[str, Figures]
+    by_kind: Mapping[str, Figures]
+    tools: Mapping[str, Tool]
+    confusion: Mapping[str, Mapping[str, int]]
+
+
+def measured(trials: Sequence[Trial], slots: Sequence[str]) -> Metrics:
+    """Return the metrics of a run.
+
+    Args:
+        trials: of any number of cases and repetitions.
+        slots: the sub-agents of the surface.
+    """
+    languages = list(dict.fromkeys(one.language for one in trials))
+    kinds = list(dict.fromkeys(one.kind for one in trials))
+    return Metrics(
+        all=figures_of(trials),
+        by_slot={slot: figures_of([one for one in trials if slot in one.about]) for slot in slots},
+        by_language={each: figures_of([one for one in trials if one.language == each]) for each in languages},
+        by_kind={each: figures_of([one for one in trials if one.kind == each]) for each in kinds},
+        tools={slot: _tool(slot, trials) for slot in slots},
+        confusion=confusion_of(trials, slots),
+    )
+
+
+def figures_of(trials: Sequence[Trial]) -> Figures:
+    """Return the figures of some trials."""
+    called = [one for one in trials if one.observed.called]
+    to_status = [one.observed.seconds_to_status for one in called if one.observed.seconds_to_status is not None]
+    return Figures(
+        cases=len(by_case(trials)),
+        routing=_share(trials, lambda one: one.exact),
+        switches=_share([one for one in trials if one.switch], lambda one: one.exact),
+        passed=_share(trials, lambda one: one.passed),
+        intents=_share(trials, lambda one: one.intents_agree),
+        entities=share_of(sum(one.recalled for one in trials), sum(one.needed for one in trials)),
+        admitted=share_of(sum(one.admitted for one in trials), sum(one.missing for one in trials)),
+        admitted_by_model=share_of(sum(one.admitted_by_model for one in trials), sum(one.missing for one in trials)),
+        false_admissions=_share([one for one in trials if not one.missing], lambda one: one.false_admission),
+        over_called=_share(trials, lambda one: bool(set(one.observed.called) - set(one.wanted))),
+        under_called=_share(trials, lambda one: bool(set(one.wanted) - set(one.observed.called))),
+        repeated=_share(trials, lambda one: len(set(one.observed.called)) < len(one.observed.called)),
+        quality=spread([one.quality for one in trials if one.quality is not None]),
+        seconds_to_status=spread(to_status),
+        seconds_to_answer=spread([one.observed.seconds_to_answer for one in called]),
+        status_events=spread([float(one.observed.status_events) for one in called]),
+        input_tokens=spread([float(one.observed.input_tokens) for one in trials]),
+        output_tokens=spread([float(one.observed.output_tokens) for one in trials]),
+        cost=spread([one.observed.cost for one in trials if one.observed.cost is not None]),
+    )
+
+
+def confusion_of(trials: Sequence[Trial], slots: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+    """Return how often a wanted slot became a called one.
+
+    A slot that was wanted and called is right. A wanted slot that was not called became each slot that was called
+    without need, or none; a slot that was called without need where nothing is missing came out of none.
+    """
+    counted: Counter[tuple[str, str]] = Counter()
+    for one in trials:
+        wanted, called = set(one.wanted), set(one.observed.called)
+        missed, extra = sorted(wanted - called), sorted(called - wanted)
+        counted.update((slot, slot) for slot in wanted & called)
+        counted.update((lost, got) for lost in missed or [NONE] for got in extra)
+        counted.update((lost, NONE) for lost in missed if not extra)
+        counted.update([(NONE, NONE)] if not wanted and not called else [])
+    others = sorted({got for _, got in counted} - {*slots, NONE})
+    return {
+        wanted: {called: counted[wanted, called] for called in [*slots, *others, NONE]} for wanted in [*slots, NONE]
+    }
+
+
+def share_of(hits: float, of: int) -> Share:
+    """Return a share with its interval."""
+    low, high = wilson(hits, of)
+    return Share(hits, of, hits / of if of else None, low, high)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return mean, interval, median and 95th percentile of values."""
+    if not values:
+        return Spread(0)
+    low, high = bootstrap(values)
+    mean = math.fsum(values) / len(values)
+    return Spread(len(values), mean, low, high, quantile(values, 0.5), quantile(values, 0.95))
+
+
+def _share(trials: Sequence[Trial], succeeded: Callable[[Trial], bool]) -> Share:
+    """Return the share of cases; trials of the same case are no independent observations, so that they count as one."""
+    cases = by_case(trials).values()
+    return share_of(math.fsum(sum(map(succeeded, each)) / len(each) for each in cases), len(cases))
+
+
+def _tool(slot: str, trials: Sequence[Trial]) -> Tool:
+    called = [one for one in trials if slot in one.observed.called]
+    wanted = [one for one in trials if slot in one.wanted]
+    return Tool(_share(called, lambda one: slot in one.wanted), _share(wanted, lambda one: slot in one.observed.called))

@@ -1,0 +1,121 @@
+"""Reads YAML files that people write: strict, typed, and with the line of each mistake."""
+
+import re
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import yaml
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_DEPTH: Final = 16
+STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+|\.\.\.)\]")
+Read = TypeVar("Read")
+
+
+class UnusableFile(ValueError):
+    """A file cannot be used; the message has file, line, problem, and what is expected."""
+
+
+class Lines:
+    """Where the values of a file are.
+
+    Args:
+        path: of the file, for messages.
+        root: its composed tree; None for an empty file.
+    """
+
+    def __init__(self, path: Path, root: yaml.Node | None) -> None:
+        self._path = path
+        self._root = root
+
+    def at(self, *steps: str | int) -> str:
+        """Return `file:line` of a value, or of the nearest one around it."""
+        node, line = self._root, 1
+        for step in steps:
+            found = _child(node, step)
+            if found is None:
+                break
+            line, node = found
+        return f"{self._path}:{line}"
+
+
+def read_as(path: Path, shape: type[Read]) -> tuple[Read, Lines]:
+    """Return the file as a value of a type, and where its parts are.
+
+    Raises:
+        UnusableFile: the file is missing, too large, not YAML, uses aliases, repeats a key, or does not fit the type.
+    """
+    content = _bytes_of(path)
+    try:
+        loader = _StrictLoader(content.decode("utf-8"))
+        root = loader.get_single_node()
+        value = None if root is None else loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise UnusableFile(f"{path}:{mark.line + 1 if mark else 1}: {error.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise UnusableFile(f"{path}:1: not YAML in UTF-8 ({type(error).__name__})") from None
+    lines = Lines(path, root)
+    try:
+        return msgspec.convert(value, type=shape), lines
+    except ValueError as error:
+        message, _, way = str(error).partition(" - at `$")
+        raise UnusableFile(f"{lines.at(*_steps(way))}: {message}{f' (at {way[:-1]})' if way else ''}") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UnusableFile(f"{path}: cannot be read ({type(error).__name__})") from None
+    if len(content) > MOST_BYTES:
+        raise UnusableFile(f"{path}: larger than {MOST_BYTES} bytes; split the file")
+    return content
+
+
+def _steps(way: str) -> list[str | int]:
+    return [int(number) if number.isdecimal() else name or number for name, number in STEP.findall(way)]
+
+
+def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
+    """Return the line where a child begins (of its key, in a mapping), and the child."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        child: yaml.Node = node.value[step]
+        return child.start_mark.line + 1, child
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            # `...` is any key, whose name the message does not tell: clear only where there is one.
+            if key.value == str(step) or (step == "..." and len(node.value) == 1):
+                return key.start_mark.line + 1, value
+    return None
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses aliases, depth, and repeated keys; reads dates and the like as the text they are."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's stubs leave the parser out
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise yaml.composer.ComposerError(None, None, "aliases and anchors are not allowed", event.start_mark)
+        if self.depth >= MOST_DEPTH:
+            raise yaml.composer.ComposerError(None, None, "nested too deep", event.start_mark)
+        self.depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: dict[str, None] = {}
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {name[:40]!r} is repeated", key.start_mark
+                )
+            seen[name] = None
+        return super().construct_mapping(node, deep)

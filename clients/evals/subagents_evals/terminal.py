@@ -1,0 +1,119 @@
+"""What a person sees while a run goes on, and at its end."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from subagents_evals.comparing import Comparison
+from subagents_evals.metrics import Figures, Share
+from subagents_evals.results import Run
+from subagents_evals.scaling import Point
+from subagents_evals.trial import Trial
+
+MOST_FAILURES: Final = 20
+COLUMNS: Final = ("", "cases", "routing", "95 %", "switch", "recall", "admits", "all held", "p95 s")
+"""Shares are in percent: exact routing and its interval, routing of switches, entities that reached the sub-agent,
+failures that the user was told of, cases in which everything held. The last: seconds until the answer."""
+
+
+class Shown:
+    """Counts trials while they are played."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._failed = 0
+        self._task = progress.add_task("", total=total, failed="")
+
+    def told(self, trial: Trial) -> None:
+        """Take note of a trial that is over."""
+        self._failed += not trial.passed
+        self._progress.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
+
+
+@contextmanager
+def progress(console: Console, title: str, total: int) -> Iterator[Shown]:
+    """Show a bar on a terminal, and nothing elsewhere."""
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        yield Shown(shown, total)
+
+
+def show_run(console: Console, run: Run, short: Sequence[str]) -> None:
+    """Show the table of a run, its first failures, and what it falls short of."""
+    table = Table(
+        title=f"{run.configuration}: {run.model}{' (offline)' if run.offline and run.model != 'offline' else ''}"
+    )
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if not name else "right")
+    for name, figures in (("all", run.metrics.all), *run.metrics.by_slot.items(), *run.metrics.by_language.items()):
+        table.add_row(*_row(name, figures), end_section=name == "all" or name == list(run.metrics.by_slot)[-1])
+    console.print(table)
+    failed = [one for one in run.trials if not one.passed]
+    for one in failed[:MOST_FAILURES]:
+        console.print(Text(f"  {one.case_id}: {'; '.join(one.failures)}"), highlight=False)
+    if len(failed) > MOST_FAILURES:
+        console.print(f"  and {len(failed) - MOST_FAILURES} more; the report has all transcripts")
+    for gap in run.gaps:
+        console.print(Text(f"not covered: {gap}", style="yellow"))
+    for sentence in short:
+        console.print(Text(f"falls short: {sentence}", style="red"))
+    console.print(f"{len(run.trials)} trials in {run.seconds:.1f} s")
+
+
+def show_comparison(console: Console, comparison: Comparison) -> None:
+    """Show the groups of a comparison, and which cases got worse or better."""
+    table = Table(title="paired case by case")
+    for name in ("", "cases", "right in both", "worse", "better", "p (McNemar)"):
+        table.add_column(name, justify="left" if not name else "right")
+    for one in comparison.groups:
+        style = "red" if one.significantly_worse else ""
+        cells = (one.cases, one.both, len(one.worse), len(one.better))
+        table.add_row(one.name, *map(str, cells), f"{one.p:.4f}", style=style)
+    console.print(table)
+    console.print(Text(f"changed: {', '.join(comparison.changed) or 'no definition of a sub-agent'}"))
+    for name, ids in (("worse", comparison.groups[0].worse), ("better", comparison.groups[0].better)):
+        if ids:
+            console.print(Text(f"{name}: {', '.join(ids)}"), highlight=False)
+
+
+def show_scale(console: Console, points: Sequence[Point]) -> None:
+    """Show accuracy, tokens and cost by number of sub-agents."""
+    table = Table(title="the routing call, by number of sub-agents")
+    for name in ("sub-agents", "routing", "95 %", "input tokens", "$ per 1,000 calls", "ms"):
+        table.add_column(name, justify="right")
+    for one in points:
+        cost = "" if one.cost is None else f"{one.cost * 1000:.3f}"
+        cells = (percent(one.routing), _interval(one.routing), f"{one.input_tokens:,.0f}", cost)
+        table.add_row(str(one.sub_agents), *cells, f"{one.seconds * 1000:,.0f}")
+    console.print(table)
+
+
+def percent(share: Share) -> str:
+    """Return a share in percent; a dash for nothing."""
+    return "-" if share.value is None else f"{share.value * 100:.1f} %"
+
+
+def _plain(share: Share) -> str:
+    return "-" if share.value is None else f"{share.value * 100:.1f}"
+
+
+def _interval(share: Share) -> str:
+    return "-" if share.value is None else f"{share.low * 100:.0f}-{share.high * 100:.0f}"
+
+
+def _row(name: str, figures: Figures) -> Sequence[str]:
+    p95 = figures.seconds_to_answer.p95
+    shares = (figures.switches, figures.entities, figures.admitted, figures.passed)
+    return (
+        name,
+        str(figures.cases),
+        _plain(figures.routing),
+        _interval(figures.routing),
+        *map(_plain, shares),
+        "-" if p95 is None else f"{p95:.2f}",
+    )

@@ -1,0 +1,196 @@
+"""What was observed when a case was played, and what follows from it; pure."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from subagents_evals.cases import Case, Suite
+
+PUNCTUATION: Final = re.compile(r"[^\w]+")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of a transcript: who spoke, what was said, which tools were called."""
+
+    who: str
+    text: str
+    calls: tuple[str, ...] = ()
+
+
+class Handed(msgspec.Struct, frozen=True):
+    """What a sub-agent was given."""
+
+    slot: str
+    request: str
+    prior_context: str
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened.
+
+    Attributes:
+        called: slots in the order of the calls; a slot may occur twice. An unknown tool is its own name.
+        declared_intents: what the first response with calls declared; 0 if it called nothing or declared nothing.
+        answer: what the user read.
+        amended: the part of it that the orchestrator appended, since the model did not say what is missing.
+        seconds_to_status: until the first progress line; None if there was none.
+        seconds_to_answer: until the answer.
+        status_events: progress lines of the turn.
+        input_tokens, output_tokens: over all model calls of the turn.
+        cost: in dollars, at the prices of the configuration; None if no price is known.
+        summary_written: the history was compacted before the turn.
+        problem: why the turn could not be played; empty if it was.
+    """
+
+    called: tuple[str, ...] = ()
+    declared_intents: int = 0
+    handed: tuple[Handed, ...] = ()
+    answer: str = ""
+    amended: str = ""
+    seconds_to_status: float | None = None
+    seconds_to_answer: float = 0.0
+    status_events: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    summary_written: bool = False
+    transcript: tuple[Line, ...] = ()
+    problem: str = ""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One play of one case, with everything that is measured in it.
+
+    Attributes:
+        case_id, kind, language, message, wanted: of the case.
+        about: slots that the case says something about: those to be asked, and those not to be asked.
+        switch: the ordered pair of slots, or nothing.
+        repetition: from 0.
+        exact: the called slots are the wanted ones.
+        intents_agree: the declared number of intents is the case's.
+        needed, recalled: entities that sub-agents needed, and those that reached them.
+        missing: sub-agents whose failure the answer must admit.
+        admitted: those that the user was told of; `admitted_by_model`: those that the model's own words name.
+        false_admission: the answer admits that something is missing, and nothing is.
+        quality: the judge's score from 0 to 1; None without a judge for the case.
+        failures: why the trial failed, in words; empty if it passed.
+    """
+
+    case_id: str
+    kind: str
+    language: str
+    message: str
+    wanted: tuple[str, ...]
+    about: tuple[str, ...]
+    switch: tuple[str, ...] = ()
+    repetition: int = 0
+    observed: Observed
+    exact: bool
+    intents_agree: bool
+    needed: int = 0
+    recalled: int = 0
+    missing: int = 0
+    admitted: int = 0
+    admitted_by_model: int = 0
+    false_admission: bool = False
+    quality: float | None = None
+    failures: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that the case asks for held."""
+        return not self.failures
+
+
+def judged(case: Case, suite: Suite, slots: Sequence[str], observed: Observed, repetition: int) -> Trial:
+    """Return the trial that an observation makes.
+
+    Args:
+        case: what was played.
+        suite: has the words of admission.
+        slots: the sub-agents of the surface.
+        observed: what happened.
+        repetition: from 0.
+    """
+    exact = set(observed.called) == case.wanted and not observed.problem
+    lost = [f"{slot} was not given {one!r}" for slot, all_ in case.needs.items() for one in _lost(slot, all_, observed)]
+    words = suite.admissions.get(case.language, ())
+    own = observed.answer.removesuffix(observed.amended) if observed.amended else observed.answer
+    unsaid = [slot for slot, names in case.acknowledge.items() if not _admits(observed.answer, words, names)]
+    by_model = [slot for slot, names in case.acknowledge.items() if _admits(own, words, names)]
+    falsely = not case.acknowledge and not case.faults and has_words(observed.answer, words)
+    intents_agree = observed.declared_intents == case.wanted_intents if case.calls else not observed.called
+    failures = [
+        *([observed.problem] if observed.problem else _misrouted(case, observed)),
+        *lost,
+        *(f"the answer does not admit that {slot} is missing" for slot in unsaid),
+        *(["the answer admits a failure, and there was none"] if falsely else []),
+        *(f"the answer lacks {one!r}" for one in case.says if not has_words(observed.answer, [one])),
+        *(f"the answer has {one!r}" for one in case.never_says if has_words(observed.answer, [one])),
+        *(["the history was not compacted"] if case.compacted and not observed.summary_written else []),
+    ]
+    return Trial(
+        case_id=case.id,
+        kind=case.kind.value,
+        language=case.language,
+        message=case.message,
+        wanted=case.calls,
+        about=tuple(slot for slot in slots if slot in case.calls or slot in case.forbidden or not case.calls),
+        switch=case.switch or (),
+        repetition=repetition,
+        observed=observed,
+        exact=exact,
+        intents_agree=intents_agree,
+        needed=sum(len(all_) for all_ in case.needs.values()),
+        recalled=sum(len(all_) for all_ in case.needs.values()) - len(lost),
+        missing=len(case.acknowledge),
+        admitted=len(case.acknowledge) - len(unsaid),
+        admitted_by_model=len(by_model),
+        false_admission=falsely,
+        failures=tuple(failures),
+    )
+
+
+def has_words(text: str, wanted: Iterable[str]) -> bool:
+    """Say whether a text has any of the words or phrases, whatever their case, accents and punctuation."""
+    folded = f" {_folded(text)} "
+    return any(f" {_folded(one)} " in folded for one in wanted)
+
+
+def _misrouted(case: Case, observed: Observed) -> list[str]:
+    found = []
+    if under := sorted(case.wanted - set(observed.called)):
+        found.append(f"not called: {', '.join(under)}")
+    if over := sorted(set(observed.called) - case.wanted):
+        found.append(f"called without need: {', '.join(over)}")
+    return found
+
+
+def _lost(slot: str, entities: Sequence[str], observed: Observed) -> list[str]:
+    given = " ".join(f"{one.request} {one.prior_context}" for one in observed.handed if one.slot == slot)
+    return [one for one in entities if not has_words(given, [one])]
+
+
+def _admits(answer: str, admissions: Sequence[str], names: Sequence[str]) -> bool:
+    return has_words(answer, admissions) and has_words(answer, names)
+
+
+def _folded(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text.lower().replace("\u2019", "'"))
+    return PUNCTUATION.sub(" ", "".join(one for one in plain if not unicodedata.combining(one))).strip()
+
+
+def with_quality(trial: Trial, score: float) -> Trial:
+    """Return the trial with a judge's score."""
+    return msgspec.structs.replace(trial, quality=score)
+
+
+def by_case(trials: Iterable[Trial]) -> Mapping[str, Sequence[Trial]]:
+    """Return the trials of each case, in order."""
+    found: dict[str, list[Trial]] = {}
+    for one in trials:
+        found.setdefault(one.case_id, []).append(one)
+    return found

@@ -1,0 +1,166 @@
+"""`sidecar eval` as typed: exit codes, files, messages, and nothing left behind."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from subagents_evals.command import FELL_SHORT, NOT_MEASURED, main
+from subagents_evals.results import read_run
+from subagents_evals.scaling import OTHERS, Others
+from subagents_evals.strict_yaml import read_as
+from tests.architecture.reading import REPOSITORY
+
+EXAMPLE: Final = str(REPOSITORY / "examples" / "config")
+WRONG: Final = """
+version: 1
+cases:
+  - {id: wrong, message: "Where is my parcel?", calls: [shop]}
+  - {id: right, message: "Where is my parcel?", calls: [support]}
+"""
+
+
+def sets_with(folder: Path, cases: str) -> str:
+    """Write a set with the example's suite."""
+    folder.mkdir()
+    (folder / "suite.yaml").write_bytes((Path(EXAMPLE) / "evals" / "suite.yaml").read_bytes())
+    (folder / "cases.yaml").write_text(cases, "utf-8")
+    return str(folder)
+
+
+@pytest.mark.system
+def test_a_run_that_reaches_its_thresholds_ends_with_code_0_and_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some cases of one sub-agent, through the whole: table, page and JSON."""
+    code = main(["run", EXAMPLE, "--only", "shop-*", "--report", str(tmp_path / "report")])
+
+    run = read_run(tmp_path / "report" / "run.json")
+    assert code == 0
+    assert run.metrics.by_slot["shop"].routing.value == 1.0
+    assert "<svg" in (tmp_path / "report" / "report.html").read_text("utf-8")
+    assert "100.0" in capsys.readouterr().out
+
+
+@pytest.mark.system
+def test_a_run_that_falls_short_ends_with_code_1_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a table, or as JSON for a pipeline."""
+    sets = sets_with(tmp_path / "evals", WRONG)
+
+    code = main(["run", EXAMPLE, "--sets", sets, "--only", "*", "--slot", "shop", "--slot", "support", "--json"])
+
+    said = json.loads(capsys.readouterr().out)
+    assert code == FELL_SHORT
+    assert "shop: routing_accuracy is 0.000, at least 0.95 is asked for" in said["short"]
+    assert said["metrics"]["confusion"]["shop"]["support"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "/nowhere"], "/nowhere/evals/suite.yaml: cannot be read"),
+        (["run", EXAMPLE, "--only", "nothing"], "no case fits the filters"),
+        (["run", EXAMPLE, "--candidate", "nobody"], "--candidate nobody"),
+        (["run", EXAMPLE, "--record", "pre_ramp"], "pre_ramp is asked about a raise: give --from and --to"),
+        (["run", EXAMPLE, "--record", "pre_merge", "--only", "shop-*"], "--record needs all cases of a sub-agent"),
+        (["compare", "nonsense", EXAMPLE], "write <revision>..<revision>"),
+        (["compare", "no-such-revision..HEAD", EXAMPLE], "no-such-revision"),
+        (["add", "/nowhere.yaml", EXAMPLE], "/nowhere.yaml: cannot be read"),
+        (["sample", "--target", "unix:/n", "--boot-secret-file", "/nowhere", "--seed", "1", "--to", "x"], "/nowhere"),
+    ],
+)
+def test_what_cannot_be_measured_ends_with_code_2_and_one_message(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before any sidecar is started; no traceback."""
+    assert main(arguments) == NOT_MEASURED
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_results_of_a_set_with_gaps_are_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A set that lost its hard cases must not promote anything; refused before anything is played."""
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text("version: 1\ngates: {}\n", "utf-8")
+    sets = sets_with(tmp_path / "evals", WRONG)
+
+    code = main(
+        ["run", EXAMPLE, "--sets", sets, "--slot", "shop", "--record", "pre_merge", "--manifest", str(manifest)]
+    )
+
+    said = capsys.readouterr().err
+    assert code == NOT_MEASURED
+    assert "shop: no case of kind switch leads from rewards to shop" in said
+    assert "rewards: no case of kind switch" not in said
+    assert manifest.read_text("utf-8") == "version: 1\ngates: {}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["run"], ["run", EXAMPLE, "--repetitions", "0"], ["scale", EXAMPLE, "--steps", "a"]]
+)
+def test_a_wrong_option_ends_with_code_2(arguments: list[str]) -> None:
+    """As argparse does."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == 2
+
+
+@pytest.mark.system
+def test_scale_measures_up_to_thirty_sub_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """More than a sidecar allows: accuracy cannot rise by others, and tokens do."""
+    code = main(["scale", EXAMPLE, "--only", "shop-*", "--steps", "3,12,30", "--report", str(tmp_path)])
+
+    rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert code == 0
+    assert [int(row[0]) for row in rows] == [3, 12, 30]
+    tokens = [int(row[3].replace(",", "")) for row in rows]
+    assert tokens[0] < tokens[1] < tokens[2]
+    assert (tmp_path / "scale.html").read_text("utf-8").count("<path") == 3
+
+
+def test_there_are_enough_other_sub_agents_for_thirty() -> None:
+    """With descriptions of their own."""
+    others, _ = read_as(OTHERS, Others)
+
+    assert len({one.id for one in others.sub_agents}) == len({one.description for one in others.sub_agents}) == 27
+
+
+@pytest.mark.system
+async def test_an_evaluation_that_is_killed_leaves_no_sidecar_and_no_folder(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a run; the watchdog ends the sidecar and removes its folder."""
+    command = (sys.executable, "-m", "sidecar", "eval", "run", EXAMPLE, "--repetitions", "20")
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(_there, tmp_path, "eval-*/dispatch/sidecar.sock"):
+            pass
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        while await asyncio.to_thread(_there, tmp_path, "eval-*"):
+            pass
+
+    assert _running_below(tmp_path) == []
+
+
+def _there(folder: Path, pattern: str) -> bool:
+    os.sched_yield()
+    return any(folder.glob(pattern))
+
+
+def _running_below(folder: Path) -> list[str]:
+    """Return command lines of processes that name the folder."""
+    lines = [
+        one.read_bytes().replace(b"\0", b" ").decode() for one in Path("/proc").glob("[0-9]*/cmdline") if one.exists()
+    ]
+    return [line for line in lines if str(folder) in line]

@@ -1,0 +1,96 @@
+"""What follows from an observation: routing as a set, entities, admissions, wording."""
+
+import pytest
+
+from clients.evals.tests.support.trials import case_of, trial_of
+from subagents_evals.cases import Fault
+from subagents_evals.trial import Handed, has_words
+
+
+@pytest.mark.parametrize(
+    ("wanted", "called", "failures"),
+    [
+        (("shop", "rewards"), ("rewards", "shop"), ()),
+        (("shop",), (), ("not called: shop",)),
+        ((), ("shop",), ("called without need: shop",)),
+        (("shop",), ("support",), ("not called: shop", "called without need: support")),
+        (("shop",), ("shop", "shop"), ()),
+    ],
+)
+def test_routing_is_right_if_exactly_the_wanted_sub_agents_were_called(
+    wanted: tuple[str, ...], called: tuple[str, ...], failures: tuple[str, ...]
+) -> None:
+    """As a set, in any order."""
+    trial = trial_of(case_of("one", *wanted), *called)
+
+    assert (trial.exact, trial.failures) == (not failures, failures)
+
+
+def test_a_needed_entity_must_have_reached_the_sub_agent_that_needs_it() -> None:
+    """In its request or its `prior_context`; what another sub-agent was given does not count."""
+    case = case_of("one", "shop", "rewards", needs={"shop": ("A-1042", "Malmö"), "rewards": ("4,210",)})
+    given = (Handed("shop", "about a-1042", "from Malmo"), Handed("shop", "4,210", ""), Handed("rewards", "points", ""))
+
+    trial = trial_of(case, "shop", "rewards", handed=given)
+
+    assert (trial.needed, trial.recalled) == (3, 2)
+    assert trial.failures == ("rewards was not given '4,210'",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "amended", "admitted", "by_model"),
+    [
+        ("Sorry, your points could not be had.", "", 1, 1),
+        ("Here are offers. Sorry, no points now.", "Sorry, no points now.", 1, 0),
+        ("Here are offers for your points.", "", 0, 0),
+        ("Sorry, something is missing.", "", 0, 0),
+    ],
+)
+def test_a_failure_is_admitted_by_naming_what_is_missing(
+    answer: str, amended: str, admitted: int, by_model: int
+) -> None:
+    """An apology that names nothing is none, and a subject without an admission is none either."""
+    case = case_of("one", "rewards", faults={"rewards": Fault.ERROR}, acknowledge={"rewards": ("points",)})
+
+    trial = trial_of(case, "rewards", answer=answer, amended=amended)
+
+    assert (trial.admitted, trial.admitted_by_model, trial.passed) == (admitted, by_model, bool(admitted))
+
+
+def test_an_admission_where_nothing_failed_is_false() -> None:
+    """The user is told that something is missing, and nothing is."""
+    trial = trial_of(case_of("one", "shop"), "shop", answer="Sorry, I could not look that up.")
+
+    assert trial.false_admission
+    assert trial.failures == ("the answer admits a failure, and there was none",)
+
+
+def test_the_words_of_a_case_must_be_in_the_answer_or_must_not() -> None:
+    """Whatever their case and accents; parts of words are no words."""
+    case = case_of("one", "shop", says=("Café",), never_says=("secret",))
+
+    assert trial_of(case, "shop", answer="At the cafe; it is secretive.").passed
+    assert len(trial_of(case, "shop", answer="A secret.").failures) == 2
+    assert not has_words("secretive", ["secret"])
+
+
+def test_a_turn_that_failed_is_no_right_routing_even_if_nothing_was_wanted() -> None:
+    """Small talk whose model raised."""
+    trial = trial_of(case_of("one"), problem="the turn failed with ConnectionError")
+
+    assert (trial.exact, trial.failures) == (False, ("the turn failed with ConnectionError",))
+
+
+def test_intents_agree_if_the_declared_number_is_the_wanted_one() -> None:
+    """By default one for each call; without calls nothing is declared."""
+    assert trial_of(case_of("one", "shop", "rewards"), "shop", "rewards").intents_agree
+    assert not trial_of(case_of("one", "shop", intents=2), "shop").intents_agree
+    assert trial_of(case_of("one"), declared_intents=0).intents_agree
+
+
+def test_a_case_that_must_be_compacted_fails_if_it_was_not() -> None:
+    """A case whose entities were simply still in the history proves nothing of compaction."""
+    case = case_of("one", "shop", compacted=True)
+
+    assert trial_of(case, "shop").failures == ("the history was not compacted",)
+    assert trial_of(case, "shop", summary_written=True).passed

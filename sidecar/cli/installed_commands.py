@@ -1,0 +1,49 @@
+"""Commands that other distributions bring: the entry-point group `sidecar.commands`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+import typer
+from typer.main import get_command_name
+
+from sidecar.policy.problems import EX_CONFIG
+
+GROUP: Final = "sidecar.commands"
+ANYTHING: Final = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+"""Options are the command's own to understand, `--help` too."""
+Main = Callable[[Sequence[str]], int]
+"""What an entry point of the group names: takes the words after the command's name, returns the exit code."""
+
+
+def add_installed_commands(app: typer.Typer, installed: Iterable[EntryPoint] | None = None) -> None:
+    """Add each installed command by its name; its code is imported only when it is called.
+
+    A name that is taken keeps its first command, in the order of names of distributions.
+
+    Args:
+        app: the command line, complete but for these: the sidecar's own commands cannot be replaced.
+        installed: entry points; None: those of this environment.
+    """
+    found = entry_points(group=GROUP) if installed is None else installed
+    own = {one.name or (one.callback and get_command_name(one.callback.__name__)) for one in app.registered_commands}
+    taken = own | {one.name for one in app.registered_groups}
+    for point in sorted(found, key=lambda one: (one.name, one.value)):
+        if point.name not in taken:
+            taken.add(point.name)
+            _add(app, point)
+
+
+def _add(app: typer.Typer, point: EntryPoint) -> None:
+    summary = point.dist.metadata["Summary"] if point.dist else ""
+
+    @app.command(name=point.name, help=summary, context_settings=dict(ANYTHING))
+    def installed(context: typer.Context) -> None:
+        try:
+            main: Main = point.load()
+        except Exception as error:  # noqa: BLE001  the code of another distribution; its failure is told, not raised
+            typer.echo(
+                f"`sidecar {point.name}` cannot be used: {point.value}: {type(error).__name__}: {error}", err=True
+            )
+            raise typer.Exit(EX_CONFIG) from None
+        raise typer.Exit(main(context.args))
