@@ -1,6 +1,9 @@
 """What the verifier says of each alteration of a child, word for word and with its place: auditors work from it."""
 
+import time
 from collections.abc import Callable, Iterable
+from datetime import timedelta, timezone
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from sidecar.core.executing.chain import NOTHING
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.findings import Finding, FindingKind
+from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.executing.verify_child import MOST_PLACES, child_findings, closing_event, turn_findings
 from sidecar.core.identifiers import ChildId, InstanceId, TurnId
@@ -18,6 +22,7 @@ CHILD = a_child(a_dispatch())
 ID = CHILD.child_id
 A = InstanceId("a")
 Events = list[ChildEvent]
+Row = TypeVar("Row", ChildEvent, ChildOpened)
 
 
 def linked(events: Iterable[ChildEvent]) -> Events:
@@ -30,9 +35,9 @@ def linked(events: Iterable[ChildEvent]) -> Events:
     return done
 
 
-def but(event: ChildEvent, **fields: object) -> ChildEvent:
-    """Return an event with some fields replaced."""
-    return msgspec.structs.replace(event, **fields)
+def but(of: Row, **fields: object) -> Row:
+    """Return an event or a child's row with some fields replaced."""
+    return msgspec.structs.replace(of, **fields)
 
 
 def renumbered(events: Events) -> Events:
@@ -142,6 +147,22 @@ def test_a_child_is_found_to_be_exactly_this(tamper: Callable[[Events], Events],
 def relinked(event: ChildEvent) -> ChildEvent:
     """Return an altered event whose link fits again."""
     return but(event, link=event.relinked(event.previous_link))
+
+
+@pytest.mark.parametrize("of_row", [True, False])
+def test_times_are_judged_in_utc_wherever_machine_and_database_are(
+    of_row: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row's time or the events' in another zone, on a machine in a third one."""
+    east = timezone(timedelta(hours=2))
+    opened = but(CHILD, opened_at=CHILD.opened_at.astimezone(east)) if of_row else CHILD
+    events = [event if of_row else but(event, time=event.time.astimezone(east)) for event in a_life(CHILD)]
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "JST-9")
+        time.tzset()
+        found = list(child_findings(StoredChild(opened, tuple(events))))
+    time.tzset()
+    assert found == []
 
 
 def test_the_own_place_of_a_moved_event_is_looked_for_among_64() -> None:

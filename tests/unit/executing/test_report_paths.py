@@ -137,7 +137,7 @@ def test_a_refused_pattern_says_what_is_wrong(pattern: str, why: str) -> None:
         ("y" * 200, ("y" * 200,)),
         (".x/a b/console", (".x", "a b", "console")),
         ("<idx>/r-<idx>.md", ("12", "r-12.md")),
-        ("co n/x", ("co n", "x")),
+        ("co n/aX/conX", ("co n", "aX", "conX")),
     ],
 )
 def test_a_pattern_may_be_as_deep_and_as_long_as_this(pattern: str, parts: tuple[str, ...]) -> None:
@@ -154,7 +154,14 @@ def test_a_folder_that_cannot_be_the_id_is_its_hash(turn_id: str) -> None:
 
 @pytest.mark.parametrize(
     ("turn_id", "folder"),
-    [("x" * 200, "x" * 200), ("a/b", "a%2Fb"), ("..", "%2E%2E"), ("~a", "%7Ea"), ("\ud800", "%ED%A0%80"), ("é", "%C3%A9")],
+    [
+        ("x" * 200, "x" * 200),
+        ("a/b", "a%2Fb"),
+        ("..", "%2E%2E"),
+        ("~a", "%7Ea"),
+        ("\ud800", "%ED%A0%80"),
+        ("é", "%C3%A9"),
+    ],
 )
 def test_a_folder_is_the_encoded_id_where_that_is_a_name(turn_id: str, folder: str) -> None:
     """Up to 200 bytes."""
