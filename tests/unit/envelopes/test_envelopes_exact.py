@@ -68,6 +68,8 @@ def field(number: int, kind: int, value: bytes) -> bytes:
         ),
         (field(6, 2, b"[1]"), (Record("payload", 0, 5, b"[1]"),)),
         (field(6, 2, b""), (Record("payload", 0, 2, b""),)),
+        (field(6, 2, b"null"), (Record("payload", 0, 6, b"null"),)),
+        (field(6, 2, b"1e999"), (Record("payload", 0, 7, b"1e999"),)),
         (field(7, 2, b"x") + field(11, 0, b"\x00") + field(99, 1, b"12345678") + field(99, 5, b"1234"), ()),
         (field(4, 2, b"x" * 128), (Record("principal", 0, 131, b"x" * 128),)),
         (field(12, 0, varint(2**64 - 1)), ()),

@@ -301,6 +301,7 @@ NOT_THE_ROOT = of_root(K.ROOT_ALTERED, 3, f"number 3 {NAMED} is not the root tha
         (WALK, None, None, {3: WALK[2].root, 5: "x", 7: "x"}, 0, [cut(3, "a checkpoint has 7")]),
         (WALK, None, state(3, "x"), {}, 3, [NOT_THE_ROOT]),
         (WALK, None, state(3, "x"), {3: "x"}, 0, [contradicted(3)]),
+        (WALK, None, state(2, "x"), {3: "x"}, 0, [of_root(K.ROOT_ALTERED, 2, NOT_THE_ROOT.text.replace("3", "2"))]),
         (WALK, None, state(4, "x"), {}, 3, [cut(3, "and stands at 4")]),
         ([], None, state(0, "x"), {}, 0, [of_root(K.ROOT_ALTERED, 0, NOT_THE_ROOT.text.replace("3", "0"))]),
         ([], MARKER, None, {}, 0, []),
