@@ -391,6 +391,12 @@ def test_a_signature_is_spelled_as_documented() -> None:
         assert not rules.is_genuine(b"text", wrong)
 
 
+def test_a_colon_ends_the_id_of_a_key() -> None:
+    """A key whose id has one signs nothing."""
+    rules = SignatureRules(keys={"a:b": b"key"})
+    assert not rules.is_genuine(b"text", signature_of(b"text", "a:b", b"key"))
+
+
 def test_the_connector_of_a_tool_comes_before_that_of_its_vertical() -> None:
     """And that before the default."""
     shop = Vertical("shop")

@@ -53,8 +53,13 @@ def one(kind: FindingKind, sequence: int, text: str) -> list[Finding]:
 K = FindingKind
 ALTERED = "was altered: its contents do not give its link"
 ONCE = "a child is created once, by its first event"
-ATTEMPT, WAITING = "agent.subagent_attempt", "agent.subagent_waiting_for_merge"
+CREATED, ATTEMPT, WAITING = "agent.subagent_created", "agent.subagent_attempt", "agent.subagent_waiting_for_merge"
 ACCEPTED, STARTED, CLOSED = "agent.integration_accepted", "agent.subagent_started", "agent.subagent_closed"
+
+
+def unlinked(before: int) -> str:
+    """Return what is said of an event that does not link to the one before."""
+    return f"does not link to event {before}: one between them was left out, or {before} was altered"
 
 
 @requirement("SX-38", "SX-39")
@@ -126,6 +131,31 @@ ACCEPTED, STARTED, CLOSED = "agent.integration_accepted", "agent.subagent_starte
         (
             lambda e: linked([e[0], e[0], e[1]]),
             one(K.ILLEGAL_ORDER, 2, f"event 2 (agent.subagent_created) of child {ID}: {ONCE}"),
+        ),
+        (
+            lambda e: [*e[:2], relinked(but(e[2], previous_link=e[0].link)), *e[3:]],
+            one(K.EVENT_MISSING, 3, f"event 3 ({ATTEMPT}) of child {ID} {unlinked(2)}")
+            + one(K.EVENT_MISSING, 4, f"event 4 ({WAITING}) of child {ID} {unlinked(3)}"),
+        ),
+        (
+            lambda e: [*e[:2], but(e[2], link=but(e[2], sequence=0).relinked(e[2].previous_link)), *e[3:]],
+            one(K.EVENT_ALTERED, 3, f"event 3 ({ATTEMPT}) of child {ID} {ALTERED}")
+            + one(K.EVENT_MISSING, 4, f"event 4 ({WAITING}) of child {ID} {unlinked(3)}"),
+        ),
+        (
+            lambda e: [but(e[1], sequence=1), but(e[0], sequence=2)],
+            one(K.EVENTS_REORDERED, 1, f"event 1 ({STARTED}) of child {ID} is the one that was written as event 2")
+            + one(K.EVENTS_REORDERED, 2, f"event 2 ({CREATED}) of child {ID} is the one that was written as event 1")
+            + one(K.ILLEGAL_ORDER, 1, f"event 1 ({STARTED}) of child {ID}: {ONCE}")
+            + one(K.ILLEGAL_ORDER, 2, f"event 2 ({CREATED}) of child {ID}: {ONCE}"),
+        ),
+        (
+            lambda e: renumbered([*e[:2], *e[4:]]),
+            one(K.EVENTS_REORDERED, 3, f"event 3 ({ACCEPTED}) of child {ID} is the one that was written as event 5")
+            + one(K.EVENT_ALTERED, 4, f"event 4 ({CLOSED}) of child {ID} {ALTERED}")
+            + one(
+                K.ILLEGAL_ORDER, 3, f"event 3 ({ACCEPTED}) of child {ID} is not possible for a child that is running"
+            ),
         ),
         (lambda e: linked(e[1:3]), one(K.ILLEGAL_ORDER, 1, f"event 1 ({STARTED}) of child {ID}: {ONCE}")),
         (
