@@ -33,7 +33,7 @@ def judge(slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, ask
     """Return who serves `slot` for `asker`."""
     rollout = view.slots.get(slot)
     if rollout is None:
-        listed = catalogue.slots.get(slot, ())
+        listed = catalogue.slots.get(slot)
         verdict = CandidateVerdict.STATE if listed else CandidateVerdict.NOT_LISTED
         return Judged(slot, None, tuple(Candidate(slot, each, verdict) for each in listed or (None,)))
     return _by_rollout(rollout, catalogue, flags, view.killed, asker)

@@ -128,7 +128,7 @@ def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> Plann
         step_idx=step_idx,
         request=(request if isinstance(request, str) else passed)[:REQUEST_LIMIT],
         arguments_json=passed,
-        declared_intents=declared if type(declared) is int and declared > 0 else 0,
+        declared_intents=max(0, declared) if type(declared) is int else 0,
         prior_context=prior_context if isinstance(prior_context, str) else "",
     )
 

@@ -47,10 +47,12 @@ class SignatureRules:
 
     def is_genuine(self, signed: bytes, signature: str | None) -> bool:
         """Return whether `signature` is that of `signed` under the key it names."""
-        version, _, rest = (signature or "").partition(":")
+        if signature is None:
+            return False
+        version, _, rest = signature.partition(":")
         key_id, _, _ = rest.partition(":")
         key = self.keys.get(key_id)
-        if version != VERSION or key is None or signature is None:
+        if version != VERSION or key is None:
             return False
         return hmac.compare_digest(signature_of(signed, key_id, key).encode(), signature.encode())
 

@@ -13,6 +13,8 @@ import msgspec
 from sidecar.core.decoding import Undecodable, from_json, from_utf8
 
 VARINT, I64, LEN, I32 = 0, 1, 2, 5
+FIXED: Final = {I64: 8, I32: 4}
+"""Bytes of a value by wire type."""
 FIELDS: Final = {
     1: ("domain_type", LEN),
     2: ("enricher_id", LEN),
@@ -97,7 +99,7 @@ def cache_meta_json(message: bytes) -> bytes | None:
         elif number == META_TTL and number_of is not None:
             meta["ttl_seconds"] = number_of[0] if number_of[0] < 1 << 63 else number_of[0] - (1 << 64)
         elif number == META_KEY and kind == LEN:
-            meta["key"] = message[begin:at].decode("utf-8", "replace")
+            meta["key"] = message[begin:at].decode(errors="replace")
     return msgspec.json.encode(meta)
 
 
@@ -107,16 +109,16 @@ def _field(body: bytes, at: int) -> tuple[int, int, int, int] | None:
     if tag is None or tag[0] > LARGEST_TAG or tag[0] >> 3 == 0:
         return None
     number, kind, begin = tag[0] >> 3, tag[0] & 7, tag[1]
-    if kind == VARINT:
+    if kind in {VARINT, LEN}:
         found = _varint(body, begin)
-        end = -1 if found is None else found[1]
-    elif kind == LEN:
-        found = _varint(body, begin)
-        begin = -1 if found is None else found[1]
-        end = -1 if found is None else begin + found[0]
+        if found is None:
+            return None
+        begin, end = (begin, found[1]) if kind == VARINT else (found[1], found[1] + found[0])
+    elif kind in FIXED:
+        end = begin + FIXED[kind]
     else:
-        end = begin + {I64: 8, I32: 4}[kind] if kind in {I64, I32} else -1
-    return (number, kind, begin, end) if 0 <= end <= len(body) else None
+        return None
+    return (number, kind, begin, end) if end <= len(body) else None
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int] | None:

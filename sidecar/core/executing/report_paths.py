@@ -64,4 +64,4 @@ def _problem_of(part: str) -> str:
 
 
 def _is_reserved(name: str) -> bool:
-    return name.split(".", 1)[0].rstrip(" ").upper() in RESERVED
+    return name.partition(".")[0].rstrip(" ").upper() in RESERVED

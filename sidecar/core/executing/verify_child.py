@@ -60,7 +60,7 @@ def _chain_findings(child: StoredChild, moved: dict[int, int]) -> Iterator[Findi
             yield of_event(FindingKind.EVENTS_REORDERED, event, text)
         elif event.sequence != sequence + 1:
             yield _gap(event, sequence)
-        elif event.previous_link != link and not (moved and event.previous_link in links):
+        elif event.previous_link != link and event.previous_link not in links:
             yield _not_following(event, child.opened, sequence)
         if event.sequence not in moved and not _is_whole(event, child.opened):
             yield of_event(

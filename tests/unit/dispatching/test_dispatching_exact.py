@@ -112,7 +112,9 @@ def test_a_refused_call_tells_the_model_what_it_can_do() -> None:
     assert plan_dispatch(a_surface(), [call("ask_x")], 5, 1).settled == {
         0: refused("ask_x", None, nobody, "There are none.")
     }
-    (outcome,) = plan_dispatch(surface, [call(arguments="[]")], 5, 1).settled.values()
+    plan = plan_dispatch(surface, [call(arguments="[]")], 5, 1)
+    assert (plan.declared, plan.run, plan.called) == (0, (), ())
+    (outcome,) = plan.settled.values()
     assert outcome == refused("ask_shop", "shop", wrong, outcome.hint)
     assert (outcome.hint[:7], outcome.hint[-1]) == ("Wrong: ", ".")
 

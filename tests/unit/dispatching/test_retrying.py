@@ -195,3 +195,14 @@ def test_a_breaker_is_the_same_one_each_time() -> None:
     assert breaker.rules is rules
     assert breakers.of("unix:/a", Slot("shop")) is breaker
     assert len(breakers) == 1
+
+
+def test_the_breaker_that_was_asked_for_longest_ago_gives_way() -> None:
+    """The newest one stays, and so does the second oldest."""
+    breakers = Breakers(BreakerRules(failures=1, open_for=5.0))
+    for number in range(MOST_BREAKERS):
+        breakers.of("unix:/a", Slot(f"s{number}")).failed(0.0)
+    breakers.of("unix:/a", Slot("new")).failed(0.0)
+
+    admitted = [breakers.of("unix:/a", Slot(name)).admit(1.0) for name in ("new", "s1", "s0")]
+    assert admitted == [False, False, True]

@@ -68,6 +68,8 @@ def field(number: int, kind: int, value: bytes) -> bytes:
         ),
         (field(6, 2, b"[1]"), (Record("payload", 0, 5, b"[1]"),)),
         (field(6, 2, b""), (Record("payload", 0, 2, b""),)),
+        (field(6, 2, b"null"), (Record("payload", 0, 6, b"null"),)),
+        (field(6, 2, b"1e999"), (Record("payload", 0, 7, b"1e999"),)),
         (field(7, 2, b"x") + field(11, 0, b"\x00") + field(99, 1, b"12345678") + field(99, 5, b"1234"), ()),
         (field(4, 2, b"x" * 128), (Record("principal", 0, 131, b"x" * 128),)),
         (field(12, 0, varint(2**64 - 1)), ()),
@@ -387,6 +389,12 @@ def test_a_signature_is_spelled_as_documented() -> None:
     assert rules.is_genuine(b"text", made)
     for wrong in (None, "", "v1", made.replace("v1", "v2"), made.replace(":k:", ":x:"), made.upper(), made + "0"):
         assert not rules.is_genuine(b"text", wrong)
+
+
+def test_a_colon_ends_the_id_of_a_key() -> None:
+    """A key whose id has one signs nothing."""
+    rules = SignatureRules(keys={"a:b": b"key"})
+    assert not rules.is_genuine(b"text", signature_of(b"text", "a:b", b"key"))
 
 
 def test_the_connector_of_a_tool_comes_before_that_of_its_vertical() -> None:

@@ -206,3 +206,13 @@ def test_a_log_goes_on_from_what_is_on_record() -> None:
     log.go_on_after(events)
     assert (log.state, log.sequence, log.link) == (ExecutionState.RUNNING, 3, before.link)
     assert failed(log) == failed(before)
+
+
+def test_events_of_a_kind_that_are_on_record_count_once_each() -> None:
+    """Forty of them leave 24."""
+    before = a_log()
+    events = [created(before), started(before)]
+    events += [event for _ in range(40) for event in before.repeatable(NOW, "agent.x", "x")]
+    log = a_log()
+    log.go_on_after(events)
+    assert len([event for _ in range(64) for event in log.repeatable(NOW, "agent.x", "x")]) == 24

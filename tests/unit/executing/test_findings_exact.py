@@ -1,6 +1,9 @@
 """What the verifier says of each alteration of a child, word for word and with its place: auditors work from it."""
 
+import time
 from collections.abc import Callable, Iterable
+from datetime import timedelta, timezone
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from sidecar.core.executing.chain import NOTHING
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.findings import Finding, FindingKind
+from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.executing.verify_child import MOST_PLACES, child_findings, closing_event, turn_findings
 from sidecar.core.identifiers import ChildId, InstanceId, TurnId
@@ -18,6 +22,7 @@ CHILD = a_child(a_dispatch())
 ID = CHILD.child_id
 A = InstanceId("a")
 Events = list[ChildEvent]
+Row = TypeVar("Row", ChildEvent, ChildOpened)
 
 
 def linked(events: Iterable[ChildEvent]) -> Events:
@@ -30,9 +35,9 @@ def linked(events: Iterable[ChildEvent]) -> Events:
     return done
 
 
-def but(event: ChildEvent, **fields: object) -> ChildEvent:
-    """Return an event with some fields replaced."""
-    return msgspec.structs.replace(event, **fields)
+def but(of: Row, **fields: object) -> Row:
+    """Return an event or a child's row with some fields replaced."""
+    return msgspec.structs.replace(of, **fields)
 
 
 def renumbered(events: Events) -> Events:
@@ -48,8 +53,13 @@ def one(kind: FindingKind, sequence: int, text: str) -> list[Finding]:
 K = FindingKind
 ALTERED = "was altered: its contents do not give its link"
 ONCE = "a child is created once, by its first event"
-ATTEMPT, WAITING = "agent.subagent_attempt", "agent.subagent_waiting_for_merge"
+CREATED, ATTEMPT, WAITING = "agent.subagent_created", "agent.subagent_attempt", "agent.subagent_waiting_for_merge"
 ACCEPTED, STARTED, CLOSED = "agent.integration_accepted", "agent.subagent_started", "agent.subagent_closed"
+
+
+def unlinked(before: int) -> str:
+    """Return what is said of an event that does not link to the one before."""
+    return f"does not link to event {before}: one between them was left out, or {before} was altered"
 
 
 @requirement("SX-38", "SX-39")
@@ -122,6 +132,31 @@ ACCEPTED, STARTED, CLOSED = "agent.integration_accepted", "agent.subagent_starte
             lambda e: linked([e[0], e[0], e[1]]),
             one(K.ILLEGAL_ORDER, 2, f"event 2 (agent.subagent_created) of child {ID}: {ONCE}"),
         ),
+        (
+            lambda e: [*e[:2], relinked(but(e[2], previous_link=e[0].link)), *e[3:]],
+            one(K.EVENT_MISSING, 3, f"event 3 ({ATTEMPT}) of child {ID} {unlinked(2)}")
+            + one(K.EVENT_MISSING, 4, f"event 4 ({WAITING}) of child {ID} {unlinked(3)}"),
+        ),
+        (
+            lambda e: [*e[:2], but(e[2], link=but(e[2], sequence=0).relinked(e[2].previous_link)), *e[3:]],
+            one(K.EVENT_ALTERED, 3, f"event 3 ({ATTEMPT}) of child {ID} {ALTERED}")
+            + one(K.EVENT_MISSING, 4, f"event 4 ({WAITING}) of child {ID} {unlinked(3)}"),
+        ),
+        (
+            lambda e: [but(e[1], sequence=1), but(e[0], sequence=2)],
+            one(K.EVENTS_REORDERED, 1, f"event 1 ({STARTED}) of child {ID} is the one that was written as event 2")
+            + one(K.EVENTS_REORDERED, 2, f"event 2 ({CREATED}) of child {ID} is the one that was written as event 1")
+            + one(K.ILLEGAL_ORDER, 1, f"event 1 ({STARTED}) of child {ID}: {ONCE}")
+            + one(K.ILLEGAL_ORDER, 2, f"event 2 ({CREATED}) of child {ID}: {ONCE}"),
+        ),
+        (
+            lambda e: renumbered([*e[:2], *e[4:]]),
+            one(K.EVENTS_REORDERED, 3, f"event 3 ({ACCEPTED}) of child {ID} is the one that was written as event 5")
+            + one(K.EVENT_ALTERED, 4, f"event 4 ({CLOSED}) of child {ID} {ALTERED}")
+            + one(
+                K.ILLEGAL_ORDER, 3, f"event 3 ({ACCEPTED}) of child {ID} is not possible for a child that is running"
+            ),
+        ),
         (lambda e: linked(e[1:3]), one(K.ILLEGAL_ORDER, 1, f"event 1 ({STARTED}) of child {ID}: {ONCE}")),
         (
             lambda e: linked([*e, e[2], e[1]]),
@@ -142,6 +177,22 @@ def test_a_child_is_found_to_be_exactly_this(tamper: Callable[[Events], Events],
 def relinked(event: ChildEvent) -> ChildEvent:
     """Return an altered event whose link fits again."""
     return but(event, link=event.relinked(event.previous_link))
+
+
+@pytest.mark.parametrize("of_row", [True, False])
+def test_times_are_judged_in_utc_wherever_machine_and_database_are(
+    of_row: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row's time or the events' in another zone, on a machine in a third one."""
+    east = timezone(timedelta(hours=2))
+    opened = but(CHILD, opened_at=CHILD.opened_at.astimezone(east)) if of_row else CHILD
+    events = [event if of_row else but(event, time=event.time.astimezone(east)) for event in a_life(CHILD)]
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "JST-9")
+        time.tzset()
+        found = list(child_findings(StoredChild(opened, tuple(events))))
+    time.tzset()
+    assert found == []
 
 
 def test_the_own_place_of_a_moved_event_is_looked_for_among_64() -> None:

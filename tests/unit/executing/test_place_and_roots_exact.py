@@ -1,5 +1,7 @@
 """What the verifier says of running roots, checkpoint lines and retention markers, word for word and with the place."""
 
+import time
+from collections.abc import Iterator
 from datetime import timedelta, timezone
 
 import msgspec
@@ -120,6 +122,7 @@ NOISE = b"noise\n"
             [WHOLE[0], WHOLE[0]],
             *(0, 2, [of_line(K.CHECKPOINT_ALTERED, 1, "comes after line 1: lines were moved")]),
         ),
+        ([WHOLE[0][:-1] + b" \n", WHOLE[1]], 0, 2, [of_line(K.CHECKPOINT_ALTERED, 2, REPLACED)]),
         ([lines(3)[0], WHOLE[1]], 0, 2, [of_line(K.CHECKPOINT_ALTERED, 2, REPLACED)]),
         ([lines(3)[0], NOISE, WHOLE[1]], 0, 2, [of_line(K.CHECKPOINT_ALTERED, 2, REPLACED), unreadable(2)]),
         (
@@ -171,8 +174,19 @@ def a_marker(number: int = 5, instance: InstanceId = A) -> RetentionMarker:
     return signed_marker(ClosedState(instance, number, f"root-{number}"), moment(9), moment(10), PlainSigner())
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the machine be in a zone nine hours ahead."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_a_marker_signs_every_field_but_the_signature_in_utc() -> None:
-    """Whatever zone a database gives its times in."""
+    """Whatever zone a database gives its times in, and whatever zone the machine is in."""
     signed = b'marker\x1f["a",5,"root-5","2026-03-01T12:00:09.123457Z","2026-03-01T12:00:10.123457Z","k1"]'
     marker = a_marker()
     assert marker == RetentionMarker(A, 5, "root-5", moment(9), moment(10), "k1", signed.hex())
@@ -216,6 +230,8 @@ def test_the_marker_that_reaches_furthest_counts() -> None:
     """Of each instance, in whatever order they come."""
     markers = [a_marker(3), a_marker(5), a_marker(4), a_marker(1, B)]
     assert newest_markers(markers) == {A: a_marker(5), B: a_marker(1, B)}
+    other = msgspec.structs.replace(a_marker(5), root="x")
+    assert newest_markers([a_marker(5), other]) == {A: a_marker(5)}
 
 
 def links(*children: str, first: int = 1, root: str = NOTHING) -> list[ClosedChild]:
@@ -285,6 +301,7 @@ NOT_THE_ROOT = of_root(K.ROOT_ALTERED, 3, f"number 3 {NAMED} is not the root tha
         (WALK, None, None, {3: WALK[2].root, 5: "x", 7: "x"}, 0, [cut(3, "a checkpoint has 7")]),
         (WALK, None, state(3, "x"), {}, 3, [NOT_THE_ROOT]),
         (WALK, None, state(3, "x"), {3: "x"}, 0, [contradicted(3)]),
+        (WALK, None, state(2, "x"), {3: "x"}, 0, [of_root(K.ROOT_ALTERED, 2, NOT_THE_ROOT.text.replace("3", "2"))]),
         (WALK, None, state(4, "x"), {}, 3, [cut(3, "and stands at 4")]),
         ([], None, state(0, "x"), {}, 0, [of_root(K.ROOT_ALTERED, 0, NOT_THE_ROOT.text.replace("3", "0"))]),
         ([], MARKER, None, {}, 0, []),
@@ -381,3 +398,6 @@ def test_a_child_that_was_never_seen_was_removed() -> None:
     expected = [Finding(K.CHILD_REMOVED, text, A, CHILD.child_id, 2)]
     assert list(children.not_there({})) == list(children.not_there({A: 1, B: 9})) == expected
     assert list(children.not_there({A: 2})) == []
+    first = ClosedChildren()
+    list(first.take(closed(number=1)))
+    assert len(list(first.not_there({}))) == 1

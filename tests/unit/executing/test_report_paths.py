@@ -137,7 +137,7 @@ def test_a_refused_pattern_says_what_is_wrong(pattern: str, why: str) -> None:
         ("y" * 200, ("y" * 200,)),
         (".x/a b/console", (".x", "a b", "console")),
         ("<idx>/r-<idx>.md", ("12", "r-12.md")),
-        ("co n/x", ("co n", "x")),
+        ("co n/aX/conX", ("co n", "aX", "conX")),
     ],
 )
 def test_a_pattern_may_be_as_deep_and_as_long_as_this(pattern: str, parts: tuple[str, ...]) -> None:

@@ -146,3 +146,23 @@ def test_both_flags_are_asked_in_the_vertical_of_the_definition() -> None:
     names = NamesAndVerticals()
     served_by(rollout(facts("new", ramp=WHOLE), active="new"), Asker("user-1"), names, NOBODY)
     assert names.asked == [("ai_assistant_subagent_new", "shop"), ("ai_assistant_subagent_new_cohort", "shop")]
+
+
+def test_a_user_is_inside_from_the_basis_point_after_the_own_bucket() -> None:
+    """A ramp of as many basis points as the bucket has serves the buckets below it."""
+    for salt, key, bucket in GOLDEN:
+        assert in_ramp(salt, key, bucket + 1) == bool(key)
+        assert not in_ramp(salt, key, bucket)
+
+
+def test_a_definition_that_cannot_serve_says_why_and_passes_nobody_on() -> None:
+    """Killed, deprecated, in another state: the first of these, whatever its target could."""
+    old, killed = facts("old", ramp=WHOLE), Tombstone(NOW, "ada", "wrong")
+    for new, deprecated, verdict in (
+        (facts("new", LifecycleState.TEST, killed=killed), {"sha256:new"}, CandidateVerdict.KILLED),
+        (facts("new", LifecycleState.TEST), {"sha256:new"}, CandidateVerdict.DEPRECATED),
+        (facts("new", LifecycleState.TEST), set[str](), CandidateVerdict.STATE),
+    ):
+        of = rollout(old, with_target(new, "old"), active="new")
+        served = served_by(of, Asker("user-1"), flags("old", "new"), frozenset(map(Digest, deprecated)))
+        assert (served.digest, served.verdicts) == (None, ((new.digest, verdict),))
