@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 import yaml
-from subagents_client.record.values import TurnRow, TurnState
 
 from subagents_client import Episode, SidecarClient
+from subagents_client.recorded import TurnRow, TurnState
 from subagents_evals.cases import Case, CaseFile, Kind, Past, read_golden_set
 from subagents_evals.strict_yaml import UnusableFile, read_as
 
