@@ -129,7 +129,7 @@ def test_each_thing_that_a_call_depends_on_is_in_the_digest() -> None:
         replace(tool, name="other"),
         replace(tool, description="other"),
         replace(tool, arguments_schema_json="other"),
-        replace(tool, card=replace(card, definition=replace(card.definition, limits=None))),  # type: ignore[arg-type]
+        replace(tool, card=replace(card, definition=replace(card.definition, limits=None))),  # type: ignore[arg-type]  # any other value
     ]
     digests = [binding_digest([each]) for each in (tool, *others)]
 
@@ -225,7 +225,6 @@ def test_a_rollout_that_knows_no_definition_says_not_listed() -> None:
     assert judge(SHOP, CATALOGUE, FixedFlags(), view, ASKER) == nothing
 
 
-@requirement("PF1-FR-9a")
 def test_a_kill_that_is_not_on_record_yet_takes_the_slot_from_everybody() -> None:
     """The active one's: one candidate, and no target. The target's: the active one is served as before."""
     old, new = facts("old", ramp=WHOLE), with_target(facts("new", ramp=1), "old")

@@ -119,7 +119,6 @@ def test_a_refused_call_tells_the_model_what_it_can_do() -> None:
     assert (outcome.hint[:7], outcome.hint[-1]) == ("Wrong: ", ".")
 
 
-@requirement("PC2-AC-4a")
 def test_a_dropped_call_says_how_many_run_at_a_time() -> None:
     """The cap, also where fewer places were free."""
     plan = plan_dispatch(a_surface("shop", cap=3), [call(), call(name="d")], 5, 1)

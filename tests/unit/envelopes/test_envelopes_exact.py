@@ -1,6 +1,5 @@
 """The edges of every check of an envelope, to the byte: the last length, depth and number that pass."""
 
-import hmac
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +23,8 @@ from sidecar.core.envelopes import (
 from sidecar.core.envelopes.outside import JsonOutside, WireOutside, outside_of
 from sidecar.core.envelopes.payloads import payload_text
 from sidecar.core.envelopes.scanning import has_duplicates, only, scan, text_of
-from sidecar.core.envelopes.signatures import SignatureRules, signature_of
-from sidecar.core.envelopes.verdicts import REMEDY_OF_REASON, SECURITY_REASONS
 from sidecar.core.envelopes.versions import is_compatible, major_of
 from sidecar.core.envelopes.wire import Record, cache_meta_json, records_of, status_word, text_in
-from sidecar.core.identifiers import Vertical
 from tests.support.requirement import requirement
 from tests.unit.envelopes.building import ADA, NONCE, SCHEMA, body, expecting, schema_of, tool
 from tests.unit.envelopes.wire_building import wire
@@ -379,39 +375,3 @@ def test_the_first_of_two_tools_that_agree_declares_the_key() -> None:
     registry, problems = build_typing_registry([tool("a"), tool("b"), tool("c", version="2.0.0")])
     text = "Tools 'a' and 'c' expect different major versions of (notes, read)."
     assert [(each.tool_id, each.message) for each in problems] == [("c", text)]
-
-
-def test_a_signature_is_spelled_as_documented() -> None:
-    """Version, key id, 64 lower-case digits; a key that is not there signs nothing."""
-    rules = SignatureRules(keys={"k": b"key"})
-    made = f"v1:k:{hmac.digest(b'key', b'text', 'sha256').hex()}"
-    assert signature_of(b"text", "k", b"key") == made
-    assert rules.is_genuine(b"text", made)
-    for wrong in (None, "", "v1", made.replace("v1", "v2"), made.replace(":k:", ":x:"), made.upper(), made + "0"):
-        assert not rules.is_genuine(b"text", wrong)
-
-
-def test_a_colon_ends_the_id_of_a_key() -> None:
-    """A key whose id has one signs nothing."""
-    rules = SignatureRules(keys={"a:b": b"key"})
-    assert not rules.is_genuine(b"text", signature_of(b"text", "a:b", b"key"))
-
-
-def test_the_connector_of_a_tool_comes_before_that_of_its_vertical() -> None:
-    """And that before the default."""
-    shop = Vertical("shop")
-    rules = SignatureRules(connectors=("a",), connector_of={shop: "a"}, default_connector="b")
-    assert rules.check_for(shop, tool()) == rules.is_genuine
-    assert rules.check_for(shop, tool(connector="b")) is None
-    assert rules.check_for(Vertical("other"), tool()) is None
-    assert SignatureRules(verticals=("shop",)).check_for(shop, tool()) is not None
-    assert SignatureRules().check_for(shop, tool()) is None
-
-
-@requirement("PC2-FR-12c")
-@pytest.mark.parametrize("reason", WithholdReason)
-def test_every_reason_has_a_remedy_and_four_are_incidents(reason: WithholdReason) -> None:
-    """Another user's data, another request's, a forged one, and a refusal for the principal."""
-    incidents = {"principal_mismatch", "nonce_mismatch", "signature_invalid", "principal_refused"}
-    assert Withheld(reason).security == (reason in SECURITY_REASONS) == (reason.value in incidents)
-    assert len(REMEDY_OF_REASON[reason]) > 20

@@ -118,10 +118,7 @@ NOISE = b"noise\n"
             [WHOLE[0], WHOLE[2], WHOLE[1]],
             *(0, 3, [missing(2, 2, 3), of_line(K.CHECKPOINT_ALTERED, 2, "comes after line 3: lines were moved")]),
         ),
-        (
-            [WHOLE[0], WHOLE[0]],
-            *(0, 2, [of_line(K.CHECKPOINT_ALTERED, 1, "comes after line 1: lines were moved")]),
-        ),
+        ([WHOLE[0], WHOLE[0]], 0, 2, [of_line(K.CHECKPOINT_ALTERED, 1, "comes after line 1: lines were moved")]),
         ([WHOLE[0][:-1] + b" \n", WHOLE[1]], 0, 2, [of_line(K.CHECKPOINT_ALTERED, 2, REPLACED)]),
         ([lines(3)[0], WHOLE[1]], 0, 2, [of_line(K.CHECKPOINT_ALTERED, 2, REPLACED)]),
         ([lines(3)[0], NOISE, WHOLE[1]], 0, 2, [of_line(K.CHECKPOINT_ALTERED, 2, REPLACED), unreadable(2)]),

@@ -83,6 +83,49 @@ def test_a_report_without_anything_to_say_has_every_section() -> None:
     ]
 
 
+UPPER = [
+    "# Step 3: `ask_shop` degraded",
+    "",
+    "## Summary",
+    "",
+    "- sub-agent: `shop`, definition `shop`",
+    "- turn: `turn-1`",
+    "- child: `k1`",
+    "- delegated by: `k0'` (`plan > trip`)",
+    "",
+    "## Request",
+    "",
+    "> Find",
+    ">",
+    "> # Budget",
+    "",
+    "## Outcome",
+    "",
+    "- outcome: degraded",
+    "- reason: DATA_UNAVAILABLE",
+    "- data unavailable: yes",
+]
+LOWER = [
+    "## Narration",
+    "",
+    "> Two",
+    "> ## Outcome",
+    "",
+    "## Components",
+    "",
+    "- `render_'x' `",
+    "- `y`",
+    "",
+    "## Budget",
+    "",
+    "- attempts: 2 of 3",
+    "- time: 1500 ms of 2000 ms",
+    "- tool calls: 4 of 5",
+    "- tokens: 850 of 900",
+    "",
+]
+
+
 @requirement("SX-40")
 def test_a_full_report_quotes_whatever_others_wrote() -> None:
     """Headings, back ticks, line ends and invisible characters of a sub-agent or a user stay inside their quotes."""
@@ -105,44 +148,5 @@ def test_a_full_report_quotes_whatever_others_wrote() -> None:
     )
     lines = text(contract, outcome, 4, 850).split("\n")
 
-    assert lines[:20] == [
-        "# Step 3: `ask_shop` degraded",
-        "",
-        "## Summary",
-        "",
-        "- sub-agent: `shop`, definition `shop`",
-        "- turn: `turn-1`",
-        "- child: `k1`",
-        "- delegated by: `k0'` (`plan > trip`)",
-        "",
-        "## Request",
-        "",
-        "> Find",
-        ">",
-        "> # Budget",
-        "",
-        "## Outcome",
-        "",
-        "- outcome: degraded",
-        "- reason: DATA_UNAVAILABLE",
-        "- data unavailable: yes",
-    ]
-    assert lines[26:] == [
-        "## Narration",
-        "",
-        "> Two",
-        "> ## Outcome",
-        "",
-        "## Components",
-        "",
-        "- `render_'x' `",
-        "- `y`",
-        "",
-        "## Budget",
-        "",
-        "- attempts: 2 of 3",
-        "- time: 1500 ms of 2000 ms",
-        "- tool calls: 4 of 5",
-        "- tokens: 850 of 900",
-        "",
-    ]
+    assert lines[:20] == UPPER
+    assert lines[26:] == LOWER

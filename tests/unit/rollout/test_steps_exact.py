@@ -217,7 +217,6 @@ def test_an_empty_slot_gets_a_definition_back_at_its_own_ramp() -> None:
     )
 
 
-@requirement("PF1-FR-9a")
 @pytest.mark.parametrize(("active", "left"), [("shop", None), ("old", "old")])
 def test_a_kill_empties_the_slot_of_the_killed_definition_only(active: str, left: str | None) -> None:
     """The row of the transition holds the ramp it had; the ramp itself is 0 from then on."""
@@ -234,7 +233,6 @@ def test_a_kill_empties_the_slot_of_the_killed_definition_only(active: str, left
 CREATED = (FlagPair.CREATED, FlagPair.ON, FlagPair.RETIRED)
 
 
-@requirement("PF1-FR-9a")
 @pytest.mark.parametrize("state", LifecycleState)
 @pytest.mark.parametrize("pair", FlagPair)
 @pytest.mark.parametrize("flag_exists", [True, False])
