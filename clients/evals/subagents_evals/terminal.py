@@ -16,9 +16,9 @@ from subagents_evals.scaling import Point
 from subagents_evals.trial import Trial
 
 MOST_FAILURES: Final = 20
-COLUMNS: Final = ("", "cases", "routing", "95 %", "switch", "recall", "admits", "all held", "p95 s")
+COLUMNS: Final = ("", "cases", "routing", "95 %", "switch", "recall", "admits", "held", "p95 s")
 """Shares are in percent: exact routing and its interval, routing of switches, entities that reached the sub-agent,
-failures that the user was told of, cases in which everything held. The last: seconds until the answer."""
+failures that the user was told of, cases in which everything held. Last: seconds until the answer."""
 
 
 class Shown:
@@ -49,7 +49,7 @@ def show_run(console: Console, run: Run, short: Sequence[str]) -> None:
         title=f"{run.configuration}: {run.model}{' (offline)' if run.offline and run.model != 'offline' else ''}"
     )
     for name in COLUMNS:
-        table.add_column(name, justify="left" if not name else "right")
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
     for name, figures in (("all", run.metrics.all), *run.metrics.by_slot.items(), *run.metrics.by_language.items()):
         table.add_row(*_row(name, figures), end_section=name == "all" or name == list(run.metrics.by_slot)[-1])
     console.print(table)
@@ -69,7 +69,7 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     """Show the groups of a comparison, and which cases got worse or better."""
     table = Table(title="paired case by case")
     for name in ("", "cases", "right in both", "worse", "better", "p (McNemar)"):
-        table.add_column(name, justify="left" if not name else "right")
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
     for one in comparison.groups:
         style = "red" if one.significantly_worse else ""
         cells = (one.cases, one.both, len(one.worse), len(one.better))
