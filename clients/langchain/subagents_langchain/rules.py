@@ -7,8 +7,10 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final
 
+from langchain_core.language_models import BaseChatModel
+
 from subagents_client import StatusRenderer
-from subagents_langchain.acknowledging import ENGLISH, Phrases
+from subagents_langchain.acknowledging.notes import BUILT_IN, ENGLISH, Phrases
 from subagents_langchain.costs import ExtraCall, Price
 
 UNBOUND_PROMPT: Final = (
@@ -66,7 +68,7 @@ class CompactionRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorRules:
-    """How the orchestrator works; the defaults suit English.
+    """How the orchestrator works.
 
     Attributes:
         gather_timeout: longest time that a sub-agent call waits for the others of its response, while other middleware
@@ -74,7 +76,11 @@ class OrchestratorRules:
         dispatch_timeout: until the outcomes of one dispatch must be there; None: the SDK's own.
         summary_timeout: longest time for `prior_context`; without it in time the dispatch goes out with none.
         status: words for progress.
-        phrases: by locale (`de`, `de-AT`): preamble and acknowledgements; English where there are none.
+        phrases: by locale (`de`, `de-AT`): preamble and notes on what is missing, in place of the built-in ones
+            (English, German, Spanish, French, Italian); English where there are none.
+        judge: a model that checks what an answer states to be missing; what it does not confirm is noted. One further
+            call for each answer with such a statement. None: the statement is believed.
+        judge_timeout: longest wait for the judge; after it nothing is confirmed.
         prices: by model, for the cost of extra calls.
         on_extra_call: told of every extra call of a model.
         unbound_prompt: the system prompt of a turn that could not be bound.
@@ -87,6 +93,8 @@ class OrchestratorRules:
     summary_timeout: timedelta = timedelta(seconds=10)
     status: StatusRenderer = field(default_factory=StatusRenderer)
     phrases: Mapping[str, Phrases] = field(default_factory=lambda: MappingProxyType({}))
+    judge: BaseChatModel | None = None
+    judge_timeout: timedelta = timedelta(seconds=10)
     prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
     on_extra_call: Callable[[ExtraCall], None] = _nobody
     unbound_prompt: str = UNBOUND_PROMPT
@@ -94,9 +102,9 @@ class OrchestratorRules:
     most_steps: int = 60
 
     def phrases_for(self, locale: str | None) -> Phrases:
-        """Return the phrases of a locale, of its language, or the English ones."""
+        """Return the phrases of a locale, of its language, or the English ones; an operator's before built-in ones."""
         parts = (locale or "").replace("_", "-").lower().split("-")
-        known = {name.replace("_", "-").lower(): words for name, words in self.phrases.items()}
+        known = {**BUILT_IN, **{name.replace("_", "-").lower(): words for name, words in self.phrases.items()}}
         for length in range(len(parts), 0, -1):
             if found := known.get("-".join(parts[:length])):
                 return found
