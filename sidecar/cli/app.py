@@ -24,6 +24,7 @@ from sidecar.cli.validate.codeowners import CodeownersWish, codeowners
 from sidecar.cli.validate.command import ValidateWish, validate
 from sidecar.cli.validate.validate_refs import Compare
 from sidecar.cli.validate.validate_refs_command import add_validate_refs
+from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST
 from sidecar.core.definitions.resolve import Loaded
 from sidecar.policy.problems import EX_CONFIG
 from sidecar.settings import Settings, SettingsProblem
@@ -54,7 +55,7 @@ class Commands:
 
     read_settings: Callable[[Path | None], Settings]
     serve: Callable[[Settings], int]
-    load: Callable[[Path], Loaded]
+    load: Callable[[Path, int], Loaded]
     plugin_tools: PluginTools
     replay: Replay
     verify_log: VerifyLog
@@ -132,7 +133,8 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         """Check agent definitions as the sidecar would, without one running, and advise on them."""
         settings = None if config is None else _settings(commands, config)
         wish = ValidateWish(as_json_text, costs, strict, settings)
-        raise typer.Exit(validate(folder, wish, commands.load, sys.stdout))
+        most = SUB_AGENTS_AT_MOST if settings is None else settings.definitions.sub_agents_at_most
+        raise typer.Exit(validate(folder, wish, lambda root: commands.load(root, most), sys.stdout))
 
     @app.command(name="codeowners")
     def reviewers(
@@ -142,7 +144,8 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
         check: Annotated[Path | None, typer.Option(help="Compare with this file instead of printing.")] = None,
     ) -> None:
         """Print the CODEOWNERS file that the owners of the prompt blocks make."""
-        raise typer.Exit(codeowners(folder, CodeownersWish(team, under, check), commands.load, sys.stdout))
+        wish = CodeownersWish(team, under, check)
+        raise typer.Exit(codeowners(folder, wish, lambda root: commands.load(root, SUB_AGENTS_AT_MOST), sys.stdout))
 
 
 def _settings(commands: Commands, config: Path | None) -> Settings:

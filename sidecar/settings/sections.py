@@ -6,6 +6,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST
 from sidecar.core.status_events.policy import TYPE_FORM, Handling
 from sidecar.settings.values import Duration, LoopbackAddress, Section, SocketPath
 
@@ -66,6 +67,13 @@ class DefinitionsSettings(Section):
     path: Path = Field(description="Folder that holds agent_config.yaml and prompts/components; watched for changes.")
     git_commits: bool = Field(
         True, description="Label definitions with the commit they first appeared in, where the folder is a checkout."
+    )
+    sub_agents_at_most: int = Field(
+        SUB_AGENTS_AT_MOST,
+        ge=1,
+        le=100,
+        description="Sub-agents of one orchestrator that its model is offered: the first of its list. Each costs some "
+        "330 tokens of every call (8: 2,600, 10: 3,300, 20: 6,500); those beyond are left out with a warning.",
     )
     expected: tuple[str, ...] = Field(
         (),

@@ -117,12 +117,12 @@ class StatementFilter(AgentMiddleware[AgentState[Any], Any, Any]):
 
 
 def _streams(model: BaseChatModel) -> bool:
-    """Whether a model gives its responses in pieces when it is asked to; LangChain has no public way to ask."""
+    """Whether a model gives its responses in pieces when it is asked to."""
     told_not_to = "streaming" in model.model_fields_set and getattr(model, "streaming", None) is False
     if model.disable_streaming or told_not_to:
         return False
     kind, base = type(model), BaseChatModel
-    return kind._astream is not base._astream or kind._stream is not base._stream  # noqa: SLF001  see above
+    return kind._astream is not base._astream or kind._stream is not base._stream  # noqa: SLF001  no public way to ask
 
 
 def _with_stop(stop: list[str] | None, more: dict[str, Any]) -> dict[str, Any]:
