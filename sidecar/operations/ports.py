@@ -151,7 +151,14 @@ class Recorder(Protocol):
         ...
 
     def status_seen(self, slot: str, decision: str) -> None:
-        """Count one progress report and what the policy made of it: forward, transform, suppress, batch, unknown..."""
+        """Count one progress report and what the policy made of it: forward, transform, suppress, batch, unknown...
+
+        `still_working` counts what the sidecar reported for a silent sub-agent.
+        """
+        ...
+
+    def status_unknown(self, slot: str, event_type: str) -> None:
+        """Warn, once for each slot and type, of a report that is not in the vocabulary, or is no identifier at all."""
         ...
 
     def prior_context_missing(self, orchestrator_id: str) -> None:

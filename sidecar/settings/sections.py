@@ -103,6 +103,12 @@ class StatusSettings(Section):
 
     per_second: float = Field(20.0, gt=0, description="Reports a sub-agent may send on average; more are dropped.")
     burst: int = Field(50, ge=1, description="Reports a sub-agent may send at once.")
+    still_working_after: Duration = Field(
+        2 * SECOND,
+        ge=NOTHING,
+        description="After so long without a report of a sub-agent that runs, `still_working` is reported for it, and "
+        "again after twice, four times ... the time. Only if `events` has that type; 0: never.",
+    )
     events: dict[str, EventSettings] = Field({}, description="Known types, by name. Unknown ones are dropped.")
 
     @field_validator("events")
