@@ -20,6 +20,7 @@ from subagents_langchain.history import (
 from subagents_langchain.middleware import SidecarMiddleware
 from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother
 from subagents_langchain.orchestrator import Answer, Orchestrator
+from subagents_langchain.prompts import ModelCall
 from subagents_langchain.rules import Compacted, CompactionRules, OrchestratorRules
 from subagents_langchain.tools import AskSubAgent, tools_of
 from subagents_langchain.turn import Preamble, StatusLine, TurnEvent, TurnInHand, turn_in_hand
@@ -38,6 +39,7 @@ __all__ = [
     "Lack",
     "Missing",
     "MissingNote",
+    "ModelCall",
     "OpenTurn",
     "Orchestrator",
     "OrchestratorRules",

@@ -57,6 +57,7 @@ from subagents_langchain.history import (
 )
 from subagents_langchain.open_turn import SidecarState, dispatch_id
 from subagents_langchain.past import since_summary, summary_note
+from subagents_langchain.prompts import Prompt, PromptMeter
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.tools import AskSubAgent
 from subagents_langchain.turn import TurnInHand
@@ -108,6 +109,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         self._summary_model = summary_model
         self._rules = rules or OrchestratorRules()
         self._binding = Binding(client, self._rules)
+        self._meter = PromptMeter(self._rules.on_model_call) if self._rules.on_model_call else None
 
     @override
     async def abefore_agent(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
@@ -133,14 +135,21 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         notes = [summary_note(hand.episode), self._once_more(hand), asked.instruction]
         asked_again, hand.missing_intents = hand.missing_intents is not None, None
         prompt = hand.prompt([note for note in notes if note]) if hand.turn else self._rules.unbound_prompt
+        shown = Prompt(
+            tools=self._offered(request.tools, hand),
+            system=prompt,
+            prefix=hand.turn.surface.prompt.prefix if hand.turn else prompt,
+            messages=narration_of_earlier_turns(since_summary(request.messages, hand.episode)),
+        )
         response = await handler(
             request.override(
                 model=filtered(request.model, asked) if hand.asked else request.model,
                 system_message=SystemMessage(prompt) if prompt else None,
-                messages=narration_of_earlier_turns(since_summary(request.messages, hand.episode)),
-                tools=self._offered(request.tools, hand),
+                messages=list(shown.messages),
+                tools=list(shown.tools),
             )
         )
+        self._measure(shown, response)
         if hand.asked:
             response = replace(response, result=[_without(one, asked) for one in response.result])
         hand.made.update(call_id for message in response.result for call_id in calls_of(message))
@@ -269,6 +278,11 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         hidden = {tool.name for tool in self.tools if tool.name not in on_surface}
         own = [tool for tool in registered if isinstance(tool, dict) or tool.name not in hidden]
         return [*own, *(hand.tools if hand.may_dispatch() else ())]
+
+    def _measure(self, shown: Prompt, response: ModelResponse[Any]) -> None:
+        for message in response.result if self._meter else ():
+            if self._meter and isinstance(message, AIMessage):
+                self._meter.measure(shown, message)
 
     def _count(self, hand: TurnInHand, response: ModelResponse[Any], *, asked_again: bool) -> None:
         for message in response.result:

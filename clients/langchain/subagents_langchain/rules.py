@@ -12,6 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from subagents_client import StatusRenderer
 from subagents_langchain.acknowledging.notes import BUILT_IN, ENGLISH, Phrases
 from subagents_langchain.costs import ExtraCall, Price
+from subagents_langchain.prompts import ModelCall
 
 UNBOUND_PROMPT: Final = (
     "You are an assistant. What you usually look things up with cannot be reached right now. If the user asks for"
@@ -83,6 +84,8 @@ class OrchestratorRules:
         judge_timeout: longest wait for the judge; after it nothing is confirmed.
         prices: by model, for the cost of extra calls.
         on_extra_call: told of every extra call of a model.
+        on_model_call: told of every call of the orchestrator's model: size and stability of its prompt, cached tokens.
+            None: nothing is measured.
         unbound_prompt: the system prompt of a turn that could not be bound.
         compaction: of long conversations; None switches it off, and no summary is read or written.
         most_steps: of the agent's graph in one turn; a model that calls without end ends with an error after them.
@@ -97,6 +100,7 @@ class OrchestratorRules:
     judge_timeout: timedelta = timedelta(seconds=10)
     prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
     on_extra_call: Callable[[ExtraCall], None] = _nobody
+    on_model_call: Callable[[ModelCall], None] | None = None
     unbound_prompt: str = UNBOUND_PROMPT
     compaction: CompactionRules | None = field(default_factory=CompactionRules)
     most_steps: int = 60
