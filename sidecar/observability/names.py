@@ -239,9 +239,6 @@ ERROR_EMIT: Final = "agent.error_emit"
 TELEMETRY_CONTACT: Final = "sidecar.telemetry"
 """The collector takes what is sent, or no longer does."""
 
-STATUS_UNKNOWN: Final = "sidecar.status_unknown"
-"""A sub-agent reported progress of a type that the vocabulary does not have: sub_agent_id, type."""
-
 ANOMALY: Final = "sidecar.anomaly"
 """Something that should not happen."""
 

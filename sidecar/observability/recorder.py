@@ -187,7 +187,8 @@ class MeasuringRecorder:
             return
         self._unknown_types.add((slot, shown))
         what = f"the status event {shown!r}, which has no entry in [status.events]" if shown else NO_TYPE
-        self._log.warning(names.STATUS_UNKNOWN, f"{slot} reported {what}; it is dropped", sub_agent_id=slot, type=shown)
+        about = {"kind": "status_unknown", "sub_agent_id": slot, "type": shown}
+        self._log.warning(names.ANOMALY, f"{slot} reported {what}; it is dropped", **about)
 
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""

@@ -18,7 +18,7 @@ def cached(message: AIMessage, tokens: int) -> AIMessage:
     return message
 
 
-@requirement("PC1-D-18", "PC1-D-20")
+@requirement("PC1-D-20")
 async def test_the_beginning_of_the_prompt_repeats_from_call_to_call_and_from_turn_to_turn() -> None:
     """Two users and three calls: the first is new, all others repeat it, whatever else is in the prompt."""
     told: list[ModelCall] = []

@@ -196,7 +196,6 @@ def test_labels_cannot_fill_the_memory() -> None:
     assert shown.count("sidecar_child_failures_total{") == MOST_SERIES + 1
 
 
-@requirement("PC2-FR-13a")
 def test_a_type_outside_the_vocabulary_warns_once_and_prose_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
     """Reported three times by one sub-agent, once by another; prose may hold a user's words."""
     recorder = MeasuringRecorder(Metrics())
