@@ -1,5 +1,6 @@
 """How progress of a card's agent gets to the sidecar: tools announce themselves, and the model may report."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -38,6 +39,23 @@ async def test_a_type_that_the_card_does_not_list_is_told_to_the_model_and_never
 
     assert not [event for event in events if isinstance(event, StatusReported)]
     assert "is not one of" in requests.said(events)
+
+
+@pytest.mark.parametrize(("cached", "told"), [([40, 60], "100"), ([None, 60], "60"), ([None, None], "unknown")])
+async def test_the_hosts_log_says_how_many_tokens_came_from_the_providers_cache(
+    cached: list[int | None], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two calls of the model in one attempt, as the provider reports them; one that says nothing adds nothing."""
+    caplog.set_level(logging.INFO, "sidecar_runner_langchain")
+    steps = [calls(("report_status", {"type": "comparing_offers"}), tokens=(100, 5)), says("Done.", tokens=(120, 8))]
+    for step, tokens in zip(steps, cached, strict=True):
+        assert step.usage_metadata is not None
+        if tokens is not None:
+            step.usage_metadata["input_token_details"] = {"cache_read": tokens}
+    await run(REPORT, *steps)
+
+    (line,) = [entry.getMessage() for entry in caplog.records if "input tokens" in entry.getMessage()]
+    assert line.endswith(f"used 220 input tokens, {told} of them from the provider's cache, and 13 output tokens")
 
 
 @pytest.mark.parametrize(
