@@ -61,11 +61,12 @@ def _serve(settings: "Settings") -> int:
     return run(settings)
 
 
-def _load(folder: Path) -> "Loaded":
+def _load(folder: Path, sub_agents_at_most: int) -> "Loaded":
     from sidecar.adapters.definitions_directory.git_history import GitHistory  # noqa: PLC0415  only `validate` needs it
     from sidecar.adapters.definitions_directory.loading import load_directory  # noqa: PLC0415  the same holds
 
-    return load_directory(folder, commits_of=GitHistory(folder).commits_of)
+    commits_of = GitHistory(folder).commits_of
+    return load_directory(folder, commits_of=commits_of, sub_agents_at_most=sub_agents_at_most)
 
 
 def _compare(folder: Path, base: "BaseWish") -> "Comparison":

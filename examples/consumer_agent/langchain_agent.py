@@ -57,11 +57,11 @@ class LangChainAgent:
         )
         answer = await self._orchestrator.answer(request, [*self._messages, HumanMessage(said)], listener=self._listen)
         self._messages = list(answer.messages)
-        await self._audience.answered(Reply(answer.text))
+        await self._audience.answered(Reply(answer.read))
         hand = self._watching.hand
         if hand is None or hand.turn is None or answer.end is None:
             raise answer.unbound_because or DependencyAway("the sidecar could not be told that the turn has ended")
-        replies = [*self._watching.replies, Reply(answer.text)]
+        replies = [*self._watching.replies, Reply(answer.read)]
         replies[0] = replace(replies[0], prior_context=hand.prior_context or "")
         broken = list(broken_rules(self._messages))
         return TurnStory(said, hand.turn.surface, answer.end, replies, list(answer.results), broken)

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -15,10 +16,13 @@ from typing_extensions import override
 
 from examples.consumer_agent.history import Message, Role, ToolUse
 from examples.consumer_agent.model import Reply, ToolOffer
-from examples.consumer_agent.rule_based import REMEMBERED, RuleBasedModel
+from examples.consumer_agent.rule_based import REMEMBERED, RuleBasedModel, acknowledged
 
 APOLOGY: Final = re.compile(r"\s*(About “|[^.]*\. I would rather leave it out).*", re.DOTALL)
 """Where an answer of `RuleBasedModel` stops telling facts."""
+ASKED: Final = re.compile(r"<<stated (\w+):")
+MISSING: Final = re.compile(r"^(\d+)\. (ask_\w+)\((.*)\): ", re.MULTILINE)
+"""How the orchestrator's prompt asks which missing calls the answer acknowledges, and lists them."""
 
 
 class OfflineChatModel(BaseChatModel):
@@ -43,8 +47,11 @@ class OfflineChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        tools = [offer(tool) for tool in kwargs.get("tools", ())]
-        return result(message_of(self._rules.reply(tools, list(history_of(messages)))))
+        tools, history = [offer(tool) for tool in kwargs.get("tools", ())], list(history_of(messages))
+        reply = self._rules.reply(tools, history)
+        if not reply.calls:
+            reply = replace(reply, text=reply.text + statement(messages, history))
+        return result(message_of(reply))
 
     @override
     async def _agenerate(
@@ -84,6 +91,17 @@ class OfflineSummaryModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         return self._generate(messages, stop, None, **kwargs)
+
+
+def statement(messages: Sequence[BaseMessage], history: Sequence[Message]) -> str:
+    """Return the line that says which missing calls the answer acknowledges; empty if the prompt asks for none."""
+    prompt = "".join(str(one.text) for one in messages if isinstance(one, SystemMessage))
+    asked = ASKED.search(prompt)
+    if asked is None:
+        return ""
+    known = {(call.name, repr(call.arguments.get("request", ""))) for call in acknowledged(history)}
+    numbers = [number for number, *call in MISSING.findall(prompt) if tuple(call) in known]
+    return f"\n<<stated {asked[1]}: {', '.join(numbers)}>>"
 
 
 def result(message: AIMessage) -> ChatResult:

@@ -94,6 +94,14 @@ def compose(history: Sequence[Message]) -> str:
     return " ".join([*good, *sorry])
 
 
+def acknowledged(history: Sequence[Message]) -> Iterator[ToolUse]:
+    """Yield the calls about which `compose` tells the user that something is missing."""
+    start = max((place for place, message in enumerate(history) if message.calls), default=0)
+    for call, text in answered_calls(history[start:]):
+        if NOT_ASKED.search(text) or NOT_ANSWERED.search(text) or CAVEAT.search(text):
+            yield call
+
+
 def answered_calls(history: Sequence[Message]) -> Iterator[tuple[ToolUse, str]]:
     """Yield every tool call with the text that answered it, in the order of the answers."""
     calls = {call.call_id: call for message in history for call in message.calls}

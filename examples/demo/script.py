@@ -93,7 +93,7 @@ SCENES: Final[Sequence[Scene]] = (
         calls=[("rewards", Outcome.FAILED), ("shop", GOOD)],
         trouble=Trouble.REWARDS_RAISES,
         answer_has=["headphones", "About “what is my points balance”: sorry"],
-        answer_lacks=["PlantedDefect", "Traceback", "RUNNER_FAILED"],
+        answer_lacks=["PlantedDefect", "Traceback", "RUNNER_FAILED", "<<", "part of your request"],
     ),
     Scene(
         title="the data service answers for somebody else",

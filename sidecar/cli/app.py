@@ -53,7 +53,7 @@ class Commands:
 
     read_settings: Callable[[Path | None], "Settings"]
     serve: Callable[["Settings"], int]
-    load: Callable[[Path], "Loaded"]
+    load: Callable[[Path, int], "Loaded"]
     plugin_tools: Callable[[], "PluginTools"]
     replay: "Replay"
     verify_log: Callable[[], "VerifyLog"]
@@ -133,10 +133,12 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
     ) -> None:
         """Check agent definitions as the sidecar would, without one running, and advise on them."""
         from sidecar.cli.validate.command import ValidateWish, validate  # noqa: PLC0415  only this command needs it
+        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 
         settings = None if config is None else _settings(commands, config)
         wish = ValidateWish(as_json_text, costs, strict, settings)
-        raise typer.Exit(validate(folder, wish, commands.load, sys.stdout))
+        most = SUB_AGENTS_AT_MOST if settings is None else settings.definitions.sub_agents_at_most
+        raise typer.Exit(validate(folder, wish, lambda root: commands.load(root, most), sys.stdout))
 
     @app.command(name="codeowners")
     def reviewers(
@@ -147,8 +149,10 @@ def _add_looking(app: typer.Typer, commands: Commands) -> None:
     ) -> None:
         """Print the CODEOWNERS file that the owners of the prompt blocks make."""
         from sidecar.cli.validate.codeowners import CodeownersWish, codeowners  # noqa: PLC0415  the same holds
+        from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST  # noqa: PLC0415  the same holds
 
-        raise typer.Exit(codeowners(folder, CodeownersWish(team, under, check), commands.load, sys.stdout))
+        wish = CodeownersWish(team, under, check)
+        raise typer.Exit(codeowners(folder, wish, lambda root: commands.load(root, SUB_AGENTS_AT_MOST), sys.stdout))
 
 
 def _add_plugins(app: typer.Typer, commands: Commands) -> None:

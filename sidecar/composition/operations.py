@@ -192,4 +192,5 @@ def _definitions(parts: Parts) -> DefinitionsSource:
     said = parts.settings.definitions
     reports = DefinitionsReports(parts.metrics, parts.readiness)
     commits_of = GitHistory(said.path).commits_of if said.git_commits else nowhere_committed
-    return DefinitionsSource(said.path, reports.changed, commits_of=commits_of)
+    most = said.sub_agents_at_most
+    return DefinitionsSource(said.path, reports.changed, commits_of=commits_of, sub_agents_at_most=most)

@@ -6,6 +6,7 @@ from typing import Final
 
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.status_events.policy import TYPE_FORM
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
@@ -30,6 +31,9 @@ ALERTING: Final = (
     *("gate_unavailable", "gate_not_believed"),
 )
 """Anomalies that alert rules look at; they are there at 0 from the start, so that the first one counts."""
+UNKNOWN_TYPES: Final = 1000
+"""Slots and types that are warned of; what comes after so many different ones is counted only."""
+NO_TYPE: Final = "progress in prose, not a typed identifier"
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
@@ -45,6 +49,7 @@ class MeasuringRecorder:
         self._error_emit = error_emit
         self._always = StructuredLog(ALWAYS)
         self._log = StructuredLog("sidecar.operations")
+        self._unknown_types: set[tuple[str, str]] = set()
         self._count_envelopes(metrics)
         self._count_children(metrics)
         self._count_turns(metrics)
@@ -174,6 +179,16 @@ class MeasuringRecorder:
     def status_seen(self, slot: str, decision: str) -> None:
         """Count one progress report and what the policy made of it."""
         self._decisions.add(slot, decision)
+
+    def status_unknown(self, slot: str, event_type: str) -> None:
+        """Warn once for each slot and type; text that is no identifier is not repeated, since it may be a user's."""
+        shown = event_type if TYPE_FORM.match(event_type) else ""
+        if (slot, shown) in self._unknown_types or len(self._unknown_types) >= UNKNOWN_TYPES:
+            return
+        self._unknown_types.add((slot, shown))
+        what = f"the status event {shown!r}, which has no entry in [status.events]" if shown else NO_TYPE
+        about = {"kind": "status_unknown", "sub_agent_id": slot, "type": shown}
+        self._log.warning(names.ANOMALY, f"{slot} reported {what}; it is dropped", **about)
 
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""

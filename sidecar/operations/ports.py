@@ -132,7 +132,13 @@ class Recorder(Protocol):
         """Write the routing decision to the log and count it."""
 
     def status_seen(self, slot: str, decision: str) -> None:
-        """Count one progress report and what the policy made of it: forward, transform, suppress, batch, unknown..."""
+        """Count one progress report and what the policy made of it: forward, transform, suppress, batch, unknown...
+
+        `still_working` counts what the sidecar reported for a silent sub-agent.
+        """
+
+    def status_unknown(self, slot: str, event_type: str) -> None:
+        """Warn, once for each slot and type, of a report that is not in the vocabulary, or is no identifier at all."""
 
     def prior_context_missing(self, orchestrator_id: str) -> None:
         """Count an intent switch without `prior_context`."""

@@ -6,6 +6,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST
 from sidecar.core.status_events.policy import TYPE_FORM, Handling
 from sidecar.settings.values import Duration, LoopbackAddress, Section, SocketPath
 
@@ -108,6 +109,13 @@ class DefinitionsSettings(Section):
     git_commits: bool = Field(
         True, description="Label definitions with the commit they first appeared in, where the folder is a checkout."
     )
+    sub_agents_at_most: int = Field(
+        SUB_AGENTS_AT_MOST,
+        ge=1,
+        le=100,
+        description="Sub-agents of one orchestrator that its model is offered: the first of its list. Each costs some "
+        "330 tokens of every call (8: 2,600, 10: 3,300, 20: 6,500); those beyond are left out with a warning.",
+    )
     expected: tuple[str, ...] = Field(
         (),
         description="Slots, verticals and tools that settings may name although no definition has them yet. Any other "
@@ -136,6 +144,12 @@ class StatusSettings(Section):
 
     per_second: float = Field(20.0, gt=0, description="Reports a sub-agent may send on average; more are dropped.")
     burst: int = Field(50, ge=1, description="Reports a sub-agent may send at once.")
+    still_working_after: Duration = Field(
+        2 * SECOND,
+        ge=NOTHING,
+        description="After so long without a report of a sub-agent that runs, `still_working` is reported for it, and "
+        "again after twice, four times ... the time. Only if `events` has that type; 0: never.",
+    )
     events: dict[str, EventSettings] = Field({}, description="Known types, by name. Unknown ones are dropped.")
 
     @field_validator("events")

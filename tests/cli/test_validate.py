@@ -104,6 +104,9 @@ def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: P
     assert text.splitlines() == [
         f'{CONFIG}:30: warning: agents.shop.prompt_blocks[1]: "safety-base" is put at the head of every prompt anyway;'
         " leave it out",
+        "concierge: tokens of each call for its tools (an estimate: bytes / 4 of name, description and schema):"
+        " ask_shop 118",
+        "  for 1 of them, sub-agents: 118; for other numbers as large as these, 8: 944, 10: 1180, 20: 2360",
         "note: no enabled_via_flag: shop; an entry without one that is new to a sidecar starts at dev and serves"
         " no user (docs/lifecycle.md)",
         "valid: 2 agents (1 orchestrator), 2 tools, 1 warning, 4 pieces of advice",

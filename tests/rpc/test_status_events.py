@@ -42,6 +42,7 @@ async def test_anything_but_a_known_identifier_is_dropped_and_counted(prose: str
 
         assert [each.type for each in statuses(reply)] == ["searching_offers", "searching_offers"]
         assert [decision for _, decision in sidecar.recorder.of("status_seen")] == ["forward", "unknown", "forward"]
+        assert sidecar.recorder.of("status_unknown") == [("shop", prose)]
         assert reply.outcomes == ["SUCCEEDED"]
 
 

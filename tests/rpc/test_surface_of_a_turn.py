@@ -9,10 +9,11 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from sidecar.adapters.definitions_directory.loading import load_directory
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.dispatch.v1 import surface_pb2
 from subagents.history.v1 import history_pb2
 from subagents.runner.v1 import runner_pb2
 from subagents.tools.v1 import tools_pb2
-from tests.support.builders import a_catalogue
+from tests.support.builders import a_card, a_catalogue
 from tests.support.harness import outcome_name, running_sidecar_for_tests
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -53,6 +54,19 @@ async def test_the_listed_sub_agents_are_the_tools_each_with_its_own_description
         (f"ask_{name}", written[name]["description"]) for name in ("shop", "rewards", "support")
     ]
     assert [tool.sub_agent_id for tool in tools] == ["shop", "rewards", "support"]
+
+
+@requirement("PC1-D-58", "PC1-NFR-3b")
+async def test_an_eleventh_sub_agent_is_left_out_and_the_other_ten_are_served() -> None:
+    """The first ten of the list are tools; the eleventh is a candidate that is not listed."""
+    names = [f"s{number}" for number in range(11)]
+    async with running_sidecar_for_tests(cards=[a_card(name) for name in names]) as sidecar:
+        bound = await sidecar.bind()
+    assert tool_names(bound) == [f"ask_{name}" for name in names[:10]]
+    left_out = surface_pb2.Candidate(
+        sub_agent_id="s10", definition_id="s10", verdict=surface_pb2.CANDIDATE_VERDICT_NOT_LISTED
+    )
+    assert [each for each in bound.surface.candidates if each.sub_agent_id == "s10"] == [left_out]
 
 
 @requirement("PC2-FR-2a", "PC2-FR-2b", "PC2-T-1", "PC2-T-2")

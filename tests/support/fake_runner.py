@@ -20,6 +20,7 @@ from sidecar.policy.protocols import (
     StatusReported,
     UsageReported,
 )
+from tests.support.requests import failure_of
 
 Script = Callable[[RunRequest, "ScriptedRunner"], AsyncGenerator[RunnerEvent, None]]
 """What a sub-agent does in one attempt."""
@@ -239,6 +240,14 @@ def calls_tool(tool_id: str, arguments_json: str = "{}", *, times: int = 1) -> S
         yield RunFinished(missing)
 
     return script
+
+
+async def looks_twice(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+    """Ask the data service `orders` twice, which a budget of one call refuses, and end with half an answer."""
+    await runner.call_tool(request.grant, "orders", "{}")
+    await failure_of(runner.call_tool(request.grant, "orders", "{}"))
+    yield NarrationPart("Half of it.")
+    yield RunFinished()
 
 
 class ScriptedConnector:

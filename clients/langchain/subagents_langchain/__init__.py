@@ -3,7 +3,10 @@
 `tools_of` for an agent of your own, `SidecarMiddleware` for a `create_agent` of your own, `Orchestrator` for the whole.
 """
 
-from subagents_langchain.acknowledging import ENGLISH, Lack, Missing, Phrases, instruction, lacks_in, unsaid
+from subagents_langchain.acknowledging.filtering import StatementFilter
+from subagents_langchain.acknowledging.lacks import Lack, Missing, lacks_in
+from subagents_langchain.acknowledging.notes import BUILT_IN, ENGLISH, MissingNote, Phrases
+from subagents_langchain.acknowledging.statements import as_read
 from subagents_langchain.artifacts import artifact_of, outcome_in
 from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import Costs, ExtraCall, Price, Purpose
@@ -17,14 +20,15 @@ from subagents_langchain.history import (
 from subagents_langchain.middleware import SidecarMiddleware
 from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother
 from subagents_langchain.orchestrator import Answer, Orchestrator
+from subagents_langchain.prompts import ModelCall
 from subagents_langchain.rules import Compacted, CompactionRules, OrchestratorRules
 from subagents_langchain.tools import AskSubAgent, tools_of
-from subagents_langchain.turn import AnswerAmended, Preamble, StatusLine, TurnEvent, TurnInHand, turn_in_hand
+from subagents_langchain.turn import Preamble, StatusLine, TurnEvent, TurnInHand, turn_in_hand
 
 __all__ = [
+    "BUILT_IN",
     "ENGLISH",
     "Answer",
-    "AnswerAmended",
     "AskSubAgent",
     "Compacted",
     "Compaction",
@@ -34,6 +38,8 @@ __all__ = [
     "InvalidHistory",
     "Lack",
     "Missing",
+    "MissingNote",
+    "ModelCall",
     "OpenTurn",
     "Orchestrator",
     "OrchestratorRules",
@@ -43,19 +49,19 @@ __all__ = [
     "Purpose",
     "SidecarMiddleware",
     "SidecarState",
+    "StatementFilter",
     "StatusLine",
     "TurnEvent",
     "TurnInHand",
     "TurnOfAnother",
     "artifact_of",
+    "as_read",
     "broken_rules",
-    "instruction",
     "lacks_in",
     "narration_of_earlier_turns",
     "outcome_in",
     "tools_of",
     "turn_in_hand",
-    "unsaid",
     "validate_history",
     "with_open_calls_answered",
 ]

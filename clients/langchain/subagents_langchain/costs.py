@@ -23,6 +23,8 @@ class Purpose(StrEnum):
     """A response that calls sub-agents again."""
     MISSING_INTENT = "missing_intent"
     """Asked once more, since fewer sub-agents were called than intents declared."""
+    ACKNOWLEDGEMENT = "acknowledgement"
+    """A judge's check of what the answer states to be missing."""
     COMPACTION = "compaction"
     """The rolling summary of a long conversation; made after the turn."""
 

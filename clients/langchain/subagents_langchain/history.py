@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from subagents_client.outcomes import SENTENCES, Outcome
+from subagents_langchain.acknowledging.statements import with_notes_read
 
 
 class InvalidHistory(ValueError):
@@ -110,10 +111,11 @@ def start_of_turn(messages: Sequence[BaseMessage]) -> int:
 def narration_of_earlier_turns(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return what was said in earlier turns, without tool calls and their answers, and the present turn as it is.
 
-    Answers stay the objects that they are: what a provider put into their metadata to chain responses is kept.
+    Answers keep what a provider put into their metadata to chain responses; notes that the user read below one follow
+    its text.
 
     Source: PC1-FR-10e, PC1-FR-10f, PC1-D-27.
     """
     start = start_of_turn(messages)
     earlier = [one for one in messages[:start] if not isinstance(one, ToolMessage) and not calls_of(one)]
-    return [*earlier, *messages[start:]]
+    return [*map(with_notes_read, earlier), *messages[start:]]

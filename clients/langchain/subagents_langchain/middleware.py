@@ -6,13 +6,14 @@ answers, edits or jumps over is therefore answered, edited or jumped over. The g
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.tools.tool_node import ToolCallRequest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -21,7 +22,18 @@ from langgraph.types import Command, StreamWriter
 from typing_extensions import override
 
 from subagents_client import CallOutcome, SidecarClient
-from subagents_langchain.acknowledging import instruction, lacks_in, unsaid
+from subagents_langchain.acknowledging.filtering import filtered
+from subagents_langchain.acknowledging.judging import confirmed
+from subagents_langchain.acknowledging.lacks import lacks_in
+from subagents_langchain.acknowledging.notes import notes_for
+from subagents_langchain.acknowledging.statements import (
+    Asked,
+    as_read,
+    stated_by,
+    was_asked,
+    with_notes,
+    without_statement,
+)
 from subagents_langchain.artifacts import outcome_in
 from subagents_langchain.binding import Binding
 from subagents_langchain.calls import (
@@ -45,9 +57,10 @@ from subagents_langchain.history import (
 )
 from subagents_langchain.open_turn import SidecarState, dispatch_id
 from subagents_langchain.past import since_summary, summary_note
+from subagents_langchain.prompts import Prompt, PromptMeter
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.tools import AskSubAgent
-from subagents_langchain.turn import AnswerAmended, TurnInHand
+from subagents_langchain.turn import TurnInHand
 
 try:
     from langgraph.errors import is_invalid_resume
@@ -96,6 +109,7 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         self._summary_model = summary_model
         self._rules = rules or OrchestratorRules()
         self._binding = Binding(client, self._rules)
+        self._meter = PromptMeter(self._rules.on_model_call) if self._rules.on_model_call else None
 
     @override
     async def abefore_agent(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
@@ -108,20 +122,36 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
 
     @override
     async def awrap_model_call(self, request: ModelRequest[TurnInHand], handler: Handler) -> ModelResponse[Any]:
-        """Show the model the surface, narration of earlier turns, and the present turn. Source: PC1-D-10, PC1-FR-10."""
+        """Show the model the surface, narration of earlier turns, and the present turn. Source: PC1-D-10, PC1-FR-10.
+
+        A response comes without its statement of what is missing, here and in every stream.
+        """
         hand = request.runtime.context
         await self._binding.go_on(cast("SidecarState", request.state), request.runtime)
         present = request.messages[start_of_turn(request.messages) :]
-        notes = [summary_note(hand.episode), self._once_more(hand), instruction(lacks_in(present))]
+        asked = Asked(lacks_in(present))
+        # A model that sees earlier statements of its own, since its provider keeps them, may write one unasked.
+        hand.asked = asked if asked.lacks or was_asked(request.messages) else None
+        notes = [summary_note(hand.episode), self._once_more(hand), asked.instruction]
         asked_again, hand.missing_intents = hand.missing_intents is not None, None
         prompt = hand.prompt([note for note in notes if note]) if hand.turn else self._rules.unbound_prompt
+        shown = Prompt(
+            tools=self._offered(request.tools, hand),
+            system=prompt,
+            prefix=hand.turn.surface.prompt.prefix if hand.turn else prompt,
+            messages=narration_of_earlier_turns(since_summary(request.messages, hand.episode)),
+        )
         response = await handler(
             request.override(
+                model=filtered(request.model, asked) if hand.asked else request.model,
                 system_message=SystemMessage(prompt) if prompt else None,
-                messages=narration_of_earlier_turns(since_summary(request.messages, hand.episode)),
-                tools=self._offered(request.tools, hand),
+                messages=list(shown.messages),
+                tools=list(shown.tools),
             )
         )
+        self._measure(shown, response)
+        if hand.asked:
+            response = replace(response, result=[_without(one, asked) for one in response.result])
         hand.made.update(call_id for message in response.result for call_id in calls_of(message))
         if hand.dispatched or hand.results:
             self._count(hand, response, asked_again=asked_again)
@@ -186,22 +216,37 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
 
     @override
     async def aafter_agent(self, state: SidecarState, runtime: Runtime[TurnInHand]) -> dict[str, Any] | None:
-        """See that the answer says what is missing, whether it is the model's or that of a middleware."""
+        """See that the user is told what is missing: by the answer, as far as it states so, and by notes for the rest.
+
+        Source: PC1-FR-5b, PC2-FR-8b, PC2-FR-14a.
+        """
         hand, messages = runtime.context, state["messages"]
         await self._binding.go_on(state, runtime)
         hand.finished = True
         update: dict[str, Any] = {"sidecar_turn": {**hand.kept, "finished": True}} if hand.kept else {}
         answer = messages[-1] if messages else AIMessage("")
-        hand.answer = str(answer.text)
+        hand.answer = hand.read = str(answer.text)
         present = messages[start_of_turn(messages) :]
+        hand.missing = lacks_in(present)
+        hand.stated = await self._stated(hand, answer)
         nothing = not any(one.answered for one in map(outcome_in, present) if one)
-        owed = unsaid(hand.answer, lacks_in(present), self._rules.phrases_for(hand.request.locale), nothing=nothing)
-        if owed and isinstance(answer, AIMessage):
-            amended = _with_text(answer, owed)
-            hand.answer = str(amended.text)
-            runtime.stream_writer(AnswerAmended(owed))
-            update["messages"] = [amended]
+        words = self._rules.phrases_for(hand.request.locale)
+        hand.notes = notes_for(hand.missing, hand.stated, words, nothing=nothing)
+        for note in hand.notes:
+            runtime.stream_writer(note)
+        if hand.notes and isinstance(answer, AIMessage):
+            noted = with_notes(answer, hand.notes)
+            hand.read = as_read(noted)
+            update["messages"] = [noted]
         return update or None
+
+    async def _stated(self, hand: TurnInHand, answer: AnyMessage) -> Sequence[str]:
+        """Return the ids of the missing calls that the answer acknowledges."""
+        stated, judge = stated_by(answer, hand.missing), self._rules.judge
+        if not stated or judge is None:
+            return stated
+        claimed = [one for one in hand.missing if one.call_id in stated]
+        return await confirmed(judge, hand.answer, claimed, hand.costs, self._rules.judge_timeout)
 
     def _gathering(self, hand: TurnInHand, messages: Sequence[AnyMessage], write: StreamWriter) -> Gathering:
         """Return where the calls of the last response wait for each other."""
@@ -234,6 +279,11 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
         own = [tool for tool in registered if isinstance(tool, dict) or tool.name not in hidden]
         return [*own, *(hand.tools if hand.may_dispatch() else ())]
 
+    def _measure(self, shown: Prompt, response: ModelResponse[Any]) -> None:
+        for message in response.result if self._meter else ():
+            if self._meter and isinstance(message, AIMessage):
+                self._meter.measure(shown, message)
+
     def _count(self, hand: TurnInHand, response: ModelResponse[Any], *, asked_again: bool) -> None:
         for message in response.result:
             if isinstance(message, AIMessage):
@@ -241,10 +291,5 @@ class SidecarMiddleware(AgentMiddleware[SidecarState, TurnInHand, Any]):
                 hand.costs.add(Purpose.MISSING_INTENT if asked_again else purpose, message)
 
 
-def _with_text(message: AIMessage, text: str) -> AIMessage:
-    """Return the message with text appended, all else, its id and metadata too, as it was."""
-    if isinstance(message.content, str):
-        content: Any = f"{message.content} {text}".strip()
-    else:
-        content = [*message.content, {"type": "text", "text": f" {text}"}]
-    return message.model_copy(update={"content": content})
+def _without(message: BaseMessage, asked: Asked) -> BaseMessage:
+    return without_statement(message, asked) if isinstance(message, AIMessage) else message

@@ -15,6 +15,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Durability, Interrupt
 
 from subagents_client import Component, DispatchResult, SidecarClient, SubagentsError, TurnEnd, TurnRequest
+from subagents_langchain.acknowledging.filtering import StatementFilter
+from subagents_langchain.acknowledging.lacks import Lack
+from subagents_langchain.acknowledging.notes import MissingNote
 from subagents_langchain.binding import Binding
 from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import ExtraCall
@@ -29,7 +32,13 @@ class Answer:
     """What one turn came to.
 
     Attributes:
-        text: what the user reads; composed by the orchestrator's model. Empty if the run was interrupted.
+        text: composed by the orchestrator's model, without its statement of what is missing. Empty if the run was
+            interrupted, or the model wrote none.
+        missing: the calls that did not fully succeed. Each is in `stated` or in one of the `notes`, never in both.
+        stated: ids of the missing calls that the text acknowledges: as its model states, and as the judge confirms if
+            there is one.
+        notes: what the user has to be told beside the text, in the user's language; empty if the text says it all.
+        read: text and notes as one text, for clients that show one; it is what goes on record as narration.
         messages: the whole history, valid for any provider unless the run was interrupted.
         interrupts: what has to be answered before the turn goes on, by `answer` with `Command(resume=...)`. The turn is
             open until then. Empty if the turn has come to its end.
@@ -41,6 +50,10 @@ class Answer:
     """
 
     text: str
+    missing: Sequence[Lack]
+    stated: Sequence[str]
+    notes: Sequence[MissingNote]
+    read: str
     messages: Sequence[AnyMessage]
     interrupts: Sequence[Interrupt]
     results: Sequence[DispatchResult]
@@ -93,7 +106,7 @@ class Orchestrator:
         sidecar = SidecarMiddleware(client, summary_model or model, tools, self._rules)
         inside: Sequence[AgentMiddleware[Any, Any, Any]] = agent.pop("middleware", ())
         self.graph: CompiledStateGraph[Any, TurnInHand, Any, Any] = create_agent(
-            model, middleware=[sidecar, *inside], context_schema=TurnInHand, **agent
+            model, middleware=[sidecar, *inside, StatementFilter()], context_schema=TurnInHand, **agent
         )
 
     @asynccontextmanager
@@ -151,15 +164,7 @@ class Orchestrator:
                     else:
                         state = item
             stopped = None if hand.finished or not hand.can_go_on else await self.graph.aget_state(settings)
-        return Answer(
-            text=hand.answer,
-            messages=state["messages"],
-            interrupts=stopped.interrupts if stopped else (),
-            results=tuple(hand.results),
-            extra_calls=tuple(hand.costs.calls),
-            end=hand.end,
-            unbound_because=hand.unbound_because,
-        )
+        return _answer_of(hand, state["messages"], stopped.interrupts if stopped else ())
 
     async def stop(self, request: TurnRequest, config: RunnableConfig) -> None:
         """End the turn that waits in a thread, since nobody will go on with it; its sub-agents are stopped.
@@ -184,3 +189,19 @@ class Orchestrator:
             raise ValueError("no turn waits in this thread; begin one with the user's message")
         kept: OpenTurn | None = stopped.values.get("sidecar_turn")
         return None if kept is None or kept["finished"] else kept
+
+
+def _answer_of(hand: TurnInHand, messages: Sequence[AnyMessage], interrupts: Sequence[Interrupt]) -> Answer:
+    return Answer(
+        text=hand.answer,
+        missing=tuple(hand.missing),
+        stated=tuple(hand.stated),
+        notes=tuple(hand.notes),
+        read=hand.read,
+        messages=messages,
+        interrupts=interrupts,
+        results=tuple(hand.results),
+        extra_calls=tuple(hand.costs.calls),
+        end=hand.end,
+        unbound_because=hand.unbound_because,
+    )

@@ -9,6 +9,7 @@ from typing import Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from subagents_client import Episode, SidecarClient, SubagentsError, TurnRequest
+from subagents_langchain.acknowledging.statements import as_read
 from subagents_langchain.history import calls_of
 from subagents_langchain.turn import LONGEST_NARRATION, LONGEST_SAID, trimmed
 
@@ -56,6 +57,6 @@ def _earlier_turns(messages: Sequence[AnyMessage]) -> list[tuple[int, str, str]]
     turns = []
     for start, end in pairwise(starts):
         said = trimmed(str(messages[start].text), LONGEST_SAID)
-        answers = [str(one.text) for one in messages[start:end] if isinstance(one, AIMessage) and not calls_of(one)]
+        answers = [as_read(one) for one in messages[start:end] if isinstance(one, AIMessage) and not calls_of(one)]
         turns.append((start, said, trimmed(answers[-1], LONGEST_NARRATION) if answers else ""))
     return turns

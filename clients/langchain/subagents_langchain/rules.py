@@ -7,9 +7,12 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final
 
+from langchain_core.language_models import BaseChatModel
+
 from subagents_client import StatusRenderer
-from subagents_langchain.acknowledging import ENGLISH, Phrases
+from subagents_langchain.acknowledging.notes import BUILT_IN, ENGLISH, Phrases
 from subagents_langchain.costs import ExtraCall, Price
+from subagents_langchain.prompts import ModelCall
 
 UNBOUND_PROMPT: Final = (
     "You are an assistant. What you usually look things up with cannot be reached right now. If the user asks for"
@@ -66,7 +69,7 @@ class CompactionRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorRules:
-    """How the orchestrator works; the defaults suit English.
+    """How the orchestrator works.
 
     Attributes:
         gather_timeout: longest time that a sub-agent call waits for the others of its response, while other middleware
@@ -74,9 +77,15 @@ class OrchestratorRules:
         dispatch_timeout: until the outcomes of one dispatch must be there; None: the SDK's own.
         summary_timeout: longest time for `prior_context`; without it in time the dispatch goes out with none.
         status: words for progress.
-        phrases: by locale (`de`, `de-AT`): preamble and acknowledgements; English where there are none.
+        phrases: by locale (`de`, `de-AT`): preamble and notes on what is missing, in place of the built-in ones
+            (English, German, Spanish, French, Italian); English where there are none.
+        judge: a model that checks what an answer states to be missing; what it does not confirm is noted. One further
+            call for each answer with such a statement. None: the statement is believed.
+        judge_timeout: longest wait for the judge; after it nothing is confirmed.
         prices: by model, for the cost of extra calls.
         on_extra_call: told of every extra call of a model.
+        on_model_call: told of every call of the orchestrator's model: size and stability of its prompt, cached tokens.
+            None: nothing is measured.
         unbound_prompt: the system prompt of a turn that could not be bound.
         compaction: of long conversations; None switches it off, and no summary is read or written.
         most_steps: of the agent's graph in one turn; a model that calls without end ends with an error after them.
@@ -87,16 +96,19 @@ class OrchestratorRules:
     summary_timeout: timedelta = timedelta(seconds=10)
     status: StatusRenderer = field(default_factory=StatusRenderer)
     phrases: Mapping[str, Phrases] = field(default_factory=lambda: MappingProxyType({}))
+    judge: BaseChatModel | None = None
+    judge_timeout: timedelta = timedelta(seconds=10)
     prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
     on_extra_call: Callable[[ExtraCall], None] = _nobody
+    on_model_call: Callable[[ModelCall], None] | None = None
     unbound_prompt: str = UNBOUND_PROMPT
     compaction: CompactionRules | None = field(default_factory=CompactionRules)
     most_steps: int = 60
 
     def phrases_for(self, locale: str | None) -> Phrases:
-        """Return the phrases of a locale, of its language, or the English ones."""
+        """Return the phrases of a locale, of its language, or the English ones; an operator's before built-in ones."""
         parts = (locale or "").replace("_", "-").lower().split("-")
-        known = {name.replace("_", "-").lower(): words for name, words in self.phrases.items()}
+        known = {**BUILT_IN, **{name.replace("_", "-").lower(): words for name, words in self.phrases.items()}}
         for length in range(len(parts), 0, -1):
             if found := known.get("-".join(parts[:length])):
                 return found

@@ -20,6 +20,9 @@ from subagents_client import (
     TurnRequest,
     Verdict,
 )
+from subagents_langchain.acknowledging.lacks import Lack
+from subagents_langchain.acknowledging.notes import MissingNote
+from subagents_langchain.acknowledging.statements import Asked
 from subagents_langchain.costs import Costs
 from subagents_langchain.gathering import Gathering
 from subagents_langchain.open_turn import OpenTurn
@@ -55,14 +58,7 @@ class StatusLine:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerAmended:
-    """Sentences that were appended to an answer which did not say what is missing; an item of the custom stream."""
-
-    text: str
-
-
-TurnEvent = Preamble | StatusLine | AnswerAmended
+TurnEvent = Preamble | StatusLine | MissingNote
 """What the orchestrator puts into the custom stream."""
 
 
@@ -90,7 +86,12 @@ class TurnInHand:
         missing_intents: (declared, called), until the model was asked once more.
         asked_again: it was.
         finished: the agent has come to its end.
-        answer: as the user reads it; empty before it is composed.
+        asked: what the model is asked to state with its next response; None before the first call of the model.
+        answer: as the model composed it, without its statement; empty before.
+        missing: the calls that did not fully succeed; known with the answer.
+        stated: ids of those that the answer acknowledges.
+        notes: what the user is told of all others.
+        read: answer and notes as one text.
         end: how the turn ended; None before, and if the sidecar could not be told.
     """
 
@@ -113,7 +114,12 @@ class TurnInHand:
     missing_intents: tuple[int, int] | None = None
     asked_again: bool = False
     finished: bool = False
+    asked: Asked | None = None
     answer: str = ""
+    missing: Sequence[Lack] = ()
+    stated: Sequence[str] = ()
+    notes: Sequence[MissingNote] = ()
+    read: str = ""
     end: TurnEnd | None = None
     binding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -154,7 +160,7 @@ class TurnInHand:
         if self.turn is None or (self.can_go_on and not self.finished):
             return
         abandoned = abandoned or not self.finished
-        narration = "" if abandoned else trimmed(self.answer, LONGEST_NARRATION)
+        narration = "" if abandoned else trimmed(self.read, LONGEST_NARRATION)
         over = [result.dispatch_id for result in self.recorded]  # their children were closed with the turn before
         known = [one for result in self.results if result.dispatch_id not in over for one in result.outcomes]
         integrations = [_integration(one, abandoned=abandoned) for one in known if one.child_id]

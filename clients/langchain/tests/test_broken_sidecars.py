@@ -55,7 +55,7 @@ async def test_a_sidecar_that_restarts_in_the_middle_of_a_turn_leaves_no_call_un
         )
 
     assert answer.results[0].synthesised
-    assert answer.text.endswith(ENGLISH.nothing)
+    assert answer.read.endswith(ENGLISH.nothing)
     assert again.text == "Here is what I found: hello from rewards"
     assert again.end is not None
 
@@ -80,7 +80,7 @@ async def test_a_sidecar_that_is_gone_between_two_responses_leaves_no_call_unans
         answer = await turn_with(client, calling("ask_rewards"), after_its_end, composes)
 
     assert [result.synthesised for result in answer.results] == [False, True]
-    assert answer.text == f"Here is what I found: hello from rewards {ENGLISH.answer}"
+    assert answer.read == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
     assert answer.end is None
 
 
@@ -94,7 +94,7 @@ async def test_a_turn_that_cannot_be_bound_goes_on_without_sub_agents(tmp_path: 
 
     validate_history(answer.messages)
     assert isinstance(answer.unbound_because, DependencyAway | OutOfTime)
-    assert answer.text == f"Hm. {ENGLISH.nothing}"
+    assert answer.read == f"Hm.\n\n{ENGLISH.nothing}"
     assert model.offered == [[], []]
     assert "cannot be reached" in model.prompts[0]
     assert (answer.results, answer.end) == ((), None)
@@ -108,7 +108,7 @@ async def test_a_dispatch_that_runs_out_of_time_is_answered_in_full() -> None:
         answer = await talk.say()
 
     assert [one.outcome for one in answer.results[0].outcomes] == [Outcome.FAILED, Outcome.SUCCEEDED]
-    assert answer.text == f"Here is what I found: hello from rewards {ENGLISH.answer}"
+    assert answer.read == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
 
 
 async def test_a_thread_that_was_cut_off_is_mended_before_its_next_turn() -> None:

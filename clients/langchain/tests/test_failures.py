@@ -1,24 +1,22 @@
 """Failures of all three axes, over the cap, and intents that were not called: said in words, never as errors."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from clients.langchain.tests.support.scripted_model import Messages, Step, calling, composes, says
+from clients.langchain.tests.support.scripted_model import Messages, Step, calling, composes, says, states
 from clients.langchain.tests.support.talking import Talk, routed, talking
-from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
 from subagents.errors.v1.error_reason_pb2 import ErrorReason
 from subagents_client import Outcome, TurnRequest
 from subagents_errors import CallFailure
-from subagents_langchain import ENGLISH, AnswerAmended, OrchestratorRules, Preamble, Purpose, StatusLine
+from subagents_langchain import ENGLISH, MissingNote, Preamble, Purpose, StatusLine
 from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
-from tests.support.fake_runner import ScriptedRunner, answers, calls_tool, hangs, meets, raises
-from tests.support.requests import failure_of
+from tests.support.fake_runner import answers, calls_tool, hangs, looks_twice, meets, raises
 from tests.support.requirement import requirement
 
 CANARY = "CANARY-7f3a"
@@ -32,15 +30,15 @@ def seen_by_models_and_users(talk: Talk, answer: object) -> str:
 
 @requirement("PC2-T-25", "PC1-T-9", "PC1-FR-5b", "PC1-FR-5c")
 async def test_an_exception_is_acknowledged_in_words_and_its_text_is_nowhere() -> None:
-    """One raises, the other answers; the model forgets to say so, and the answer gets a sentence."""
+    """One raises, the other answers; the model states nothing, so the user is told beside its text."""
     async with talking(calling("ask_shop", "ask_rewards"), composes) as talk:
         talk.sidecar.runner.use("rewards", raises(RuntimeError(CANARY)))
         answer = await talk.say()
 
         assert CANARY not in seen_by_models_and_users(talk, answer)
-    assert answer.text == f"Here is what I found: hello from shop {ENGLISH.answer}"
-    assert talk.amended == [ENGLISH.answer]
-    assert answer.messages[-1].text == answer.text
+    assert answer.read == f"Here is what I found: hello from shop\n\n{ENGLISH.answer}"
+    assert talk.noted == [ENGLISH.answer]
+    assert answer.text == answer.messages[-1].text == "Here is what I found: hello from shop"
     assert [one.status for one in answer.messages if isinstance(one, ToolMessage)] == ["success", "error"]
     assert routed(answer) == [("shop", "succeeded"), ("rewards", "failed")]
 
@@ -54,7 +52,7 @@ async def test_a_timeout_is_acknowledged_as_an_exception_is() -> None:
         talk.sidecar.runner.use("rewards", hangs())
         answer = await talk.say()
 
-    assert answer.text == f"Here is what I found: hello from shop {ENGLISH.answer}"
+    assert answer.read == f"Here is what I found: hello from shop\n\n{ENGLISH.answer}"
 
 
 async def test_a_turn_whose_only_call_failed_says_that_it_could_not_help() -> None:
@@ -63,12 +61,12 @@ async def test_a_turn_whose_only_call_failed_says_that_it_could_not_help() -> No
         talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
         answer = await talk.say()
 
-    assert answer.text == f"Hm. {ENGLISH.nothing}"
+    assert answer.read == f"Hm.\n\n{ENGLISH.nothing}"
 
 
 @requirement("PC2-T-12", "PC2-T-27", "PC2-AC-5a", "PC2-AC-5b")
-@pytest.mark.parametrize(("status", "amended"), [("ok", []), ("partial", []), ("error", [ENGLISH.data])])
-async def test_each_status_of_an_envelope_shows_in_the_answer_as_it_should(status: str, amended: list[str]) -> None:
+@pytest.mark.parametrize(("status", "noted"), [("ok", []), ("partial", []), ("error", [ENGLISH.data])])
+async def test_each_status_of_an_envelope_shows_in_the_answer_as_it_should(status: str, noted: list[str]) -> None:
     """Only `error` is data unavailable, and what the envelope says about it is nobody's business."""
     cards = [a_card_with_tools("shop", "offers")]
     async with talking(calling("ask_shop"), composes, cards=cards) as talk:
@@ -79,7 +77,7 @@ async def test_each_status_of_an_envelope_shows_in_the_answer_as_it_should(statu
         answer = await talk.say()
 
         assert CANARY not in seen_by_models_and_users(talk, answer)
-    assert talk.amended == amended
+    assert talk.noted == noted
     assert answer.results[0].outcomes[0].data_unavailable is (status == "error")
     told = [str(one.content) for one in answer.messages if isinstance(one, ToolMessage)]
     assert ("data needed for this answer was unavailable" in told[0]) is (status == "error")
@@ -97,7 +95,7 @@ async def test_data_of_another_user_is_withheld_counted_and_acknowledged() -> No
         assert CANARY not in seen_by_models_and_users(talk, answer)
         assert len(talk.sidecar.connector.calls) == 1
         assert [name for name, _ in talk.sidecar.recorder.told if "mismatch" in name] == ["principal_mismatch"]
-    assert answer.text.endswith(ENGLISH.data)
+    assert answer.read.endswith(ENGLISH.data)
 
 
 @requirement("PC2-T-11")
@@ -124,18 +122,11 @@ async def test_m_of_n_are_presented_and_the_rest_acknowledged(failing: int) -> N
         answer = await talk.say()
 
     assert [slot in answer.text for slot in SLOTS] == [place >= failing for place in range(3)]
-    assert talk.amended == [[], [ENGLISH.answer], [ENGLISH.answer], [ENGLISH.nothing]][failing]
+    assert talk.noted == [[], [ENGLISH.answer], [ENGLISH.answer], [ENGLISH.nothing]][failing]
     assert routed(answer) == [(slot, "failed" if place < failing else "succeeded") for place, slot in enumerate(SLOTS)]
 
 
 FOUR = ("ask_shop", "ask_rewards", "ask_support", "ask_travel")
-
-
-async def _looks_twice(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
-    await runner.call_tool(request.grant, "orders", "{}")
-    await failure_of(runner.call_tool(request.grant, "orders", "{}"))
-    yield NarrationPart("Half of it.")
-    yield RunFinished()
 
 
 @asynccontextmanager
@@ -155,7 +146,7 @@ async def everything_missing(*, composing: Step = composes) -> AsyncIterator[Tal
         )
         talk.sidecar.runner.use("shop", calls_tool("offers"))
         talk.sidecar.runner.use("rewards", raises(RuntimeError(CANARY)))
-        talk.sidecar.runner.use("support", _looks_twice)
+        talk.sidecar.runner.use("support", looks_twice)
         yield talk
 
 
@@ -168,9 +159,9 @@ async def test_each_missing_answer_is_acknowledged_and_not_only_the_first() -> N
         composing = talk.model.prompts[-1]
     outcomes = [outcome for _, outcome in routed(answer)]
     assert outcomes == ["degraded", "failed", "degraded", "dropped"]
-    assert [f"- {name}('about {name}'): " in composing for name in FOUR] == [True] * 4
+    assert [f". {name}('about {name}'): " in composing for name in FOUR] == [True] * 4
     for sentence in (ENGLISH.data, ENGLISH.answer, ENGLISH.rest, ENGLISH.turn):
-        assert sentence in answer.text
+        assert sentence in answer.read
 
 
 def repeats(messages: Messages) -> AIMessage:
@@ -184,26 +175,26 @@ async def test_no_code_and_no_exception_reaches_the_user_even_where_the_model_re
     async with everything_missing(composing=repeats) as talk:
         answer = await talk.say()
 
-        read = f"{answer.text} {talk.lines} {talk.preambles} {talk.amended}"
+        read = f"{answer.read} {talk.lines} {talk.preambles} {talk.noted}"
         events = {type(one) for one in talk.events}
     codes = [CANARY, "RuntimeError", "Traceback", *ErrorReason.keys(), *(each.name for each in CallFailure)]
     assert [code for code in codes if code.removeprefix("ERROR_REASON_") in read] == []
     assert "{" not in read
-    assert events <= {AnswerAmended, Preamble, StatusLine}
+    assert events <= {MissingNote, Preamble, StatusLine}
 
 
-@requirement("PC2-FR-8b")
-@pytest.mark.parametrize("said", ["Sorry, your points are away for now.", "I couldn't get your points.", "Unable to."])
-async def test_an_answer_that_says_it_by_itself_stays_as_it_is(said: str) -> None:
-    """The composing model was told what is missing, in words that hold no error."""
-    async with talking(calling("ask_shop", "ask_rewards"), says(said)) as talk:
+@requirement("PC2-FR-8c", "PC2-FR-14b")
+async def test_the_composing_model_is_told_what_is_missing_in_words_that_hold_no_error() -> None:
+    """Only the call that failed is named; the cached beginning of the prompt is the same in both calls."""
+    async with talking(calling("ask_shop", "ask_rewards"), states("Your points are away for now.", 1)) as talk:
         talk.sidecar.runner.use("rewards", raises(RuntimeError(CANARY)))
         answer = await talk.say()
 
         routing, composing = talk.model.prompts
         prompt = (await talk.sidecar.bind()).surface.prompt
-    assert answer.text == said
-    assert "- ask_rewards('about ask_rewards'): there is no answer right now" in composing
+        assert CANARY not in seen_by_models_and_users(talk, answer)
+    assert answer.read == answer.text == "Your points are away for now."
+    assert "1. ask_rewards('about ask_rewards'): there is no answer right now" in composing
     assert "ask_shop('" not in composing
     assert routing == prompt.prefix + prompt.suffix
     assert composing.startswith(prompt.prefix)
@@ -217,7 +208,7 @@ async def test_what_is_over_the_cap_is_left_for_later_and_said() -> None:
         answer = await talk.say()
 
         assert talk.sidecar.runner.started == ["shop", "rewards"]
-    assert answer.text.endswith(ENGLISH.turn)
+    assert answer.read.endswith(ENGLISH.turn)
     assert routed(answer)[2] == ("support", "dropped")
     assert answer.end is not None
     assert answer.end.routing_decision.cap.value == "over"
@@ -254,29 +245,7 @@ async def test_a_failure_that_a_later_call_makes_good_is_not_acknowledged() -> N
         talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
         answer = await talk.say()
 
-    assert (answer.text, talk.amended) == ("Here is what I found: Here.", [])
-
-
-async def test_the_words_are_those_of_the_users_language() -> None:
-    """A table for `de` serves `de-AT`; an answer in German that says so itself is recognised."""
-    german = ENGLISH.__class__(
-        one_moment="Einen Augenblick.",
-        nothing="Das geht gerade leider nicht.",
-        answer="Einen Teil konnte ich nicht herausfinden.",
-        data="Manche Daten fehlen gerade.",
-        rest="Das ist vielleicht nicht alles.",
-        turn="Den Rest machen wir danach.",
-        admits=r"\bleider\b",
-        defers=r"\bdanach\b",
-    )
-    script = [calling("ask_shop"), says("Hm."), calling("ask_shop"), says("Das weiß ich leider nicht.")]
-    async with talking(*script, rules=OrchestratorRules(phrases={"de": german})) as talk:
-        talk.sidecar.runner.use("shop", raises(RuntimeError(CANARY)))
-        first, second = await talk.say(locale="de-AT"), await talk.say(locale="de-AT")
-
-    assert talk.preambles == ["Einen Augenblick."] * 2
-    assert first.text == "Hm. Das geht gerade leider nicht."
-    assert second.text == "Das weiß ich leider nicht."
+    assert (answer.read, talk.noted) == ("Here is what I found: Here.", [])
 
 
 async def test_a_cancelled_turn_stops_its_sub_agents_ends_and_the_next_one_is_fine() -> None:

@@ -125,8 +125,8 @@ async def test_a_failure_from_before_an_interrupt_is_acknowledged_after_it(opene
         async with opened() as saver:
             answer = await asked(agent(talk, asks_first("ask_rewards"), checkpointer=saver), decides(APPROVE))
 
-        assert "- ask_shop('about ask_shop'): there is no answer right now" in talk.model.prompts[-1]
-    assert answer.text == f"Here is what I found: hello from rewards {ENGLISH.answer}"
+        assert "1. ask_shop('about ask_shop'): there is no answer right now" in talk.model.prompts[-1]
+    assert answer.read == f"Here is what I found: hello from rewards\n\n{ENGLISH.answer}"
     assert "CANARY" not in str(answer)
 
 

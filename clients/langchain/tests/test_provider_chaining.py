@@ -8,15 +8,15 @@ from langchain_openai import ChatOpenAI
 
 from clients.langchain.tests.support.responses_api import called, running_provider, said
 from subagents_client import SidecarClient, TurnRequest
-from subagents_langchain import ENGLISH, Orchestrator
+from subagents_langchain import ENGLISH, Orchestrator, as_read
 from tests.support.fake_runner import raises
 from tests.support.harness import SECRET, running_sidecar_for_tests
 from tests.support.requirement import requirement
 
 
 @requirement("PC1-D-27")
-async def test_responses_chain_through_calls_amended_answers_and_turns() -> None:
-    """Each request names the response before it and carries only what is new, though an answer was amended here."""
+async def test_responses_chain_through_calls_answers_with_notes_and_turns() -> None:
+    """Each request names the response before it and carries only what is new, though an answer has a note."""
     outputs = [called("ask_shop", "call_1"), said("Hm."), said("You are welcome.")]
     turn = TurnRequest(principal="user-1", episode_id="episode-1")
     history: list[AnyMessage] = []
@@ -38,7 +38,7 @@ async def test_responses_chain_through_calls_amended_answers_and_turns() -> None
 
     assert [one.get("previous_response_id") for one in provider.requests] == [None, "resp_1", "resp_2"]
     assert [kinds(one) for one in provider.requests] == [["user"], ["function_call_output"], ["user"]]
-    assert str(history[3].text) == f"Hm. {ENGLISH.nothing}"
+    assert as_read(history[3]) == f"Hm.\n\n{ENGLISH.nothing}"
 
 
 def kinds(request: dict[str, Any]) -> list[str]:

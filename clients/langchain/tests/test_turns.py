@@ -120,7 +120,7 @@ async def test_every_vertical_is_reached_alone_and_together_with_others(slots: l
         answer = await talk.say()
 
     assert routed(answer) == [(slot, "succeeded") for slot in slots]
-    assert not talk.amended
+    assert not talk.noted
     assert answer.results[0].intents.declared == len(slots)
 
 

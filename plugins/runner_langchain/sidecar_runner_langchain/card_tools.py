@@ -17,6 +17,8 @@ from subagents_errors import DelegationRefused, InvalidRequest, MessageTooLarge,
 DATA_UNAVAILABLE: Final = "data unavailable"
 """All that a model is told of data that did not come. Source: PC2-FR-12, DESIGN section 6."""
 COMPONENT: Final = "render_"
+REPORT: Final = "report_status"
+"""A local tool of this name reports progress; the schema of its arguments lists the types that a model may use."""
 
 LocalTool = Callable[[Mapping[str, Any], Run], Awaitable[Any]]
 """What a host does for a tool that no data service backs: takes the arguments and the run, returns a JSON value. For a
@@ -103,6 +105,16 @@ class OwnTool(CardTool):
         return _text(await self.does(arguments, attempt.run))
 
 
+class ReportTool(CardTool):
+    """Reports progress: `type`, and further arguments as its attributes. Source: PC1-FR-13a."""
+
+    @override
+    async def carry_out(self, attempt: Attempt, arguments: Mapping[str, Any]) -> str:
+        attributes = {name: value for name, value in arguments.items() if name != "type"}
+        get_stream_writer()({"status": arguments["type"], "attributes": attributes})
+        return "reported"
+
+
 class RenderTool(CardTool):
     """Makes a component. Without a function of the host's, its arguments are the component. Source: PC1-FR-3c.
 
@@ -169,9 +181,23 @@ def _tool_of(tool: Tool, card: Card, does: LocalTool | None) -> BaseTool:
         component = card.component_schemas_json.get(tool.tool_id, "{}")
         _checked(tool.tool_id, component)
         return RenderTool(**shared, component_json=component, does=does)
+    if tool.tool_id == REPORT and does is None:
+        _check_types(schema.content)
+        return ReportTool(**shared)
     if does is None:
         raise CardNotRunnable(f"{tool.tool_id} is a local tool and this host has no function for it; give --tools")
     return OwnTool(**shared, does=does)
+
+
+def _check_types(schema: Mapping[str, Any]) -> None:
+    """Refuse a schema that does not name the types which may be reported: a model would make them up.
+
+    Raises:
+        CardNotRunnable: `type` is not required, or is not an enumeration.
+    """
+    types = schema.get("properties", {}).get("type", {}).get("enum")
+    if not types or "type" not in schema.get("required", ()) or not all(isinstance(one, str) for one in types):
+        raise CardNotRunnable(f"{REPORT} needs a required argument `type` whose `enum` lists status events")
 
 
 def _checked(tool_id: str, text: str) -> Schema:

@@ -1,7 +1,8 @@
 """What happens inside a graph, told to the sidecar: events of the stream writer, and tokens."""
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.outputs import ChatGeneration, LLMResult
@@ -11,6 +12,8 @@ from sidecar_runner_langchain.attempt import Attempt
 from sidecar_runner_langchain.failures import AgentFailed
 from sidecar_runner_langchain.schemas import schema_of
 from subagents_client.runner import Run
+
+LOG: Final = logging.getLogger("sidecar_runner_langchain")
 
 
 async def report(attempt: Attempt, event: Any) -> None:
@@ -55,6 +58,7 @@ class UsageReports(AsyncCallbackHandler):
         self._run = run
         self._input = 0
         self._output = 0
+        self._cached: int | None = None
 
     @override
     async def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
@@ -66,5 +70,16 @@ class UsageReports(AsyncCallbackHandler):
             if usage is not None:
                 self._input += usage["input_tokens"]
                 self._output += usage["output_tokens"]
+                cached = usage.get("input_token_details", {}).get("cache_read")
+                self._cached = self._cached if cached is None else (self._cached or 0) + cached
         if self._input or self._output:
             self._run.usage(input_tokens=self._input, output_tokens=self._output)
+
+    def log(self) -> None:
+        """Write what the attempt's models used to the host's log; nothing if no provider reported any."""
+        if self._input or self._output:
+            cached = "unknown" if self._cached is None else self._cached
+            LOG.info(
+                "attempt %s of %s used %d input tokens, %s of them from the provider's cache, and %d output tokens",
+                self._run.attempt_id, self._run.sub_agent_id, self._input, cached, self._output,
+            )  # fmt: skip

@@ -86,18 +86,22 @@ class AgentRuntime:
     async def _last_state(self, graph: Pregel[Any, Any, Any, Any], attempt: Attempt) -> Any:
         run = attempt.run
         given = {"messages": messages_for(run, await self._history(run))}
+        usage = UsageReports(run)
         config: RunnableConfig = {
             "configurable": {KEY: attempt, "thread_id": run.attempt_id},
-            "callbacks": [UsageReports(run)],
+            "callbacks": [usage],
             "recursion_limit": self._limits.most_steps,
         }
         state: Any = None
         # LangGraph types it as an iterator, but it is a generator and must be closed at once when the run is cancelled.
         stream: Any = graph.astream(given, config, stream_mode=["custom", "values"], subgraphs=True)
-        async with aclosing(stream) as parts:
-            async for namespace, mode, chunk in parts:
-                if mode == "custom":
-                    await report(attempt, chunk)
-                elif not namespace:
-                    state = chunk
+        try:
+            async with aclosing(stream) as parts:
+                async for namespace, mode, chunk in parts:
+                    if mode == "custom":
+                        await report(attempt, chunk)
+                    elif not namespace:
+                        state = chunk
+        finally:
+            usage.log()
         return state

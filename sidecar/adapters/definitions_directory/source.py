@@ -14,7 +14,7 @@ from typing import Final
 
 from sidecar.adapters.definitions_directory.files import Tree, read_tree
 from sidecar.adapters.definitions_directory.loading import load_directory, load_tree
-from sidecar.core.definitions.cards.card import Card, Catalogue
+from sidecar.core.definitions.cards.card import SUB_AGENTS_AT_MOST, Card, Catalogue
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.core.definitions.prompt_size import TokenCounter, estimated_tokens
 from sidecar.core.definitions.resolve import CommitsOf, Loaded, nowhere_committed
@@ -55,6 +55,7 @@ class DefinitionsSource:
         count: tokens of a text, for the model.
         commits_of: where digests first appeared; called in a thread.
         pause: waits between two looks.
+        sub_agents_at_most: sub-agents of one orchestrator that its model is offered.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class DefinitionsSource:
         count: TokenCounter = estimated_tokens,
         commits_of: CommitsOf = nowhere_committed,
         pause: Callable[[], Awaitable[None]] = look_interval,
+        sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
     ) -> None:
         """Nothing is read before the first `refresh`."""
         self._root = root
@@ -71,6 +73,7 @@ class DefinitionsSource:
         self._count = count
         self._commits_of = commits_of
         self._pause = pause
+        self._most = sub_agents_at_most
         self._looking = asyncio.Lock()
         self._taken: str | None = None
         self._settling: str | None = None
@@ -89,7 +92,7 @@ class DefinitionsSource:
 
     async def validated(self) -> Loaded:
         """Load the state that is there now, as `sidecar validate` does; what is in force stays."""
-        return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of)
+        return await asyncio.to_thread(load_directory, self._root, self._count, self._commits_of, self._most)
 
     @property
     def revision(self) -> str | None:
@@ -122,7 +125,7 @@ class DefinitionsSource:
             elif tree.fingerprint != self._settling:
                 self._settling = tree.fingerprint
                 return
-            loaded = await asyncio.to_thread(load_tree, tree, self._count, self._commits_of)
+            loaded = await asyncio.to_thread(load_tree, tree, self._count, self._commits_of, self._most)
             self._take(tree.fingerprint, loaded)
 
     async def _settled(self, tree: Tree) -> Tree:

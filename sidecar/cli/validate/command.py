@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from sidecar.cli.validate.costs import agent_costs, cost_lines, cost_object
+from sidecar.cli.validate.costs import agent_costs, cost_lines, cost_object, scaled, sub_agent_tokens, tool_lines
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.costs import AgentCost
 from sidecar.core.definitions.resolve import Loaded
@@ -57,6 +57,7 @@ def validate(root: Path, wish: ValidateWish, load: Callable[[Path], Loaded], out
     else:
         out.writelines(problem.render() + "\n" for problem in (*loaded.problems, *loaded.advice))
         out.writelines(f"settings: {line}\n" for line in unfit)
+        out.writelines(line + "\n" for line in tool_lines(loaded))
         if wish.costs and loaded.catalogue is not None:
             out.writelines(line + "\n" for line in cost_lines(loaded.catalogue, loaded.prompt_tokens))
         if loaded.catalogue is not None and (unflagged := _unflagged(loaded.catalogue)):
@@ -116,7 +117,13 @@ def _agents(loaded: Loaded, catalogue: Catalogue | None) -> list[dict[str, Any]]
     if catalogue is None:
         return []
     costs = agent_costs(catalogue, loaded.prompt_tokens)
-    return [_agent(card, catalogue, costs) for card in catalogue.cards.values()]
+    return [_agent(card, catalogue, costs) | _tools(card, loaded) for card in catalogue.cards.values()]
+
+
+def _tools(card: Card, loaded: Loaded) -> dict[str, Any]:
+    asked = sub_agent_tokens(card, loaded)
+    more = {"estimated_tokens_of_sub_agents": scaled(asked)} if asked else {}
+    return {"estimated_tool_tokens": dict(loaded.tool_tokens[card.definition.id])} | more
 
 
 def _agent(card: Card, catalogue: Catalogue, costs: dict[DefinitionId, AgentCost]) -> dict[str, Any]:

@@ -1,17 +1,45 @@
-"""What `sidecar validate --costs` prints: what a turn costs at least, by the prices of the model registry."""
+"""What `sidecar validate` prints of tokens and, with `--costs`, of prices: what a turn costs at least."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.costs import AgentCost, TurnCost, agent_cost, turn_cost
-from sidecar.core.identifiers import DefinitionId
+from sidecar.core.definitions.resolve import Loaded
+from sidecar.core.identifiers import DefinitionId, tool_name_of
 
 BASIS: Final = (
     "costs of a turn, estimated: each model is asked twice, fixed prompts only, output as far as max_output_tokens"
     " bounds it"
 )
+
+
+TOKENS: Final = "an estimate: bytes / 4 of name, description and schema"
+NUMBERS: Final = (8, 10, 20)
+"""Of sub-agents, whose cost is shown beside the present number's."""
+
+
+def tool_lines(loaded: Loaded) -> Iterator[str]:
+    """Yield, for each orchestrator, what its tools take of each call of its model, and what more of them would take."""
+    cards = () if loaded.catalogue is None else loaded.catalogue.cards.values()
+    for card in cards:
+        if asked := sub_agent_tokens(card, loaded):
+            each = ", ".join(f"{name} {tokens}" for name, tokens in loaded.tool_tokens[card.definition.id].items())
+            more = ", ".join(f"{number}: {tokens}" for number, tokens in scaled(asked).items())
+            yield f"{card.definition.id}: tokens of each call for its tools ({TOKENS}): {each}"
+            yield f"  for {len(asked)} of them, sub-agents: {sum(asked)}; for other numbers as large as these, {more}"
+
+
+def sub_agent_tokens(card: Card, loaded: Loaded) -> list[int]:
+    """Return the tokens of each sub-agent that a model is offered as a tool."""
+    names = {tool_name_of(slot) for slot in card.definition.sub_agents}
+    return [tokens for name, tokens in loaded.tool_tokens[card.definition.id].items() if name in names]
+
+
+def scaled(asked: Sequence[int]) -> dict[int, int]:
+    """Return what other numbers of sub-agents would take, by number, if each took the average of these."""
+    return {number: round(number * sum(asked) / len(asked)) for number in NUMBERS}
 
 
 def agent_costs(catalogue: Catalogue, prompt_tokens: Mapping[DefinitionId, int]) -> dict[DefinitionId, AgentCost]:

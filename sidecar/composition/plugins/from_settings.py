@@ -187,7 +187,7 @@ def _keys_in(setting: str, files: Mapping[str, Path], redactor: Redactor) -> dic
 def _vocabulary(settings: Settings) -> Vocabulary:
     said = settings.status
     rules = {name: EventRule(rule.policy, rule.becomes, rule.window) for name, rule in said.events.items()}
-    return Vocabulary(rules, said.per_second, said.burst)
+    return Vocabulary(rules, said.per_second, said.burst, said.still_working_after or None)
 
 
 def _retries(settings: DispatchSettings) -> RetryRules:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from sidecar.core.binding.candidates import CardOf, Flags, Judged, judge
+from sidecar.core.binding.candidates import CardOf, Flags, Judged, judge, left_out
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
 from sidecar.core.definitions.cards.ask_arguments import offered
@@ -62,7 +62,9 @@ def judged_slots(
     catalogue: Catalogue, orchestrator: Card, flags: Flags, view: RolloutView, asker: Asker
 ) -> tuple[Judged, ...]:
     """Return who serves each slot that the orchestrator lists, in its order. Pure; a few microseconds a slot."""
-    return tuple(judge(slot, catalogue, flags, view, asker) for slot in orchestrator.definition.sub_agents)
+    listed, most = orchestrator.definition.sub_agents, catalogue.sub_agents_at_most
+    within = [judge(slot, catalogue, flags, view, asker) for slot in listed[:most]]
+    return (*within, *(left_out(slot, catalogue) for slot in listed[most:]))
 
 
 def tools_of(catalogue: Catalogue, judged: Sequence[Judged], kept: CardOf) -> tuple[SurfaceTool, ...]:

@@ -39,6 +39,12 @@ def judge(slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, ask
     return _by_rollout(rollout, catalogue, flags, view.killed, asker)
 
 
+def left_out(slot: Slot, catalogue: Catalogue) -> Judged:
+    """Return that nobody serves a slot which is listed beyond the number of sub-agents that a turn may offer."""
+    names = catalogue.slots.get(slot, ()) or (None,)
+    return Judged(slot, None, tuple(Candidate(slot, name, CandidateVerdict.NOT_LISTED) for name in names))
+
+
 def _by_rollout(
     rollout: SlotRollout, catalogue: Catalogue, flags: Flags, killed: frozenset[Digest], asker: Asker
 ) -> Judged:

@@ -11,9 +11,6 @@ from sidecar.core.definitions.files.problems import Problem, nearest, quoted
 from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, Registries
 from sidecar.core.identifiers import Slot
 
-SUB_AGENTS_AT_MOST: Final = 10
-SUB_AGENTS_BEFORE_WARNING: Final = 7
-"""Source: PC1-NFR-3b, PC1-D-58, TN-50."""
 NAMED_AT_MOST: Final = 8
 """Known names a message lists when none is near the wrong one."""
 
@@ -76,11 +73,6 @@ def _sub_agents(
     entry: Entry[AgentDefinition], registries: Registries, slots: dict[Slot, tuple[str, ...]]
 ) -> Iterator[Problem]:
     definition, place = entry.value, entry.place.at("sub_agents")
-    listed = len(definition.sub_agents)
-    if listed > SUB_AGENTS_AT_MOST:
-        yield place.error(f"lists {listed} sub-agents; at most {SUB_AGENTS_AT_MOST} can be told apart by one model")
-    elif listed > SUB_AGENTS_BEFORE_WARNING:
-        yield place.warning(f"lists {listed} sub-agents; above {SUB_AGENTS_BEFORE_WARNING}, keep descriptions tight")
     for index, slot in enumerate(definition.sub_agents):
         if slot and slot not in slots:
             yield _unknown(place.at(index), "sub-agent", slot, tuple(slots))

@@ -30,14 +30,14 @@ def unknown_mentions(registries: Registries) -> Iterator[Problem]:
         for block_name in (*REQUIRED_BLOCKS, *definition.prompt_blocks):
             block = registries.blocks.entries[block_name]
             for name in dict.fromkeys(one or other for one, other in _NAME.findall(block.value.instructions)):
+                if name in known:
+                    continue
                 if name in events:
                     text = f"{quoted(name)} is a status event, which the tool reports by itself; leave it out"
-                elif name not in known:
+                else:
                     meant = nearest(name, sorted(known))
                     hint = "" if meant is None else f"; did you mean {quoted(meant)}?"
                     text = f"{quoted(name)} is no tool, argument or field that {quoted(definition.id)} has{hint}"
-                else:
-                    continue
                 yield block.place.at("instructions").advice(text, key=name)
 
 

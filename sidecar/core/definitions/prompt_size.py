@@ -1,15 +1,17 @@
-"""How much of a model's context window a prompt takes.
+"""How much of a model's context window a prompt takes, and each tool of it.
 
-The count is an estimate: UTF-8 bytes / 4 unless a deployment plugs in its model's own tokeniser.
+The count is an estimate: UTF-8 bytes / 4 unless a deployment plugs in its model's own tokeniser. Of a tool, name,
+description and JSON schema count; what a provider puts around them does not.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.prompt import prefix_of
 from sidecar.core.definitions.files.documents import Place
-from sidecar.core.definitions.files.problems import Problem
+from sidecar.core.definitions.files.problems import Problem, quoted
+from sidecar.core.json_schemas import canonical_text
 
 TokenCounter: TypeAlias = Callable[[str], int]
 
@@ -19,6 +21,8 @@ ERROR_PERCENT: Final = 50
 """Source: PC1-NFR-4c, DESIGN section 13."""
 DESCRIPTION_TOKENS: Final = 400
 """Source: PC1-NFR-3a."""
+SUB_AGENTS_BEFORE_WARNING: Final = 7
+"""Source: PC1-NFR-3b, TN-50."""
 
 
 def estimated_tokens(text: str) -> int:
@@ -33,16 +37,44 @@ class _EveryFlag:
         return True
 
 
-def prompt_tokens(card: Card, described: Iterable[str], count: TokenCounter) -> int:
+def tool_tokens(name: str, description: str, schema: Mapping[str, Any], count: TokenCounter) -> int:
+    """Return the estimate of what one tool takes of every call of the model that is offered it."""
+    return count(name) + count(description) + count(canonical_text(schema))
+
+
+def prompt_tokens(card: Card, tools: Mapping[str, int], count: TokenCounter) -> int:
     """Return the estimate of the longest prompt the card can have, every flag on.
 
     Args:
         card: whose prompt.
-        described: descriptions of the sub-agents the model is offered as tools.
+        tools: tokens of each tool that the model is offered, sub-agents among them.
         count: tokens of one text.
     """
-    texts = [prefix_of(card.blocks, _EveryFlag()), *(tool.description for tool in card.tools), *described]
-    return sum(count(text) for text in texts)
+    return count(prefix_of(card.blocks, _EveryFlag())) + sum(tools.values())
+
+
+def weigh_sub_agents(place: Place, listed: Sequence[tuple[str, int]], most: int) -> Iterator[Problem]:
+    """Yield a warning with its cost if many sub-agents are listed, and one for each that is listed beyond `most`.
+
+    Args:
+        place: of the list.
+        listed: slots in order, each with the tokens of its tool.
+        most: those that are offered to the model, the first of the list; `definitions.sub_agents_at_most`.
+
+    Source: PC1-NFR-3b, PC1-D-58, TN-50.
+    """
+    offered = [tokens for _, tokens in listed[:most]]
+    if len(offered) > SUB_AGENTS_BEFORE_WARNING:
+        yield place.warning(
+            f"offers {len(offered)} sub-agents, whose tools take an estimated {sum(offered)} tokens of each call of its"
+            f" model; above {SUB_AGENTS_BEFORE_WARNING}, keep descriptions tight"
+        )
+    for index, (slot, tokens) in enumerate(listed[most:], most):
+        text = (
+            f"{quoted(slot)} is beyond the {most} that definitions.sub_agents_at_most allows, and no turn offers it;"
+            f" take it off the list, or raise the setting for an estimated {tokens} tokens of each call"
+        )
+        yield place.at(index).warning(text, key=slot)
 
 
 def weigh(place: Place, tokens: int, window: int) -> Problem | None:

@@ -1,21 +1,37 @@
 """From parsed files to a catalogue: read, check, resolve every reference, weigh, identify. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sidecar.core.definitions.advice import advise
-from sidecar.core.definitions.cards.card import AgentDefinition, BlockCategory, Card, Catalogue, PromptBlock
+from sidecar.core.definitions.cards.ask_arguments import offered
+from sidecar.core.definitions.cards.card import (
+    SUB_AGENTS_AT_MOST,
+    AgentDefinition,
+    BlockCategory,
+    Card,
+    Catalogue,
+    PromptBlock,
+)
 from sidecar.core.definitions.cards.digest import digest_of_card, label_of
 from sidecar.core.definitions.cross_checks import check, slots_of
 from sidecar.core.definitions.files.documents import Document
 from sidecar.core.definitions.files.names import REQUIRED_BLOCKS
 from sidecar.core.definitions.files.problems import Problem, Severity, in_order
 from sidecar.core.definitions.files.registries import Registries, read_registries
-from sidecar.core.definitions.prompt_size import TokenCounter, estimated_tokens, prompt_tokens, weigh, weigh_description
-from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, ToolId
+from sidecar.core.definitions.prompt_size import (
+    TokenCounter,
+    estimated_tokens,
+    prompt_tokens,
+    tool_tokens,
+    weigh,
+    weigh_description,
+    weigh_sub_agents,
+)
+from sidecar.core.identifiers import Commit, DefinitionId, Digest, Slot, ToolId, tool_name_of
 
 PROBLEMS_AT_MOST: Final = 500
 """Problems of one state that are kept, so that a hostile file costs neither memory nor time."""
@@ -32,6 +48,7 @@ class Loaded:
         catalogue: None if any problem is an error.
         problems: in order of file and line; may hold warnings beside a catalogue.
         prompt_tokens: estimate of each definition's longest prompt.
+        tool_tokens: of each definition, by the name of each tool that its model is offered, sub-agents last.
         advice: in the same order; empty without a catalogue. Nothing but `sidecar validate` asks for it.
         blocks: every block that was read, used or not, in order of name.
     """
@@ -39,6 +56,7 @@ class Loaded:
     catalogue: Catalogue | None
     problems: tuple[Problem, ...]
     prompt_tokens: Mapping[DefinitionId, int]
+    tool_tokens: Mapping[DefinitionId, Mapping[str, int]] = field(default_factory=dict)
     advice: tuple[Problem, ...] = ()
     blocks: tuple[PromptBlock, ...] = ()
 
@@ -59,6 +77,7 @@ def load_documents(
     earlier: Sequence[Problem] = (),
     count: TokenCounter = estimated_tokens,
     commits_of: CommitsOf = nowhere_committed,
+    sub_agents_at_most: int = SUB_AGENTS_AT_MOST,
 ) -> Loaded:
     """Make a catalogue of parsed files, or say everything that is wrong with them.
 
@@ -68,6 +87,7 @@ def load_documents(
         earlier: problems met while finding and parsing the files.
         count: tokens of a text, for the model; an estimate by default.
         commits_of: asked once, with all digests, when there is no error.
+        sub_agents_at_most: of each list of sub-agents, so many from its beginning are offered to the model.
 
     Source: PC1-FR-2e, TN-45.
     """
@@ -79,16 +99,23 @@ def load_documents(
     cards = {card.definition.id: card for card in _cards(registries)}
     slots = slots_of(registries)
     tokens: dict[DefinitionId, int] = {}
-    for card in cards.values():
-        tokens[card.definition.id] = prompt_tokens(card, _described(card.definition, registries, slots), count)
-        problems.extend(_weights(card, tokens[card.definition.id], registries, count))
+    tools: dict[DefinitionId, Mapping[str, int]] = {}
+    for name, card in cards.items():
+        asked = _asked(card.definition, registries, slots, count)
+        own = {tool.id: tool_tokens(tool.id, tool.description, tool.arguments, count) for tool in card.tools}
+        tools[name] = own | {tool_name_of(Slot(slot)): size for slot, size in asked[:sub_agents_at_most]}
+        tokens[name] = prompt_tokens(card, tools[name], count)
+        problems.extend(_weights(card, tokens[name], registries, count))
+        place = registries.agents.entries[name].place.at("sub_agents")
+        problems.extend(weigh_sub_agents(place, asked, sub_agents_at_most))
     if any(problem.is_error for problem in problems):
-        return Loaded(None, _bounded(problems), tokens)
+        return Loaded(None, _bounded(problems), tokens, tools)
     found = commits_of(frozenset(card.digest for card in cards.values()))
     labelled = {name: replace(card, commit=found.get(card.digest, card.commit)) for name, card in cards.items()}
     blocks = tuple(entry.value for _, entry in sorted(registries.blocks.entries.items()))
     advice = in_order(islice(advise(registries, count), PROBLEMS_AT_MOST))
-    return Loaded(_catalogue(labelled, registries), _bounded(problems), tokens, advice, blocks)
+    catalogue = _catalogue(labelled, registries, sub_agents_at_most)
+    return Loaded(catalogue, _bounded(problems), tokens, tools, advice, blocks)
 
 
 def _bounded(problems: Sequence[Problem]) -> tuple[Problem, ...]:
@@ -120,10 +147,16 @@ def _blocks_of(definition: AgentDefinition, registries: Registries) -> tuple[Pro
     return tuple(registries.blocks[name] for name in (*REQUIRED_BLOCKS, *declared))
 
 
-def _described(definition: AgentDefinition, registries: Registries, slots: Mapping[Slot, tuple[str, ...]]) -> list[str]:
-    """Return the descriptions of the sub-agents, the longest filler of each slot."""
-    fillers = (slots[slot] for slot in definition.sub_agents)
-    return [max((registries.agents[name].description for name in names), key=len) for names in fillers]
+def _asked(
+    definition: AgentDefinition, registries: Registries, slots: Mapping[Slot, tuple[str, ...]], count: TokenCounter
+) -> list[tuple[str, int]]:
+    """Return each listed slot with the tokens of its tool, for the definition of the slot that takes most."""
+
+    def size(slot: Slot, name: str) -> int:
+        filler = registries.agents[name]
+        return tool_tokens(tool_name_of(slot), filler.description, offered(filler.arguments), count)
+
+    return [(slot, max(size(slot, name) for name in slots[slot])) for slot in definition.sub_agents]
 
 
 def _weights(card: Card, tokens: int, registries: Registries, count: TokenCounter) -> Iterator[Problem]:
@@ -136,7 +169,7 @@ def _weights(card: Card, tokens: int, registries: Registries, count: TokenCounte
             yield problem
 
 
-def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries) -> Catalogue:
+def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries, sub_agents_at_most: int) -> Catalogue:
     blocks = [entry.value for _, entry in sorted(registries.blocks.entries.items())]
     xml = [block for block in blocks if block.category is BlockCategory.CAPABILITIES]
     slots = {slot: tuple(DefinitionId(name) for name in names) for slot, names in slots_of(registries).items()}
@@ -149,4 +182,5 @@ def _catalogue(cards: Mapping[DefinitionId, Card], registries: Registries) -> Ca
         prompt_block_registry_version=label_of(blocks),
         xml_prompt_component_registry_version=label_of(xml),
         blocks=frozenset(block.id for block in blocks),
+        sub_agents_at_most=sub_agents_at_most,
     )

@@ -46,11 +46,13 @@ class Vocabulary:
 
     Attributes:
         per_second, burst: of a token bucket per child; what is over is dropped and counted.
+        silence: of a sub-agent that runs; after so long `still_working` is reported for it. None: never.
     """
 
     rules: Mapping[str, EventRule]
     per_second: float = 20.0
     burst: int = 50
+    silence: timedelta | None = None
 
     def rule_for(self, event_type: str) -> EventRule | None:
         """Return the rule of a type, or None if it is unknown or no identifier at all."""

@@ -4,11 +4,6 @@ from typing import Final
 
 from tests.corpus.bad_configs.good import BLOCKS, BadConfig, block
 
-_NAMES: Final = [f"s{number}" for number in range(11)]
-_ELEVEN_AGENTS: Final = "".join(
-    f"  - {{id: {name}, description: Helps., role: native, model: nano}}\n" for name in _NAMES
-)
-
 CASES: Final = (
     BadConfig("a model that is not registered", edits=[("model: nano\n    tools", "model: nanno\n    tools")]),
     BadConfig("a tool that is not registered", edits=[("tools: [search_offers,", "tools: [search_ofers,")]),
@@ -20,13 +15,6 @@ CASES: Final = (
     BadConfig("an orchestrator that lists itself", edits=[("sub_agents: [shop]", "sub_agents: [shop, concierge]")]),
     BadConfig(
         "a circle of two", edits=[("tools: [search_offers", "sub_agents: [concierge]\n    tools: [search_offers")]
-    ),
-    BadConfig(
-        "eleven sub-agents",
-        edits=[
-            ("sub_agents: [shop]", f"sub_agents: [{', '.join(_NAMES)}]"),
-            ("agents:\n", "agents:\n" + _ELEVEN_AGENTS),
-        ],
     ),
     BadConfig("an orchestrator whose model makes one call at a time", edits=[("model: nano\n", "model: single\n")]),
     BadConfig("the same agent id twice", edits=[("- id: shop\n", "- id: concierge\n")]),

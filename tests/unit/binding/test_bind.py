@@ -1,5 +1,7 @@
 """What a turn may call, decided from values alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from sidecar.core.binding.bind import BindingRules, judged_slots, orchestrator_of
@@ -106,6 +108,17 @@ def test_a_listed_slot_that_nobody_fills_is_a_candidate_too() -> None:
 
     assert surface.candidates[1].verdict is CandidateVerdict.NOT_LISTED
     assert surface.candidates[1].definition_id is None
+
+
+@requirement("PC1-D-58")
+def test_slots_listed_beyond_the_number_that_is_allowed_are_offered_to_nobody() -> None:
+    """Three are listed and two allowed: the first two are tools, the third is on record as left out."""
+    catalogue = replace(a_catalogue(a_card("a"), a_card("b"), a_card("c")), sub_agents_at_most=2)
+
+    surface = promoted_surface(catalogue, FixedFlags(), RULES, "")
+
+    assert [tool.slot for tool in surface.tools] == ["a", "b"]
+    assert verdicts(surface) == [("a", "chosen"), ("b", "chosen"), ("c", "not_listed")]
 
 
 def test_the_cohort_has_six_fields_and_only_flags_that_matter_here() -> None:

@@ -60,12 +60,12 @@ class Configuration:
         found: dict[str, Any] = next(agent for agent in self.config["agents"] if agent["id"] == name)
         return found
 
-    def load(self) -> Loaded:
-        """Load it as it is now."""
+    def load(self, **rules: Any) -> Loaded:
+        """Load it as it is now, with other arguments of `load_documents`."""
         documents = [Document(CONFIG_FILE, self.config, {(): 1}, {})]
         for name, block in self.blocks.items():
             documents.append(Document(f"{BLOCKS_FOLDER}/{name}.yaml", block, {(): 1}, {}))
-        return load_documents(documents)
+        return load_documents(documents, **rules)
 
     def catalogue(self) -> Catalogue:
         """Load it and expect no error."""

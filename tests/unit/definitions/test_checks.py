@@ -1,9 +1,11 @@
 import pytest
 
-from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offered
 from sidecar.core.definitions.files.problems import Problem, Severity, nearest, quoted
-from sidecar.core.definitions.prompt_size import estimated_tokens
+from sidecar.core.definitions.prompt_size import estimated_tokens, tool_tokens
 from sidecar.core.definitions.resolve import PROBLEMS_AT_MOST
+from sidecar.core.identifiers import DefinitionId
+from sidecar.core.json_schemas import canonical_text
 from tests.support.requirement import requirement
 from tests.unit.definitions.building import Configuration
 
@@ -19,16 +21,60 @@ def with_sub_agents(number: int) -> Configuration:
 
 
 @requirement("PC1-NFR-3b", "PC1-D-58")
-@pytest.mark.parametrize(
-    ("number", "severity"), [(7, None), (8, Severity.WARNING), (10, Severity.WARNING), (11, Severity.ERROR)]
-)
-def test_up_to_seven_sub_agents_are_fine_up_to_ten_warn_more_are_refused(
-    number: int, severity: Severity | None
-) -> None:
-    """The bounds and their neighbours."""
-    severities = [problem.severity for problem in with_sub_agents(number).load().problems]
+@pytest.mark.parametrize(("number", "warnings"), [(7, 0), (8, 1), (10, 1), (11, 2), (13, 4)])
+def test_more_than_seven_sub_agents_warn_and_each_beyond_ten_is_left_out_by_itself(number: int, warnings: int) -> None:
+    """The bounds and their neighbours; the configuration loads with any number."""
+    loaded = with_sub_agents(number).load()
 
-    assert severities == ([] if severity is None else [severity])
+    assert [problem.severity for problem in loaded.problems] == [Severity.WARNING] * warnings
+    assert loaded.catalogue is not None
+    tools = [name for name in loaded.tool_tokens[DefinitionId("concierge")] if name.startswith("ask_")]
+    assert tools == [f"ask_s{index}" for index in range(min(number, 10))]
+
+
+@requirement("PC1-NFR-3b")
+def test_warnings_about_many_sub_agents_say_what_they_cost() -> None:
+    """Twelve are listed and nine allowed: the sum of what is offered, and the cost of each that is not."""
+    loaded = with_sub_agents(12).load(sub_agents_at_most=9)
+
+    told = [problem.render() for problem in loaded.problems]
+    assert told[0] == (
+        f"agent_config.yaml:1: warning: agents.concierge.sub_agents: offers 9 sub-agents, whose tools take an estimated"
+        f" {9 * tool_tokens_of('s0')} tokens of each call of its model; above 7, keep descriptions tight"
+    )
+    assert sorted(problem.field for problem in loaded.problems[1:]) == [
+        f"agents.concierge.sub_agents[{index}]" for index in (10, 11, 9)
+    ]
+    assert told[3].endswith(
+        'sub_agents[9]: "s9" is beyond the 9 that definitions.sub_agents_at_most allows, and no turn offers it; take it'
+        f" off the list, or raise the setting for an estimated {tool_tokens_of('s9')} tokens of each call"
+    )
+
+
+def tool_tokens_of(name: str) -> int:
+    """Return the estimate for a leaf agent of `with_sub_agents`."""
+    return tool_tokens(f"ask_{name}", "Helps.", offered(DEFAULT_ARGUMENTS), estimated_tokens)
+
+
+@requirement("PC1-NFR-4a")
+def test_a_tool_counts_with_its_name_description_and_schema() -> None:
+    """What a model is offered is what it pays for; own tools and sub-agents alike."""
+    configuration = Configuration()
+    before = configuration.load()
+    schema = {"type": "object", "properties": {"wish": {"type": "string", "description": "word " * 100}}}
+    configuration.agent("shop")["arguments"] = schema
+    configuration.config["tools"][0]["arguments"] = schema
+
+    after = configuration.load()
+
+    longer = estimated_tokens(canonical_text(schema)) - estimated_tokens(canonical_text({}))
+    concierge, shop = DefinitionId("concierge"), DefinitionId("shop")
+    assert after.prompt_tokens[shop] - before.prompt_tokens[shop] == longer
+    assert after.tool_tokens[concierge]["ask_shop"] == tool_tokens(
+        "ask_shop", "Finds offers.", offered(schema), estimated_tokens
+    )
+    grown = after.tool_tokens[concierge]["ask_shop"] - before.tool_tokens[concierge]["ask_shop"]
+    assert after.prompt_tokens[concierge] - before.prompt_tokens[concierge] == grown > 80
 
 
 @requirement("PC1-NFR-4b", "PC1-NFR-4c")
@@ -41,12 +87,12 @@ def test_a_prompt_warns_above_a_quarter_of_the_window_and_is_refused_above_half(
     """The window is chosen so that the prompt takes just that share of it."""
     configuration = Configuration()
     tokens = configuration.load().prompt_tokens
-    heaviest = max(tokens.values())
-    configuration.config["models"][0]["context_window"] = heaviest * 100 // percent
+    heaviest = max(tokens, key=lambda name: tokens[name])
+    configuration.config["models"][0]["context_window"] = tokens[heaviest] * 100 // percent
 
     loaded = configuration.load()
 
-    found = [problem.severity for problem in loaded.problems if problem.field == "agents.shop.prompt_blocks"]
+    found = [problem.severity for problem in loaded.problems if problem.field == f"agents.{heaviest}.prompt_blocks"]
     assert found == ([] if severity is None else [severity])
     assert (loaded.catalogue is None) == (severity is Severity.ERROR)
 

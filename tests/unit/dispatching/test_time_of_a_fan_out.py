@@ -42,6 +42,7 @@ from tests.unit.flags.virtual_time import LoopClock, in_virtual_time
 
 SLOTS = ("shop", "rewards", "support")
 TOGETHER = JoinPolicy()
+REPORTED = Vocabulary({"searching_offers": EventRule()})
 
 
 def thinks_for(seconds: float) -> Script:
@@ -81,7 +82,14 @@ class DataServiceThatTakes(ScriptedConnector):
         return await super().enrich(call)
 
 
-def operations(runner: ScriptedRunner, *, storing: float = 0.0, looking_up: float = 0.0) -> Operations:
+def operations(
+    runner: ScriptedRunner,
+    *,
+    storing: float = 0.0,
+    looking_up: float = 0.0,
+    vocabulary: Vocabulary = REPORTED,
+    recorder: KeepingRecorder | None = None,
+) -> Operations:
     """Join the real operations to a clock that jumps."""
     flags: Any = ScriptedFlags()
     definitions = ScriptedDefinitions(a_catalogue(*(a_card_with_tools(slot, "offers") for slot in SLOTS)))
@@ -91,7 +99,7 @@ def operations(runner: ScriptedRunner, *, storing: float = 0.0, looking_up: floa
         chance=Random("jitter"),
         spawner=OwnedTasks(lambda name, error: None),
         store=StoreThatTakes(storing),
-        recorder=KeepingRecorder(),
+        recorder=recorder or KeepingRecorder(),
         definitions=definitions,
         flags=flags,
         runners=OneRunner(runner),
@@ -99,7 +107,6 @@ def operations(runner: ScriptedRunner, *, storing: float = 0.0, looking_up: floa
         memory=InProcessMemory(),
         rollouts=definitions.promoted,
     )
-    vocabulary = Vocabulary({"searching_offers": EventRule()})
     rules = DispatchRules(BindingRules(fan_out_cap=3, max_dispatches=4), vocabulary)
     assembled = assemble(rules, SigningKeys({"k1": b"k" * 32}, "k1"), ports)
     runner.call_tool = assembled.call_tool

@@ -20,7 +20,7 @@ from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.observability.exposition import exposition
 from sidecar.observability.logging import ALWAYS
 from sidecar.observability.metrics import MOST_SERIES, Metrics
-from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.observability.recorder import UNKNOWN_TYPES, MeasuringRecorder
 from subagents_errors import Axis, CallFailure
 from tests.support.requirement import requirement
 
@@ -208,6 +208,33 @@ def test_labels_cannot_fill_the_memory() -> None:
     shown = page(metrics)
     assert 'status_decisions_total{decision="other",sub_agent_id="other"} 50.0' in shown
     assert shown.count("sidecar_child_failures_total{") == MOST_SERIES + 1
+
+
+def test_a_type_outside_the_vocabulary_warns_once_and_prose_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    """Reported three times by one sub-agent, once by another; prose may hold a user's words."""
+    recorder = MeasuringRecorder(Metrics())
+    for slot in ("shop", "shop", "rewards", "shop"):
+        recorder.status_unknown(slot, "checking_stock")
+    for prose in ("Looking for Kim's shoes!", "Still looking for Kim's shoes!"):
+        recorder.status_unknown("shop", prose)
+
+    assert [(entry.levelname, entry.getMessage()) for entry in caplog.records] == [
+        ("WARNING", f"{slot} reported {what}; it is dropped")
+        for slot, what in (
+            ("shop", "the status event 'checking_stock', which has no entry in [status.events]"),
+            ("rewards", "the status event 'checking_stock', which has no entry in [status.events]"),
+            ("shop", "progress in prose, not a typed identifier"),
+        )
+    ]
+
+
+def test_warnings_of_unknown_types_end_after_so_many_different_ones(caplog: pytest.LogCaptureFixture) -> None:
+    """A host that makes up types fills neither the memory nor the log."""
+    recorder = MeasuringRecorder(Metrics())
+    for number in range(UNKNOWN_TYPES + 50):
+        recorder.status_unknown("shop", f"made_up_{number}")
+
+    assert len(caplog.records) == UNKNOWN_TYPES
 
 
 def test_other_reports_are_counted(caplog: pytest.LogCaptureFixture) -> None:

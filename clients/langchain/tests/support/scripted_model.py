@@ -1,6 +1,7 @@
 """A chat model behind LangChain's real interface that follows a script, and refuses what a provider refuses."""
 
 import itertools
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -109,10 +110,21 @@ def priced(message: AIMessage, model: str) -> AIMessage:
 
 
 def composes(messages: Messages) -> AIMessage:
-    """Answer with what the sub-agents said, and without a word about what is missing: the post-check's business."""
+    """Answer with what the sub-agents said, and state nothing about what is missing."""
     told = [outcome_in(one) for one in messages]
     good = [one.narration for one in told if one is not None and one.answered]
     return says("Here is what I found: " + "; ".join(good) if good else "Hm.")
+
+
+def states(text: str, *numbers: int, line: str = "<<stated {key}: {numbers}>>") -> Step:
+    """Return a step that answers with a text and states these numbers in the way that the prompt asks for."""
+
+    def step(messages: Messages) -> AIMessage:
+        asked = re.search(r"<<stated ([0-9a-f]{8}):", str(messages[0].text))
+        key = asked[1] if asked else "nothing-was-asked"
+        return says(f"{text}\n{line.format(key=key, numbers=', '.join(map(str, numbers)))}")
+
+    return step
 
 
 def raises(error: BaseException) -> Step:

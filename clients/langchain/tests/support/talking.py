@@ -15,7 +15,7 @@ from clients.langchain.tests.support.scripted_model import ScriptedModel, Step
 from subagents_client import SidecarClient, TurnRequest
 from subagents_langchain import (
     Answer,
-    AnswerAmended,
+    MissingNote,
     Orchestrator,
     OrchestratorRules,
     Preamble,
@@ -64,9 +64,9 @@ class Talk:
         return [one.text for one in self.events if isinstance(one, Preamble)]
 
     @property
-    def amended(self) -> list[str]:
-        """What was appended to answers."""
-        return [one.text for one in self.events if isinstance(one, AnswerAmended)]
+    def noted(self) -> list[str]:
+        """What the user was told beside answers."""
+        return [one.text for one in self.events if isinstance(one, MissingNote)]
 
     @property
     def dispatches(self) -> int:

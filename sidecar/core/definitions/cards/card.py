@@ -231,6 +231,10 @@ class Card:
         return sha256("\x1e".join("\x1f".join(part) for part in parts).encode()).hexdigest()
 
 
+SUB_AGENTS_AT_MOST: Final = 10
+"""Unless an operator sets another number. Source: PC1-D-58, TN-50."""
+
+
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """One consistent state of the configuration. Immutable; a turn keeps the one it was bound to.
@@ -243,6 +247,7 @@ class Catalogue:
         agent_definition_version: label of the whole definition set, for the cohort.
         prompt_block_registry_version: label of all blocks, for the cohort.
         xml_prompt_component_registry_version: label of the `capabilities` blocks, for the cohort.
+        sub_agents_at_most: of an orchestrator's list, so many from its beginning are offered to its model.
     """
 
     cards: Mapping[DefinitionId, Card]
@@ -252,3 +257,4 @@ class Catalogue:
     prompt_block_registry_version: str
     xml_prompt_component_registry_version: str
     blocks: frozenset[BlockId]
+    sub_agents_at_most: int = SUB_AGENTS_AT_MOST

@@ -71,10 +71,9 @@ class LiveDispatch:
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
         self._settle_timer: asyncio.TimerHandle | None = None
-        self.first_step = self.places = 0
-        self.owner, self.epoch, self.owned_elsewhere, self.runs_here = InstanceId(""), 0, False, True
+        self.first_step = self.places = self.epoch = 0
+        self.owner, self.runs_here, self.owned_elsewhere, self.followed = InstanceId(""), True, False, False
         self.settle_by: datetime | None = None
-        self.followed = False
         self.finished_at: datetime | None = None
         self.lost: Ending[RecordConflict] = Ending()
         self.opened: Ending[Exception | None] = Ending()
@@ -202,6 +201,7 @@ class LiveDispatch:
             self._busy_since = self._clock.monotonic()
         self._active += 1
         self._children[child.call_id] = child.child_id
+        self._progress.began(Reporter(self._places[child.call_id], child.call_id, child.slot))
         self._change(child.call_id, CallState.RUNNING)
 
     def settled(self, outcome: CallOutcome) -> None:
@@ -212,12 +212,12 @@ class LiveDispatch:
                 self.busy_for += self._clock.monotonic() - self._busy_since
         self._stops.pop(outcome.call_id, None)
         self.outcomes[self._places[outcome.call_id]] = outcome
+        self._progress.ended(self._places[outcome.call_id])
         self._change(outcome.call_id, CallState.SETTLED, outcome)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """A sub-agent reports progress. Source: PC2-FR-13."""
-        reporter = Reporter(self._places[child.call_id], child.call_id, child.slot)
-        self._progress.report(reporter, event_type, attributes)
+        self._progress.report(self._places[child.call_id], event_type, attributes)
 
     def finish(self, result: DispatchResult) -> None:
         """Every call has its outcome: pass on what is gathered, then the result."""

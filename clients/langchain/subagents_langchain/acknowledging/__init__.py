@@ -1,0 +1,1 @@
+"""Saying what is missing: computed from tool messages, stated by the composing model, noted where it states nothing."""

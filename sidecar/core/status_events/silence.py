@@ -1,0 +1,59 @@
+"""When a sub-agent has run without a report for so long that users should hear of it. Source: PC2-NFR-5, PC2-D-57.
+
+Each further silence of the same sub-agent is twice as long as the one before, until it reports by itself: a long run
+is neither silent nor a flood. Time comes in as monotonic seconds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.core.status_events.relay import Reporter
+
+STILL_WORKING: Final = "still_working"
+"""The type that is reported for a silent sub-agent."""
+
+
+@dataclass(slots=True)
+class _Silence:
+    reporter: Reporter
+    wait: float
+    due: float
+
+
+class Silences:
+    """The sub-agents of one dispatch that run, and since when each was silent.
+
+    Args:
+        after: seconds of silence, above 0.
+    """
+
+    def __init__(self, after: float) -> None:
+        """Nothing runs yet."""
+        self._after = after
+        self._running: dict[int, _Silence] = {}
+
+    def began(self, reporter: Reporter, now: float) -> None:
+        """A sub-agent runs from now on."""
+        self._running[reporter.index] = _Silence(reporter, self._after, now + self._after)
+
+    def broken(self, index: int, now: float) -> None:
+        """A sub-agent has reported something that is passed on."""
+        if (silence := self._running.get(index)) is not None:
+            silence.wait, silence.due = self._after, now + self._after
+
+    def ended(self, index: int) -> None:
+        """A sub-agent has its outcome, or never ran."""
+        self._running.pop(index, None)
+
+    def next_due(self) -> float | None:
+        """Return when the first one is to be reported; None if none runs."""
+        return min((silence.due for silence in self._running.values()), default=None)
+
+    def take_due(self, now: float) -> Sequence[Reporter]:
+        """Return those that are due, in the order in which they began; each is due again after twice the time."""
+        due = [silence for silence in self._running.values() if silence.due <= now]
+        for silence in due:
+            silence.wait *= 2
+            silence.due = now + silence.wait
+        return [silence.reporter for silence in due]
