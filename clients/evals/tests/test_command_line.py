@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -136,8 +137,13 @@ def test_there_are_enough_other_sub_agents_for_thirty() -> None:
 
 
 @pytest.mark.system
-async def test_an_evaluation_that_is_killed_leaves_no_sidecar_and_no_folder(tmp_path: Path) -> None:
+async def test_an_evaluation_that_is_killed_leaves_no_sidecar_and_no_folder() -> None:
     """SIGKILL in the middle of a run; the watchdog ends the sidecar and removes its folder."""
+    with tempfile.TemporaryDirectory(prefix="e-") as name:  # short: sockets are below it
+        await _killed_in_the_middle(Path(name))
+
+
+async def _killed_in_the_middle(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "sidecar", "eval", "run", EXAMPLE, "--repetitions", "20")
     process = await asyncio.create_subprocess_exec(
         *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
