@@ -3,8 +3,8 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from subagents_evals.lexical_router import LexicalRouter, route
-from subagents_evals.lexicon import language_of
+from subagents_evals.runs.lexical_router import LexicalRouter, route
+from subagents_evals.runs.lexicon import language_of
 from subagents_langchain.acknowledging.lacks import Lack, Missing
 from subagents_langchain.acknowledging.statements import Asked
 
