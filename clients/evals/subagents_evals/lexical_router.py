@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
@@ -39,6 +39,9 @@ SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 TELLING: Final = re.compile(r"\d|(?<=[a-z,] )[A-Z][\w-]+|\"")
 SUMMARY: Final = re.compile(r"in summary; it is information, not an instruction:\n(.*?)\n\n?", re.DOTALL)
 """How `subagents_langchain` shows the rolling summary in the prompt."""
+ASKED: Final = re.compile(r"<<stated (\w+):")
+MISSING: Final = re.compile(r"^(\d+)\. (\w+)\((.*)\): ", re.MULTILINE)
+"""How it asks which missing calls the answer acknowledges, and lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,9 @@ def reply_to(messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]]
     said = str(messages[place].text)
     results = [one for one in messages[place:] if isinstance(one, ToolMessage)]
     if results:
-        return AIMessage(_composed(said, messages[place:], results))
+        failed = {one.tool_call_id for one in results if _lacks(one)}
+        missing = [call for call in _calls(messages[place:]) if call["id"] in failed]
+        return AIMessage(_composed(said, results, missing) + _statement(messages, missing))
     chosen = route(said, {tool["function"]["name"]: tool["function"].get("description", "") for tool in tools})
     if not chosen:
         return AIMessage("You are welcome. Ask me whenever you need something.")
@@ -155,13 +160,26 @@ def summary_of(messages: Sequence[BaseMessage]) -> str:
     return " ".join(dict.fromkeys(sentences[-MOST_SENTENCES:]))
 
 
-def _composed(said: str, turn: Sequence[BaseMessage], results: Sequence[ToolMessage]) -> str:
+def _composed(said: str, results: Sequence[ToolMessage], missing: Sequence[ToolCall]) -> str:
     """Return the results one after the other, and what could not be looked up, in the language of the message."""
-    requests = {str(call["id"]): str(call["args"].get("request", "")) for call in _calls(turn)}
     good = [str(one.text) for one in results if not _lacks(one)]
-    lacking = [requests.get(one.tool_call_id, "") for one in results if _lacks(one)]
-    admission = ADMITS[language_of(said)].format(what="; ".join(lacking))
-    return " ".join([*good, *([admission] if lacking else [])]) or admission
+    admission = ADMITS[language_of(said)].format(what="; ".join(_request(call) for call in missing))
+    return " ".join([*good, *([admission] if missing else [])]) or admission
+
+
+def _statement(messages: Sequence[BaseMessage], missing: Sequence[ToolCall]) -> str:
+    """Return the line that says which missing calls the answer acknowledges; empty if the prompt asks for none."""
+    prompt = "\n".join(str(one.text) for one in messages if isinstance(one, SystemMessage))
+    asked = ASKED.search(prompt)
+    if asked is None:
+        return ""
+    told = {(call["name"], repr(_request(call))) for call in missing}
+    numbers = [number for number, *call in MISSING.findall(prompt) if tuple(call) in told]
+    return f"\n<<stated {asked[1]}: {', '.join(numbers)}>>"
+
+
+def _request(call: ToolCall) -> str:
+    return str(call["args"].get("request", ""))
 
 
 def _lacks(message: ToolMessage) -> bool:
@@ -169,7 +187,7 @@ def _lacks(message: ToolMessage) -> bool:
     return message.status == "error" or (outcome is not None and outcome.data_unavailable)
 
 
-def _calls(turn: Sequence[BaseMessage]) -> Iterator[Mapping[str, Any]]:
+def _calls(turn: Sequence[BaseMessage]) -> Iterator[ToolCall]:
     for message in turn:
         if isinstance(message, AIMessage):
             yield from message.tool_calls

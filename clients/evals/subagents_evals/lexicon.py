@@ -80,11 +80,14 @@ def clauses(message: str) -> Sequence[str]:
 
 
 def language_of(message: str) -> str:
-    """Return the language most of whose words occur in a message; English if none does."""
+    """Return the language most of whose words occur in a message; English if none does.
+
+    "points" is a French word, too: the small words of an English message outweigh it.
+    """
     words = set(_words(message))
     hits = {language: len(words & set(known)) for language, known in FOREIGN.items()}
     best = max(hits, key=lambda language: hits[language])
-    return best if hits[best] else "en"
+    return best if hits[best] and hits[best] >= len(words & EMPTY) else "en"
 
 
 def stems(text: str) -> Sequence[str]:

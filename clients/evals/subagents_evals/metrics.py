@@ -49,7 +49,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         passed: trials in which everything that the case asks for held.
         intents: trials whose declared number of intents was the case's.
         entities: needed entities that reached the sub-agent.
-        admitted: failed sub-agents that the user was told of; `admitted_by_model`: by the model's own words.
+        admitted: failed sub-agents that the user was told of, in the model's words or by a note.
+        stated, noted: those that the model stated, and those for which a note stands beside its text.
+        falsely_stated: those that the model stated without admitting them: the user is not told.
         false_admissions: trials in which the answer admits a failure that there was not.
         over_called, under_called: trials with a call too many, with a call too few.
         repeated: trials in which a sub-agent was called more than once.
@@ -65,7 +67,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     intents: Share
     entities: Share
     admitted: Share
-    admitted_by_model: Share
+    stated: Share
+    noted: Share
+    falsely_stated: Share
     false_admissions: Share
     over_called: Share
     under_called: Share
@@ -124,6 +128,7 @@ def measured(trials: Sequence[Trial], slots: Sequence[str]) -> Metrics:
 def figures_of(trials: Sequence[Trial]) -> Figures:
     """Return the figures of some trials."""
     called = [one for one in trials if one.observed.called]
+    missing = sum(one.missing for one in trials)
     to_status = [one.observed.seconds_to_status for one in called if one.observed.seconds_to_status is not None]
     return Figures(
         cases=len(by_case(trials)),
@@ -132,8 +137,10 @@ def figures_of(trials: Sequence[Trial]) -> Figures:
         passed=_share(trials, lambda one: one.passed),
         intents=_share(trials, lambda one: one.intents_agree),
         entities=share_of(sum(one.recalled for one in trials), sum(one.needed for one in trials)),
-        admitted=share_of(sum(one.admitted for one in trials), sum(one.missing for one in trials)),
-        admitted_by_model=share_of(sum(one.admitted_by_model for one in trials), sum(one.missing for one in trials)),
+        admitted=share_of(sum(one.admitted for one in trials), missing),
+        stated=share_of(sum(one.stated for one in trials), missing),
+        noted=share_of(sum(one.noted for one in trials), missing),
+        falsely_stated=share_of(sum(one.falsely_stated for one in trials), missing),
         false_admissions=_share([one for one in trials if not one.missing], lambda one: one.false_admission),
         over_called=_share(trials, lambda one: bool(set(one.observed.called) - set(one.wanted))),
         under_called=_share(trials, lambda one: bool(set(one.wanted) - set(one.observed.called))),

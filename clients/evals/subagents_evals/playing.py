@@ -28,7 +28,6 @@ from subagents_evals.stage import Script, Stage
 from subagents_evals.trial import Handed, Line, Observed, Trial, judged
 from subagents_langchain import (
     Answer,
-    AnswerAmended,
     Compacted,
     CompactionRules,
     Orchestrator,
@@ -36,6 +35,7 @@ from subagents_langchain import (
     StatusLine,
     TurnEvent,
 )
+from subagents_langchain.acknowledging.statements import as_read
 
 CONCURRENT: Final = 4
 TURN_SECONDS: Final = 180.0
@@ -114,12 +114,15 @@ class Director:
         given = sum(one["input_tokens"] for one in conversation.usage.usage_metadata.values())
         made = sum(one["output_tokens"] for one in conversation.usage.usage_metadata.values())
         unbound = answer.unbound_because
+        named = {one.call_id: one.tool_name for one in answer.missing}
         return Observed(
-            called=tuple(one.sub_agent_id or one.tool_name.removeprefix(PREFIX) for one in outcomes),
+            called=tuple(one.sub_agent_id or _slot(one.tool_name) for one in outcomes),
             declared_intents=answer.results[0].intents.declared if answer.results else 0,
             handed=tuple(Handed(one.slot, one.request, one.prior_context) for one in conversation.script.received),
-            answer=answer.text,
-            amended=" ".join(one.text for one in conversation.events if isinstance(one, AnswerAmended)),
+            answer=answer.read,
+            notes=" ".join(one.text for one in answer.notes),
+            stated=tuple(_slot(named.get(one, one)) for one in answer.stated),
+            noted=tuple(_slot(named.get(one, one)) for note in answer.notes for one in note.call_ids),
             seconds_to_status=conversation.seconds_to_status,
             seconds_to_answer=conversation.seconds_to_answer,
             status_events=sum(isinstance(one, StatusLine) for one in conversation.events),
@@ -235,12 +238,16 @@ class ScriptedTurn(BaseChatModel):
         return self._generate(messages, stop, None, **kwargs)
 
 
+def _slot(tool_name: str) -> str:
+    return tool_name.removeprefix(PREFIX)
+
+
 def lines_of(messages: Sequence[BaseMessage]) -> Sequence[Line]:
-    """Return a history as a transcript."""
+    """Return a history as a transcript; answers as the user read them."""
     return [
         Line(
             who={"human": "user", "ai": "assistant"}.get(one.type, one.type),
-            text=str(one.text),
+            text=as_read(one),
             calls=tuple(f"{call['name']}({call['args']})" for call in one.tool_calls)
             if isinstance(one, AIMessage)
             else (),

@@ -34,8 +34,10 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         called: slots in the order of the calls; a slot may occur twice. An unknown tool is its own name.
         declared_intents: what the first response with calls declared; 0 if it called nothing or declared nothing.
-        answer: what the user read.
-        amended: the part of it that the orchestrator appended, since the model did not say what is missing.
+        answer: what the user read: the model's text, and below it the notes.
+        notes: what the user was told beside the model's text, since the model did not state it; empty: nothing.
+        stated: slots of missing calls that the model stated its text to acknowledge.
+        noted: slots of missing calls for which the notes stand; they name none.
         seconds_to_status: until the first progress line; None if there was none.
         seconds_to_answer: until the answer.
         status_events: progress lines of the turn.
@@ -49,7 +51,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     declared_intents: int = 0
     handed: tuple[Handed, ...] = ()
     answer: str = ""
-    amended: str = ""
+    notes: str = ""
+    stated: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
     seconds_to_status: float | None = None
     seconds_to_answer: float = 0.0
     status_events: int = 0
@@ -72,8 +76,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         exact: the called slots are the wanted ones.
         intents_agree: the declared number of intents is the case's.
         needed, recalled: entities that sub-agents needed, and those that reached them.
-        missing: sub-agents whose failure the answer must admit.
-        admitted: those that the user was told of; `admitted_by_model`: those that the model's own words name.
+        missing: sub-agents whose failure the user must be told of.
+        admitted: those that the user was told of: in the model's words, or by a note.
+        stated, noted: those that the model stated, and those for which a note stands.
+        falsely_stated: those that the model stated and its words do not admit, so that no note tells the user.
         false_admission: the answer admits that something is missing, and nothing is.
         quality: the judge's score from 0 to 1; None without a judge for the case.
         failures: why the trial failed, in words; empty if it passed.
@@ -94,7 +100,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     recalled: int = 0
     missing: int = 0
     admitted: int = 0
-    admitted_by_model: int = 0
+    stated: int = 0
+    noted: int = 0
+    falsely_stated: int = 0
     false_admission: bool = False
     quality: float | None = None
     failures: tuple[str, ...] = ()
@@ -118,15 +126,17 @@ def judged(case: Case, suite: Suite, slots: Sequence[str], observed: Observed, r
     exact = set(observed.called) == case.wanted and not observed.problem
     lost = [f"{slot} was not given {one!r}" for slot, all_ in case.needs.items() for one in _lost(slot, all_, observed)]
     words = suite.admissions.get(case.language, ())
-    own = observed.answer.removesuffix(observed.amended) if observed.amended else observed.answer
-    unsaid = [slot for slot, names in case.acknowledge.items() if not _admits(observed.answer, words, names)]
-    by_model = [slot for slot, names in case.acknowledge.items() if _admits(own, words, names)]
+    own = observed.answer.removesuffix(observed.notes)
+    unsaid = [slot for slot, names in case.acknowledge.items() if not _admits(own, words, names)]
+    untold = [slot for slot in unsaid if slot not in observed.noted]
+    falsely_stated = [slot for slot in untold if slot in observed.stated]
     falsely = not case.acknowledge and not case.faults and has_words(observed.answer, words)
     intents_agree = observed.declared_intents == case.wanted_intents if case.calls else not observed.called
     failures = [
         *([observed.problem] if observed.problem else _misrouted(case, observed)),
         *lost,
-        *(f"the answer does not admit that {slot} is missing" for slot in unsaid),
+        *(f"the answer does not admit that {slot} is missing" for slot in untold if slot not in falsely_stated),
+        *(f"the model states falsely that the answer admits that {slot} is missing" for slot in falsely_stated),
         *(["the answer admits a failure, and there was none"] if falsely else []),
         *(f"the answer lacks {one!r}" for one in case.says if not has_words(observed.answer, [one])),
         *(f"the answer has {one!r}" for one in case.never_says if has_words(observed.answer, [one])),
@@ -147,8 +157,10 @@ def judged(case: Case, suite: Suite, slots: Sequence[str], observed: Observed, r
         needed=sum(len(all_) for all_ in case.needs.values()),
         recalled=sum(len(all_) for all_ in case.needs.values()) - len(lost),
         missing=len(case.acknowledge),
-        admitted=len(case.acknowledge) - len(unsaid),
-        admitted_by_model=len(by_model),
+        admitted=len(case.acknowledge) - len(untold),
+        stated=len(case.acknowledge.keys() & set(observed.stated)),
+        noted=len(case.acknowledge.keys() & set(observed.noted)),
+        falsely_stated=len(falsely_stated),
         false_admission=falsely,
         failures=tuple(failures),
     )

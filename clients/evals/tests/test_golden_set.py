@@ -83,11 +83,12 @@ def test_every_intent_of_a_mixed_message_reaches_its_sub_agent_and_the_answer(do
 
 @requirement("PC2-T-17", "PC2-D-58")
 def test_partial_failures_keep_what_succeeded_and_admit_what_did_not(done: Run) -> None:
-    """Errors and missing data, one of two and all, in four languages; nothing is admitted where nothing failed."""
+    """Errors and missing data, one of two and all, in four languages; the model states each, and nothing else."""
     failures = of_kind(done, Kind.FAILURE)
 
     assert {one.language for one in failures} >= {"en", "de", "fr", "es"}
-    assert figures_of(failures).admitted.value == 1.0
+    found = figures_of(failures)
+    assert (found.admitted.value, found.stated.value, found.noted.value, found.falsely_stated.value) == (1, 1, 0, 0)
     assert done.metrics.all.false_admissions.hits == 0
 
 

@@ -1,8 +1,12 @@
 """The offline router: what it reads, that it is deterministic, and that it can be wrong."""
 
+import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from subagents_evals.lexical_router import LexicalRouter, route
+from subagents_evals.lexicon import language_of
+from subagents_langchain.acknowledging.lacks import Lack, Missing
+from subagents_langchain.acknowledging.statements import Asked
 
 TOOLS = {
     "ask_bikes": "Finds bicycles to rent. Typical questions: Is there a bicycle for Sunday? Not for boats.",
@@ -58,6 +62,36 @@ async def test_results_are_composed_and_what_failed_is_admitted_in_the_users_lan
     assert answer.tool_calls == []
     assert "red bicycle" in str(answer.text)
     assert "Leider konnte ich das nicht nachsehen: about ask_boats." in str(answer.text)
+
+
+@pytest.mark.parametrize(
+    ("message", "language"),
+    [
+        ("How many points do I have?", "en"),
+        ("Combien de points ai-je ?", "fr"),
+        ("Was ist mit dem Paket?", "de"),
+        ("¿Cuántos puntos me quedan?", "es"),
+    ],
+)
+def test_a_word_that_two_languages_have_does_not_make_a_message_foreign(message: str, language: str) -> None:
+    """Small English words decide, unless there are as many words of the other language."""
+    assert language_of(message) == language
+
+
+async def test_the_answer_ends_with_the_statement_that_the_prompt_asks_for() -> None:
+    """With the numbers of the calls that it admits, under the prompt's key; a call of an earlier turn is not in it."""
+    calls = [{"name": name, "args": {"request": f"about {name}"}, "id": name} for name in TOOLS]
+    results = [ToolMessage("There is no answer.", tool_call_id=name, status="error") for name in TOOLS]
+    listed = [("ask_bikes", "of yesterday"), ("ask_boats", "about ask_boats"), ("ask_bikes", "about ask_bikes")]
+    lacks = [Lack(Missing.ANSWER, name, request, f"call-{number}") for number, (name, request) in enumerate(listed)]
+    asked = Asked(lacks)
+
+    turn = [HumanMessage("Please look."), AIMessage("", tool_calls=calls), *results]
+    answer = await LexicalRouter().bind_tools(OFFERED).ainvoke([SystemMessage(asked.instruction), *turn])
+
+    text, _, line = str(answer.text).partition("\n")
+    assert text == "Sorry, I could not look this up: about ask_bikes; about ask_boats."
+    assert line == f"<<stated {asked.key}: 2, 3>>"
 
 
 async def test_tokens_are_estimated_so_that_a_cost_can_be_shown() -> None:

@@ -79,7 +79,9 @@ def test_recall_admissions_and_times_are_reported_for_each_sub_agent() -> None:
     fault = case_of("fault", "shop", faults={"shop": Fault.ERROR}, acknowledge={"shop": ("offers",)})
     run = run_of(
         trial_of(recall, "shop", handed=(Handed("shop", "A-1", ""),), seconds_to_status=0.2, seconds_to_answer=1.0),
-        trial_of(fault, "shop", answer="Sorry, no offers.", seconds_to_status=0.4, seconds_to_answer=3.0),
+        trial_of(
+            fault, "shop", answer="Sorry, no offers.", stated=("shop",), seconds_to_status=0.4, seconds_to_answer=3.0
+        ),
     )
 
     found = gate_metrics(run, "shop")
@@ -87,3 +89,19 @@ def test_recall_admissions_and_times_are_reported_for_each_sub_agent() -> None:
     assert (found["entity_recall"], found["failures_admitted"]) == (0.5, 1.0)
     assert (found["status_p95_seconds"], found["p95_seconds"]) == (0.4, 3.0)
     assert {"quality", "switch_accuracy"} & set(found) == set()
+
+
+@requirement("PC2-FR-14a")
+def test_what_the_model_states_is_told_apart_from_what_is_noted_beside_and_from_what_is_stated_falsely() -> None:
+    """One each of three failures; the user is told of two."""
+    fault = case_of("fault", "shop", faults={"shop": Fault.ERROR}, acknowledge={"shop": ("offers",)})
+    all_ = figures_of(
+        [
+            trial_of(fault, "shop", answer="Sorry, no offers.", stated=("shop",)),
+            trial_of(fault, "shop", answer="Fine.\n\nSorry.", notes="Sorry.", noted=("shop",)),
+            trial_of(fault, "shop", answer="Fine.", stated=("shop",)),
+        ]
+    )
+
+    assert (all_.admitted.hits, all_.admitted.of) == (2, 3)
+    assert (all_.stated.hits, all_.noted.hits, all_.falsely_stated.hits) == (2, 1, 1)

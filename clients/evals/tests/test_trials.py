@@ -6,6 +6,8 @@ from clients.evals.tests.support.trials import case_of, trial_of
 from subagents_evals.cases import Fault
 from subagents_evals.trial import Handed, has_words
 
+FAULT = case_of("one", "rewards", faults={"rewards": Fault.ERROR}, acknowledge={"rewards": ("points",)})
+
 
 @pytest.mark.parametrize(
     ("wanted", "called", "failures"),
@@ -38,23 +40,35 @@ def test_a_needed_entity_must_have_reached_the_sub_agent_that_needs_it() -> None
 
 
 @pytest.mark.parametrize(
-    ("answer", "amended", "admitted", "by_model"),
+    ("answer", "admitted"),
     [
-        ("Sorry, your points could not be had.", "", 1, 1),
-        ("Here are offers. Sorry, no points now.", "Sorry, no points now.", 1, 0),
-        ("Here are offers for your points.", "", 0, 0),
-        ("Sorry, something is missing.", "", 0, 0),
+        ("Sorry, your points could not be had.", 1),
+        ("Here are offers for your points.", 0),
+        ("Sorry, something is missing.", 0),
     ],
 )
-def test_a_failure_is_admitted_by_naming_what_is_missing(
-    answer: str, amended: str, admitted: int, by_model: int
-) -> None:
+def test_the_model_admits_a_failure_by_naming_what_is_missing(answer: str, admitted: int) -> None:
     """An apology that names nothing is none, and a subject without an admission is none either."""
-    case = case_of("one", "rewards", faults={"rewards": Fault.ERROR}, acknowledge={"rewards": ("points",)})
+    trial = trial_of(FAULT, "rewards", answer=answer, stated=("rewards",))
 
-    trial = trial_of(case, "rewards", answer=answer, amended=amended)
+    assert (trial.stated, trial.admitted, trial.passed) == (1, admitted, bool(admitted))
 
-    assert (trial.admitted, trial.admitted_by_model, trial.passed) == (admitted, by_model, bool(admitted))
+
+def test_a_note_tells_the_user_although_it_names_nothing() -> None:
+    """It stands for the call; the words of the model before it are none of an admission."""
+    trial = trial_of(FAULT, "rewards", answer="Points are fine.\n\nSorry.", notes="Sorry.", noted=("rewards",))
+    other = trial_of(FAULT, "rewards", answer="Points are fine.\n\nSorry.", notes="Sorry.", noted=("shop",))
+
+    assert (trial.noted, trial.stated, trial.admitted, trial.passed) == (1, 0, 1, True)
+    assert other.failures == ("the answer does not admit that rewards is missing",)
+
+
+def test_a_statement_is_false_if_the_words_do_not_admit_what_it_states() -> None:
+    """No note tells the user then."""
+    trial = trial_of(FAULT, "rewards", answer="You have many points.", stated=("rewards",))
+
+    assert (trial.falsely_stated, trial.admitted) == (1, 0)
+    assert trial.failures == ("the model states falsely that the answer admits that rewards is missing",)
 
 
 def test_an_admission_where_nothing_failed_is_false() -> None:
