@@ -156,6 +156,18 @@ def meets(*others: str) -> Script:
     return script
 
 
+def narrates(text: str, *, before: Callable[[RunRequest], None], after: Callable[[], None]) -> Script:
+    """Answer, and let a test look at what there is before and after the text."""
+
+    async def script(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        before(request)
+        yield NarrationPart(text)
+        after()
+        yield RunFinished()
+
+    return script
+
+
 def raises(error: BaseException, *, after: str = "") -> Script:
     """Raise, perhaps after having said something."""
 

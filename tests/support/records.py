@@ -9,7 +9,7 @@ import msgspec
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import ChildOpened, Record
+from sidecar.core.executing.records import CallSettled, ChildOpened, Record
 from tests.support.harness import SidecarForTests
 
 Kind = TypeVar("Kind")
@@ -40,6 +40,16 @@ def event_named(sidecar: SidecarForTests, child_id: str, name: str) -> ChildEven
     """Return the one event of a child with a short name."""
     (found,) = [event for event in events_of(sidecar, child_id) if event.name.endswith(name)]
     return found
+
+
+def opened_children(sidecar: SidecarForTests) -> list[ChildOpened]:
+    """Return the rows of all children, in order."""
+    return kept(sidecar, ChildOpened)
+
+
+def settled_calls(sidecar: SidecarForTests) -> list[CallSettled]:
+    """Return the outcomes that are on record, in order."""
+    return kept(sidecar, CallSettled)
 
 
 def row_of(sidecar: SidecarForTests, child_id: str) -> ChildOpened:

@@ -49,6 +49,10 @@ class TelemetryChain:
         return await stub.EndTurn(end, metadata=metadata, timeout=10)
 
 
+PATIENT: Final = {"SIDECAR__DISPATCH__FACTS_TIMEOUT": "5s"}
+"""A bind waits until it knows how long the episode is, however busy the machine."""
+
+
 @asynccontextmanager
 async def telemetry_chain(more: str) -> AsyncIterator[TelemetryChain]:
     """Run data service, two sub-agents (shop asks for offers, rewards fails) and a sidecar with `more` settings."""
@@ -58,7 +62,7 @@ async def telemetry_chain(more: str) -> AsyncIterator[TelemetryChain]:
         _configure(folder, ccs.endpoint.removesuffix("/v1/enrich"))
         for slot, host in (("shop", _shop()), ("rewards", _rewards())):
             await stack.enter_async_context(host.serving(f"unix:{folder}/{slot}.sock"))
-        sidecar = await stack.enter_async_context(serving(folder, more=more))
+        sidecar = await stack.enter_async_context(serving(folder, more=more, environment=PATIENT))
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(sidecar.dispatch_target))
         yield TelemetryChain(sidecar, ccs, channel)
 

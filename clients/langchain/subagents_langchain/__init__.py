@@ -4,10 +4,8 @@
 """
 
 from subagents_langchain.acknowledging.filtering import StatementFilter
-from subagents_langchain.acknowledging.lacks import Lack, Missing, lacks_in
 from subagents_langchain.acknowledging.notes import BUILT_IN, ENGLISH, MissingNote, Phrases
 from subagents_langchain.acknowledging.statements import as_read
-from subagents_langchain.artifacts import artifact_of, outcome_in
 from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import Costs, ExtraCall, Price, Purpose
 from subagents_langchain.history import (
@@ -20,6 +18,8 @@ from subagents_langchain.history import (
 from subagents_langchain.middleware import SidecarMiddleware
 from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother
 from subagents_langchain.orchestrator import Answer, Orchestrator
+from subagents_langchain.outcomes.artifacts import artifact_of, outcome_in
+from subagents_langchain.outcomes.lacks import Lack, Missing, lacks_in
 from subagents_langchain.prompts import ModelCall
 from subagents_langchain.rules import Compacted, CompactionRules, OrchestratorRules
 from subagents_langchain.tools import AskSubAgent, tools_of

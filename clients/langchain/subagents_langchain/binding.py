@@ -10,9 +10,9 @@ from langgraph.runtime import Runtime
 
 from subagents_client import Episode, SidecarClient, SubagentsError, TurnRequest
 from subagents_errors import DependencyAway, OutOfTime, Overloaded
-from subagents_langchain.artifacts import dispatches_in
 from subagents_langchain.history import start_of_turn
 from subagents_langchain.open_turn import OpenTurn, SidecarState, TurnOfAnother, begun, request_of, still_open
+from subagents_langchain.outcomes.artifacts import dispatches_in
 from subagents_langchain.past import read_past
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.tools import tools_of

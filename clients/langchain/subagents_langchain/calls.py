@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages import ToolCall as LangChainCall
 
 from subagents_client import CallOutcome, Outcome, ToolCall
-from subagents_langchain.artifacts import artifact_of, failed
+from subagents_langchain.outcomes.artifacts import artifact_of, failed
 
 PREFIX: Final = "ask_"
 INTENTS: Final = "intent_count"

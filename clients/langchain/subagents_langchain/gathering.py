@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from subagents_client import CallOutcome, ToolCall
-from subagents_langchain.artifacts import failed
+from subagents_langchain.outcomes.artifacts import failed
 
 
 class Sending(Protocol):

@@ -23,8 +23,6 @@ from typing_extensions import override
 
 from subagents_client import CallOutcome, SidecarClient
 from subagents_langchain.acknowledging.filtering import filtered
-from subagents_langchain.acknowledging.judging import confirmed
-from subagents_langchain.acknowledging.lacks import lacks_in
 from subagents_langchain.acknowledging.notes import notes_for
 from subagents_langchain.acknowledging.statements import (
     Asked,
@@ -34,7 +32,6 @@ from subagents_langchain.acknowledging.statements import (
     with_notes,
     without_statement,
 )
-from subagents_langchain.artifacts import outcome_in
 from subagents_langchain.binding import Binding
 from subagents_langchain.calls import (
     answer_to_unreadable,
@@ -55,7 +52,10 @@ from subagents_langchain.history import (
     start_of_turn,
     with_open_calls_answered,
 )
+from subagents_langchain.judging import confirmed
 from subagents_langchain.open_turn import SidecarState, dispatch_id
+from subagents_langchain.outcomes.artifacts import outcome_in
+from subagents_langchain.outcomes.lacks import lacks_in
 from subagents_langchain.past import since_summary, summary_note
 from subagents_langchain.prompts import Prompt, PromptMeter
 from subagents_langchain.rules import OrchestratorRules

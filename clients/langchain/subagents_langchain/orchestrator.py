@@ -16,13 +16,13 @@ from langgraph.types import Command, Durability, Interrupt
 
 from subagents_client import Component, DispatchResult, SidecarClient, SubagentsError, TurnEnd, TurnRequest
 from subagents_langchain.acknowledging.filtering import StatementFilter
-from subagents_langchain.acknowledging.lacks import Lack
 from subagents_langchain.acknowledging.notes import MissingNote
 from subagents_langchain.binding import Binding
 from subagents_langchain.compaction import Compaction
 from subagents_langchain.costs import ExtraCall
 from subagents_langchain.middleware import SidecarMiddleware
 from subagents_langchain.open_turn import OpenTurn, request_of
+from subagents_langchain.outcomes.lacks import Lack
 from subagents_langchain.rules import OrchestratorRules
 from subagents_langchain.turn import TurnEvent, TurnInHand, turn_in_hand
 

@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from subagents_client import BoundTurn, CallOutcome, DispatchContext, SubagentsError, SubAgentTool, ToolCall
 from subagents_client.turn import NO_CONTEXT
-from subagents_langchain.artifacts import artifact_of, failed
 from subagents_langchain.calls import answer_to
+from subagents_langchain.outcomes.artifacts import artifact_of, failed
 
 Ask = Callable[[ToolCall], Awaitable[CallOutcome]]
 """Brings the outcome of one call; may raise `SubagentsError`."""

@@ -20,12 +20,12 @@ from subagents_client import (
     TurnRequest,
     Verdict,
 )
-from subagents_langchain.acknowledging.lacks import Lack
 from subagents_langchain.acknowledging.notes import MissingNote
 from subagents_langchain.acknowledging.statements import Asked
 from subagents_langchain.costs import Costs
 from subagents_langchain.gathering import Gathering
 from subagents_langchain.open_turn import OpenTurn
+from subagents_langchain.outcomes.lacks import Lack
 from subagents_langchain.rules import OrchestratorRules
 
 LONGEST_NARRATION: Final = 256 * 1024

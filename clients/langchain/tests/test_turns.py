@@ -1,7 +1,6 @@
 """Turns in which everything works: routing, fan-out, composition, several responses, own tools, costs."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -15,14 +14,12 @@ from typing_extensions import override
 from clients.langchain.tests.support.scripted_model import Messages, ScriptedModel, calling, composes, says
 from clients.langchain.tests.support.talking import routed, talking
 from clients.python.tests.support.fake_sidecar_host import FakeSidecar, scene
-from sidecar.core.executing.records import CallSettled, ChildOpened
-from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerEvent, RunRequest
 from subagents_client import Outcome, TurnRequest
 from subagents_langchain import ExtraCall, Orchestrator, OrchestratorRules, Price, Purpose
 from tests.support.builders import a_card, a_catalogue
 from tests.support.data_tools import a_card_with_tools
-from tests.support.fake_runner import ScriptedRunner, answers, meets
-from tests.support.records import contract_of, kept
+from tests.support.fake_runner import answers, meets, narrates
+from tests.support.records import contract_of, opened_children, settled_calls
 from tests.support.requirement import requirement
 
 
@@ -63,30 +60,27 @@ async def test_a_turn_with_one_intent_takes_its_six_steps_in_order() -> None:
     steps: list[str] = []
 
     def emits(messages: Messages) -> AIMessage:
-        assert (talk.sidecar.runner.started, kept(talk.sidecar, ChildOpened)) == ([], [])
+        assert (talk.sidecar.runner.started, opened_children(talk.sidecar)) == ([], [])
         steps.append("called")
         return calling("ask_shop")
 
-    async def works(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
-        (opened,) = kept(talk.sidecar, ChildOpened)
+    def begins(request: Any) -> None:
+        (opened,) = opened_children(talk.sidecar)
         contract = contract_of(talk.sidecar, opened.child_id)
         assert (opened.slot, contract["definition_digest"]) == ("shop", request.card.digest)
         steps.append("resolved")
         assert (request.child_id, request.context.principal) == (opened.child_id, "user-1")
         assert (request.context.episode_id, len(talk.model.shown)) == ("episode-1", 1)
         steps.append("instantiated")
-        yield NarrationPart("Coffee.")
-        steps.append("worked")
-        yield RunFinished()
 
     def composes_of(messages: Messages) -> AIMessage:
-        assert [each.outcome.outcome for each in kept(talk.sidecar, CallSettled)] == ["succeeded"]
+        assert [each.outcome.outcome for each in settled_calls(talk.sidecar)] == ["succeeded"]
         assert (type(messages[-1]), messages[-1].content) == (ToolMessage, "Coffee.")
         steps.append("returned")
         return says("There is coffee.")
 
     async with talking(emits, composes_of) as talk:
-        talk.sidecar.runner.use("shop", works)
+        talk.sidecar.runner.use("shop", narrates("Coffee.", before=begins, after=lambda: steps.append("worked")))
         answer = await talk.say("What is on offer?")
 
     assert steps == ["called", "resolved", "instantiated", "worked", "returned"]

@@ -70,7 +70,9 @@ async def test_a_connection_that_breaks_after_the_first_words_is_a_fault_of_the_
     assert lost.fault.target == host.target
 
     refused = refusing(grpc.StatusCode.UNAVAILABLE, "try again", "RUNNER_FAILED", first="so far")
-    async with hosting(refused, tmp_path) as (_, runner):
+    other = tmp_path / "other"
+    other.mkdir()
+    async with hosting(refused, other) as (_, runner):
         _, own = await events_and_error(runner, a_run())
     assert own is not None
     assert (own.connection_lost, own.unreachable, own.fault) == (False, False, None)

@@ -1,10 +1,11 @@
 """`make check` and `make test` run their parts several at a time, and fail as one."""
 
 import sys
+import tomllib
 
 import pytest
 
-from scripts.run_parts import NONE_CHOSEN, PLANS, Ended, Part, Plan, Running, code_of, run
+from scripts.run_parts import NONE_CHOSEN, PLANS, ROOT, Ended, Part, Plan, Running, code_of, run
 
 
 def saying(name: str, code: int = 0, *, chooses: bool = False) -> Part:
@@ -50,11 +51,13 @@ def test_what_comes_first_ends_the_run_if_it_fails(capfd: pytest.CaptureFixture[
 
 
 def test_each_test_is_in_one_part_of_make_test() -> None:
-    """One part takes all but some folders; each of these is another part's."""
+    """Each folder in which pytest looks for tests is one part's; what that part leaves out is another part's."""
     plan = PLANS["test"]
     reached = [reached_by(part) for part in (plan.front, *plan.beside) if part.chooses]
-    (left_out,) = (sorted(left_out) for given, left_out in reached if not given)
-    assert sorted(folder for given, _ in reached for folder in given) == left_out
+    given = sorted(folder for folders, _ in reached for folder in folders)
+    left_out = {folder for _, folders in reached for folder in folders}
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["testpaths"]
+    assert given == sorted({*listed, *left_out})
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ IN_TEST = {"state": LifecycleState.TEST, "ramp": 0, "activated_at": None, "flags
 AT_10_PERCENT = {"ramp": 1000}
 
 
-@requirement("PF1-FR-9b", "PF1-D-31")
+@requirement("PF1-D-31")
 @pytest.mark.parametrize(
     ("asked", "facts", "order"),
     [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from subagents_langchain.acknowledging.lacks import Lack, Missing
+from subagents_langchain.outcomes.lacks import Lack, Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

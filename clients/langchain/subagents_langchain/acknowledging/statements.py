@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from subagents_langchain.acknowledging.lacks import Lack, Missing
 from subagents_langchain.acknowledging.notes import MissingNote
+from subagents_langchain.outcomes.lacks import Lack, Missing
 
 OPENING: Final = "<<stated"
 LONGEST: Final = 400

@@ -1,5 +1,6 @@
 """Agents with further middleware before or after the sidecar's, and conversations in a thread."""
 
+import gc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -70,3 +71,4 @@ async def sqlite_saver(folder: Path) -> AsyncIterator[BaseCheckpointSaver[Any]]:
     async with AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
         saver.serde = STRICT
         yield saver
+    gc.collect()  # SQLite keeps a closed connection's lock until its cursors are gone: those of a cancelled run, too

@@ -10,9 +10,9 @@ from typing import Final
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from subagents_langchain.acknowledging.lacks import Lack
 from subagents_langchain.acknowledging.statements import EXPLAINED
 from subagents_langchain.costs import Costs, Purpose
+from subagents_langchain.outcomes.lacks import Lack
 
 INSTRUCTION: Final = (
     "You check an answer that an assistant is about to give. Each numbered point below is something that the answer has"

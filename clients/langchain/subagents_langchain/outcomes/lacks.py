@@ -7,7 +7,7 @@ from enum import StrEnum, unique
 from langchain_core.messages import AIMessage, BaseMessage
 
 from subagents_client import CallOutcome, Outcome
-from subagents_langchain.artifacts import outcome_in
+from subagents_langchain.outcomes.artifacts import outcome_in
 
 
 @unique

@@ -1,0 +1,1 @@
+"""What tool messages carry: the outcomes of calls, and what is missing among them."""
