@@ -34,8 +34,8 @@ from subagents_langchain import (
     OrchestratorRules,
     StatusLine,
     TurnEvent,
+    as_read,
 )
-from subagents_langchain.acknowledging.statements import as_read
 
 CONCURRENT: Final = 4
 TURN_SECONDS: Final = 180.0
