@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from subagents_evals.manifest import GATES
-from subagents_evals.playing import CONCURRENT, Play
-from subagents_evals.results import OFFLINE
-from subagents_evals.running import Choice, Measuring
-from subagents_evals.sampling import MOST_TURNS, TURNS
-from subagents_evals.scaling import STEPS
+from subagents_evals.inputs.sampling import MOST_TURNS, TURNS
+from subagents_evals.measures.manifest import GATES
+from subagents_evals.measures.results import OFFLINE
+from subagents_evals.runs.playing import CONCURRENT, Play
+from subagents_evals.runs.running import Choice, Measuring
+from subagents_evals.runs.scaling import STEPS
 
 EXIT_CODES: Final = (
     "exit codes: 0 all thresholds are met; 1 one is not, the set has gaps, or a comparison got worse beyond chance;"

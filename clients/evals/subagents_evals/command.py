@@ -15,20 +15,20 @@ from rich.console import Console
 
 from subagents_client import SidecarClient, SubagentsError
 from subagents_evals.asking import measuring, understood
-from subagents_evals.comparing import UnusableRevision, checked_out, compared, revisions_of
-from subagents_evals.configuration import MANIFEST, SETS, UnusableConfiguration
-from subagents_evals.manifest import GateStep, ManifestUnchanged, add_results, results_of
-from subagents_evals.metrics import share_of
-from subagents_evals.mlflow_log import NoTracking, log_run
-from subagents_evals.page import page_of, scale_page
-from subagents_evals.results import Run, write_run
-from subagents_evals.running import Measuring, NothingChosen, Prepared, model_of, prepare, run
-from subagents_evals.sampling import Redactor, add_labelled, sampled, write_sampled
-from subagents_evals.scaling import scaled
-from subagents_evals.stage import StageFailed
-from subagents_evals.strict_yaml import UnusableFile
-from subagents_evals.terminal import percent, progress, show_comparison, show_run, show_scale
-from subagents_evals.thresholds import PRE_MERGE, shortfalls, thresholds_of, with_judges
+from subagents_evals.inputs.configuration import MANIFEST, SETS, UnusableConfiguration
+from subagents_evals.inputs.sampling import Redactor, add_labelled, sampled, write_sampled
+from subagents_evals.inputs.strict_yaml import UnusableFile
+from subagents_evals.measures.comparing import UnusableRevision, checked_out, compared, revisions_of
+from subagents_evals.measures.manifest import GateStep, ManifestUnchanged, add_results, results_of
+from subagents_evals.measures.metrics import share_of
+from subagents_evals.measures.results import Run, write_run
+from subagents_evals.measures.thresholds import PRE_MERGE, shortfalls, thresholds_of, with_judges
+from subagents_evals.report.mlflow_log import NoTracking, log_run
+from subagents_evals.report.page import page_of, scale_page
+from subagents_evals.report.terminal import percent, progress, show_comparison, show_run, show_scale
+from subagents_evals.runs.running import Measuring, NothingChosen, Prepared, model_of, prepare, run
+from subagents_evals.runs.scaling import scaled
+from subagents_evals.runs.stage import StageFailed
 
 FELL_SHORT: Final = 1
 NOT_MEASURED: Final = 2

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from subagents_evals.cases import Case, Kind, Past, read_golden_set
-from subagents_evals.configuration import capabilities_of, read_configuration
-from subagents_evals.coverage import gaps, unknown_capabilities
-from subagents_evals.strict_yaml import UnusableFile
+from subagents_evals.inputs.cases import Case, Kind, Past, read_golden_set
+from subagents_evals.inputs.configuration import capabilities_of, read_configuration
+from subagents_evals.inputs.coverage import gaps, unknown_capabilities
+from subagents_evals.inputs.strict_yaml import UnusableFile
 from tests.architecture.reading import REPOSITORY
 from tests.support.requirement import requirement
 

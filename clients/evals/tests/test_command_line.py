@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 
 from subagents_evals.command import FELL_SHORT, NOT_MEASURED, main
-from subagents_evals.results import read_run
-from subagents_evals.scaling import OTHERS, Others
-from subagents_evals.strict_yaml import read_as
+from subagents_evals.inputs.strict_yaml import read_as
+from subagents_evals.measures.results import read_run
+from subagents_evals.runs.scaling import OTHERS, Others
 from tests.architecture.reading import REPOSITORY
 
 EXAMPLE: Final = str(REPOSITORY / "examples" / "config")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from clients.evals.tests.support.trials import case_of, run_of, trial_of
-from subagents_evals.comparing import UnusableRevision, checked_out, compared, revisions_of
-from subagents_evals.results import Measured, Run
+from subagents_evals.measures.comparing import UnusableRevision, checked_out, compared, revisions_of
+from subagents_evals.measures.results import Measured, Run
 
 
 def run_with(*right: bool, called: str = "rewards") -> Run:

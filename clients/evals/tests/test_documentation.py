@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from subagents_evals.cases import Case, Suite, read_golden_set
-from subagents_evals.thresholds import MEASURED
+from subagents_evals.inputs.cases import Case, Suite, read_golden_set
+from subagents_evals.measures.thresholds import MEASURED
 from tests.architecture.reading import REPOSITORY
 
 PAGE: Final = REPOSITORY / "docs" / "evaluating-routing.md"

@@ -14,8 +14,8 @@ import pytest
 
 from subagents.lifecycle.v1 import reading_pb2
 from subagents_evals.command import FELL_SHORT, main
-from subagents_evals.manifest import GateStep, add_results, results_of
-from subagents_evals.results import Run, read_run
+from subagents_evals.measures.manifest import GateStep, add_results, results_of
+from subagents_evals.measures.results import Run, read_run
 from tests.support.operating import SETTINGS, SUBAGENT, Operator, prepared
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place, serving

@@ -11,13 +11,13 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from typing_extensions import override
 
-from subagents_evals.cases import Kind
-from subagents_evals.lexical_router import LexicalRouter
-from subagents_evals.metrics import figures_of
-from subagents_evals.playing import Models
-from subagents_evals.results import Run, gate_metrics
-from subagents_evals.running import Choice, Measuring, prepare, run
-from subagents_evals.trial import Trial
+from subagents_evals.inputs.cases import Kind
+from subagents_evals.measures.metrics import figures_of
+from subagents_evals.measures.results import Run, gate_metrics
+from subagents_evals.measures.trial import Trial
+from subagents_evals.runs.lexical_router import LexicalRouter
+from subagents_evals.runs.playing import Models
+from subagents_evals.runs.running import Choice, Measuring, prepare, run
 from tests.architecture.reading import REPOSITORY
 from tests.support.requirement import requirement
 

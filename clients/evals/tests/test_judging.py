@@ -12,10 +12,10 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
 from clients.evals.tests.support.trials import SLOTS, SUITE, case_of, run_of, trial_of
-from subagents_evals.cases import Case, Fault, GoldenSet, Judge
-from subagents_evals.judging import kept_facts, with_judgements
-from subagents_evals.metrics import measured
-from subagents_evals.thresholds import shortfalls, thresholds_of, with_judges
+from subagents_evals.inputs.cases import Case, Fault, GoldenSet, Judge
+from subagents_evals.measures.metrics import measured
+from subagents_evals.measures.thresholds import shortfalls, thresholds_of, with_judges
+from subagents_evals.runs.judging import kept_facts, with_judgements
 from tests.support.requirement import requirement
 
 JUDGES = {

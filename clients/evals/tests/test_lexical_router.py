@@ -3,10 +3,10 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from subagents_evals.lexical_router import LexicalRouter, route
-from subagents_evals.lexicon import language_of
-from subagents_langchain.acknowledging.lacks import Lack, Missing
+from subagents_evals.runs.lexical_router import LexicalRouter, route
+from subagents_evals.runs.lexicon import language_of
 from subagents_langchain.acknowledging.statements import Asked
+from subagents_langchain.outcomes.lacks import Lack, Missing
 
 TOOLS = {
     "ask_bikes": "Finds bicycles to rent. Typical questions: Is there a bicycle for Sunday? Not for boats.",

@@ -8,9 +8,9 @@ import yaml
 
 from clients.evals.tests.support.trials import case_of, run_of, trial_of
 from sidecar_gates_manifest import manifest_in
-from subagents_evals.manifest import GateStep, ManifestUnchanged, add_results, results_of
-from subagents_evals.strict_yaml import UnusableFile
-from subagents_evals.thresholds import shortfalls, thresholds_of
+from subagents_evals.inputs.strict_yaml import UnusableFile
+from subagents_evals.measures.manifest import GateStep, ManifestUnchanged, add_results, results_of
+from subagents_evals.measures.thresholds import shortfalls, thresholds_of
 from tests.architecture.reading import REPOSITORY
 from tests.support.requirement import requirement
 

@@ -3,10 +3,10 @@
 import pytest
 
 from clients.evals.tests.support.trials import SLOTS, case_of, run_of, trial_of
-from subagents_evals.cases import Fault, Kind, Past
-from subagents_evals.metrics import NONE, confusion_of, figures_of, measured
-from subagents_evals.results import gate_metrics
-from subagents_evals.trial import Handed
+from subagents_evals.inputs.cases import Fault, Kind, Past
+from subagents_evals.measures.metrics import NONE, confusion_of, figures_of, measured
+from subagents_evals.measures.results import gate_metrics
+from subagents_evals.measures.trial import Handed
 from tests.support.requirement import requirement
 
 RIGHT = trial_of(case_of("right", "shop"), "shop")

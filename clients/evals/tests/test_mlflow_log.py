@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clients.evals.tests.support.trials import case_of, run_of, trial_of
-from subagents_evals.mlflow_log import NoTracking, log_run
+from subagents_evals.report.mlflow_log import NoTracking, log_run
 
 RUN = run_of(trial_of(case_of("one", "shop"), "shop"))
 

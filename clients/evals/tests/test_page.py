@@ -4,11 +4,11 @@ import re
 from html.parser import HTMLParser
 
 from clients.evals.tests.support.trials import case_of, run_of, trial_of
-from subagents_evals.comparing import compared
-from subagents_evals.metrics import share_of
-from subagents_evals.page import page_of, scale_page
-from subagents_evals.scaling import Point
-from subagents_evals.trial import Line
+from subagents_evals.measures.comparing import compared
+from subagents_evals.measures.metrics import share_of
+from subagents_evals.measures.trial import Line
+from subagents_evals.report.page import page_of, scale_page
+from subagents_evals.runs.scaling import Point
 
 ATTACK = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 

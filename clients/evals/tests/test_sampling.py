@@ -10,10 +10,10 @@ import yaml
 from clients.langchain.tests.support.scripted_model import calling, composes, says
 from clients.langchain.tests.support.talking import Talk, talking
 from subagents_client import SidecarClient
-from subagents_evals.cases import Kind, read_golden_set
 from subagents_evals.command import NOT_MEASURED, main
-from subagents_evals.sampling import Redactor, Sampled, add_labelled, sampled, write_sampled
-from subagents_evals.strict_yaml import UnusableFile
+from subagents_evals.inputs.cases import Kind, read_golden_set
+from subagents_evals.inputs.sampling import Redactor, Sampled, add_labelled, sampled, write_sampled
+from subagents_evals.inputs.strict_yaml import UnusableFile
 from tests.support.requirement import requirement
 
 SUITE = "version: 1\nsub_agents:\n  shop: {answer: An offer.}\n  support: {answer: On its way.}\n"

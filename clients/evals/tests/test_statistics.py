@@ -5,7 +5,7 @@ from math import comb
 
 import pytest
 
-from subagents_evals.statistics import bootstrap, mcnemar, quantile, wilson
+from subagents_evals.measures.statistics import bootstrap, mcnemar, quantile, wilson
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from clients.evals.tests.support.trials import case_of, trial_of
-from subagents_evals.cases import Fault
-from subagents_evals.trial import Handed, has_words
+from subagents_evals.inputs.cases import Fault
+from subagents_evals.measures.trial import Handed, has_words
 
 FAULT = case_of("one", "rewards", faults={"rewards": Fault.ERROR}, acknowledge={"rewards": ("points",)})
 

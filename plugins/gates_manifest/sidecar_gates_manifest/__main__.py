@@ -22,7 +22,7 @@ def main() -> None:
     options = parser.parse_args()
     token = options.token_file.read_text("ascii").strip() if options.token_file else ""
     gates = ManifestGates(options.manifest, accept_offline=options.accept_offline)
-    service = GateService(("127.0.0.1", options.port), gates, token)
+    service = GateService("127.0.0.1", options.port, gates, token)
     for which in (signal.SIGTERM, signal.SIGINT):
         # `shutdown` waits for the loop that this thread runs, so it must be called from another one.
         signal.signal(which, lambda *_: threading.Thread(target=service.shutdown).start())

@@ -43,20 +43,21 @@ class GateService(ThreadingHTTPServer):
     """Serves the manifest on a loopback address; TLS and access are a proxy's, besides the token.
 
     Args:
-        address: host and port; port 0 takes a free one.
+        host: a loopback address.
+        port: 0 takes a free one.
         gates: decides.
         token: that every question must bring; empty: none.
 
     Raises:
-        ValueError: the address is not a loopback address.
+        ValueError: the host is not a loopback address.
     """
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], gates: ManifestGates, token: str = "") -> None:
-        if address[0] not in {"127.0.0.1", "localhost"}:
+    def __init__(self, host: str, port: int, gates: ManifestGates, token: str = "") -> None:
+        if host not in {"127.0.0.1", "localhost"}:
             raise ValueError("serve on 127.0.0.1, and put a proxy with TLS before it: a changed answer can promote")
-        super().__init__(address, _Handler)
+        super().__init__((host, port), _Handler)
         self.token = token
         self._gates = gates
         self._answers: OrderedDict[str, tuple[Question, GateAnswer]] = OrderedDict()

@@ -23,7 +23,7 @@ from sidecar_gates_manifest.service import GateService
 @contextmanager
 def serving(manifest: Path, token: str = "") -> Iterator[str]:
     """Serve a manifest; yield the address."""
-    service = GateService(("127.0.0.1", 0), ManifestGates(manifest), token)
+    service = GateService("127.0.0.1", 0, ManifestGates(manifest), token)
     thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -111,4 +111,4 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
 def test_it_serves_this_machine_only(tmp_path: Path) -> None:
     """A changed answer can promote."""
     with pytest.raises(ValueError, match="serve on 127"):
-        GateService(("0.0.0.0", 0), ManifestGates(tmp_path / "none.yaml"))
+        GateService("0.0.0.0", 0, ManifestGates(tmp_path / "none.yaml"))

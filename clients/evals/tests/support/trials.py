@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from subagents_evals.cases import Case, ScriptedSubAgent, Suite
-from subagents_evals.metrics import measured
-from subagents_evals.results import Measured, Run
-from subagents_evals.trial import Observed, Trial, judged
+from subagents_evals.inputs.cases import Case, ScriptedSubAgent, Suite
+from subagents_evals.measures.metrics import measured
+from subagents_evals.measures.results import Measured, Run
+from subagents_evals.measures.trial import Observed, Trial, judged
 
 SLOTS = ("shop", "rewards", "support")
 SUITE = Suite(

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from subagents_evals.cases import Case, Suite
+from subagents_evals.inputs.cases import Case, Suite
 
 PUNCTUATION: Final = re.compile(r"[^\w]+")
 
@@ -127,16 +127,14 @@ def judged(case: Case, suite: Suite, slots: Sequence[str], observed: Observed, r
     lost = [f"{slot} was not given {one!r}" for slot, all_ in case.needs.items() for one in _lost(slot, all_, observed)]
     words = suite.admissions.get(case.language, ())
     own = observed.answer.removesuffix(observed.notes)
-    unsaid = [slot for slot, names in case.acknowledge.items() if not _admits(own, words, names)]
-    untold = [slot for slot in unsaid if slot not in observed.noted]
-    falsely_stated = [slot for slot in untold if slot in observed.stated]
+    told = {slot for slot, names in case.acknowledge.items() if slot in observed.noted or _admits(own, words, names)}
+    untold = [slot for slot in case.acknowledge if slot not in told]
     falsely = not case.acknowledge and not case.faults and has_words(observed.answer, words)
     intents_agree = observed.declared_intents == case.wanted_intents if case.calls else not observed.called
     failures = [
         *([observed.problem] if observed.problem else _misrouted(case, observed)),
         *lost,
-        *(f"the answer does not admit that {slot} is missing" for slot in untold if slot not in falsely_stated),
-        *(f"the model states falsely that the answer admits that {slot} is missing" for slot in falsely_stated),
+        *(_untold(slot, observed) for slot in untold),
         *(["the answer admits a failure, and there was none"] if falsely else []),
         *(f"the answer lacks {one!r}" for one in case.says if not has_words(observed.answer, [one])),
         *(f"the answer has {one!r}" for one in case.never_says if has_words(observed.answer, [one])),
@@ -157,10 +155,10 @@ def judged(case: Case, suite: Suite, slots: Sequence[str], observed: Observed, r
         needed=sum(len(all_) for all_ in case.needs.values()),
         recalled=sum(len(all_) for all_ in case.needs.values()) - len(lost),
         missing=len(case.acknowledge),
-        admitted=len(case.acknowledge) - len(untold),
+        admitted=len(told),
         stated=len(case.acknowledge.keys() & set(observed.stated)),
         noted=len(case.acknowledge.keys() & set(observed.noted)),
-        falsely_stated=len(falsely_stated),
+        falsely_stated=len(set(untold) & set(observed.stated)),
         false_admission=falsely,
         failures=tuple(failures),
     )
@@ -184,6 +182,12 @@ def _misrouted(case: Case, observed: Observed) -> list[str]:
 def _lost(slot: str, entities: Sequence[str], observed: Observed) -> list[str]:
     given = " ".join(f"{one.request} {one.prior_context}" for one in observed.handed if one.slot == slot)
     return [one for one in entities if not has_words(given, [one])]
+
+
+def _untold(slot: str, observed: Observed) -> str:
+    if slot in observed.stated:
+        return f"the model states falsely that the answer admits that {slot} is missing"
+    return f"the answer does not admit that {slot} is missing"
 
 
 def _admits(answer: str, admissions: Sequence[str], names: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""`python -m subagents_evals.watchdog`: stops what an evaluation started if the evaluation itself is killed.
+"""`python -m subagents_evals.runs.watchdog`: stops what an evaluation started if the evaluation itself is killed.
 
 Reads lines from standard input, which ends when the evaluation does: `pid <number>`, `folder <path>`, `done`.
 """

@@ -17,12 +17,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from subagents_client import Surface, TurnRequest
-from subagents_evals.cases import Case
-from subagents_evals.configuration import Configuration
-from subagents_evals.metrics import Share, share_of
-from subagents_evals.running import Prepared
-from subagents_evals.stage import staged
-from subagents_evals.strict_yaml import read_as
+from subagents_evals.inputs.cases import Case
+from subagents_evals.inputs.configuration import Configuration
+from subagents_evals.inputs.strict_yaml import read_as
+from subagents_evals.measures.metrics import Share, share_of
+from subagents_evals.runs.running import Prepared
+from subagents_evals.runs.stage import staged
 
 OTHERS: Final = Path(__file__).with_name("other_sub_agents.yaml")
 STEPS: Final = (3, 5, 8, 10, 15, 20, 25, 30)
@@ -79,7 +79,7 @@ async def scaled(prepared: Prepared, model: BaseChatModel, steps: Sequence[int] 
     for step in sorted(set(steps)):
         if own <= step <= own + len(others.sub_agents):
             tools = _tools(turn.surface, others.sub_agents[: step - own])
-            points.append(await _point(step, tools, turn.surface, cases, (model, prepared.configuration)))
+            points.append(await _point(step, tools, turn.surface, cases, model, prepared.configuration))
     return points
 
 
@@ -88,9 +88,9 @@ async def _point(
     tools: Sequence[dict[str, Any]],
     surface: Surface,
     cases: Sequence[Case],
-    measured: tuple[BaseChatModel, Configuration],
+    model: BaseChatModel,
+    configuration: Configuration,
 ) -> Point:
-    model, configuration = measured
     bound = model.bind_tools(tools)
     usage = UsageMetadataCallbackHandler()
     right, begun = 0, time.monotonic()

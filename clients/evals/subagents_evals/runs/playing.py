@@ -22,10 +22,10 @@ from langchain_core.runnables import Runnable
 from typing_extensions import override
 
 from subagents_client import SidecarClient, TurnRequest
-from subagents_evals.cases import Case, GoldenSet, Past
-from subagents_evals.configuration import Configuration
-from subagents_evals.stage import Script, Stage
-from subagents_evals.trial import Handed, Line, Observed, Trial, judged
+from subagents_evals.inputs.cases import Case, GoldenSet, Past
+from subagents_evals.inputs.configuration import Configuration
+from subagents_evals.measures.trial import Handed, Line, Observed, Trial, judged
+from subagents_evals.runs.stage import Script, Stage
 from subagents_langchain import (
     Answer,
     Compacted,
@@ -34,8 +34,8 @@ from subagents_langchain import (
     OrchestratorRules,
     StatusLine,
     TurnEvent,
+    as_read,
 )
-from subagents_langchain.acknowledging.statements import as_read
 
 CONCURRENT: Final = 4
 TURN_SECONDS: Final = 180.0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from subagents_evals.results import Run, gate_metrics, write_run
+from subagents_evals.measures.results import Run, gate_metrics, write_run
 
 EXPERIMENT: Final = "subagents routing"
 

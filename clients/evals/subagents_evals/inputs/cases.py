@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from subagents_evals.strict_yaml import Lines, UnusableFile, read_as
+from subagents_evals.inputs.strict_yaml import Lines, UnusableFile, read_as
 
 SUITE: Final = "suite.yaml"
 ENGLISH: Final = "en"

@@ -8,10 +8,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from subagents_evals.configuration import FILE
-from subagents_evals.results import Run
-from subagents_evals.statistics import mcnemar
-from subagents_evals.trial import Trial, by_case
+from subagents_evals.inputs.configuration import FILE
+from subagents_evals.measures.results import Run
+from subagents_evals.measures.statistics import mcnemar
+from subagents_evals.measures.trial import Trial, by_case
 
 SURE: Final = 0.05
 """A difference whose p-value is below is not taken for chance."""

@@ -12,8 +12,8 @@ import yaml
 
 from subagents_client import Episode, SidecarClient
 from subagents_client.recorded import TurnRow, TurnState
-from subagents_evals.cases import Case, CaseFile, Kind, Past, read_golden_set
-from subagents_evals.strict_yaml import UnusableFile, read_as
+from subagents_evals.inputs.cases import Case, CaseFile, Kind, Past, read_golden_set
+from subagents_evals.inputs.strict_yaml import UnusableFile, read_as
 
 TURNS: Final = 50
 MOST_TURNS: Final = 1000

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from subagents_evals.comparing import Comparison
-from subagents_evals.metrics import NONE, Figures, Share, Spread
-from subagents_evals.results import Run
-from subagents_evals.scaling import Point
-from subagents_evals.trial import Trial
+from subagents_evals.measures.comparing import Comparison
+from subagents_evals.measures.metrics import NONE, Figures, Share, Spread
+from subagents_evals.measures.results import Run
+from subagents_evals.measures.trial import Trial
+from subagents_evals.runs.scaling import Point
 
 STYLE: Final = """
 :root{color-scheme:light dark;--ink:light-dark(#1b1f24,#e6e8eb);--soft:light-dark(#5b6470,#9aa4b0);

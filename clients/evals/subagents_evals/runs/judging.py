@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 
-from subagents_evals.cases import Case, GoldenSet, Judge
-from subagents_evals.trial import Trial, has_words, with_quality
+from subagents_evals.inputs.cases import Case, GoldenSet, Judge
+from subagents_evals.measures.trial import Trial, has_words, with_quality
 
 FACT: Final = re.compile(r"[\w,.-]*\d[\w,.-]*\w|\b[A-Z][\w-]+(?: [A-Z][\w-]+)+")
 """What an answer must keep of a sub-agent's text: numbers, identifiers, names of several words."""

@@ -9,11 +9,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from subagents_evals.comparing import Comparison
-from subagents_evals.metrics import Figures, Share
-from subagents_evals.results import Run
-from subagents_evals.scaling import Point
-from subagents_evals.trial import Trial
+from subagents_evals.measures.comparing import Comparison
+from subagents_evals.measures.metrics import Figures, Share
+from subagents_evals.measures.results import Run
+from subagents_evals.measures.trial import Trial
+from subagents_evals.runs.scaling import Point
 
 MOST_FAILURES: Final = 20
 COLUMNS: Final = ("", "cases", "routing", "95 %", "switch", "recall", "admits", "held", "p95 s")

@@ -10,17 +10,17 @@ from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 
-from subagents_evals.cases import Case, GoldenSet, read_golden_set
-from subagents_evals.configuration import SETS, Configuration, capabilities_of, read_configuration
-from subagents_evals.coverage import gaps, unknown_capabilities
-from subagents_evals.judging import with_judgements
-from subagents_evals.lexical_router import LexicalRouter
-from subagents_evals.metrics import measured
-from subagents_evals.playing import Director, Models, Play
-from subagents_evals.results import OFFLINE, Run, measured_definitions, surface_digest
-from subagents_evals.stage import staged
-from subagents_evals.strict_yaml import UnusableFile
-from subagents_evals.trial import Trial
+from subagents_evals.inputs.cases import Case, GoldenSet, read_golden_set
+from subagents_evals.inputs.configuration import SETS, Configuration, capabilities_of, read_configuration
+from subagents_evals.inputs.coverage import gaps, unknown_capabilities
+from subagents_evals.inputs.strict_yaml import UnusableFile
+from subagents_evals.measures.metrics import measured
+from subagents_evals.measures.results import OFFLINE, Run, measured_definitions, surface_digest
+from subagents_evals.measures.trial import Trial
+from subagents_evals.runs.judging import with_judgements
+from subagents_evals.runs.lexical_router import LexicalRouter
+from subagents_evals.runs.playing import Director, Models, Play
+from subagents_evals.runs.stage import staged
 
 
 class NothingChosen(ValueError):

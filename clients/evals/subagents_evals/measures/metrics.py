@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from subagents_evals.statistics import bootstrap, quantile, wilson
-from subagents_evals.trial import Trial, by_case
+from subagents_evals.measures.statistics import bootstrap, quantile, wilson
+from subagents_evals.measures.trial import Trial, by_case
 
 NONE: Final = "(none)"
 """In the confusion matrix: no sub-agent was wanted, or none was called."""

@@ -22,7 +22,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import override
 
-from subagents_evals.lexicon import ADMITS, clauses, language_of, stems
+from subagents_evals.runs.lexicon import ADMITS, clauses, language_of, stems
 from subagents_langchain import outcome_in
 
 NAME: Final = "offline"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 
-from subagents_evals.cases import GoldenSet, Kind
+from subagents_evals.inputs.cases import GoldenSet, Kind
 
 REQUIRED_KINDS = (Kind.SINGLE, Kind.MIXED, Kind.RECALL, Kind.COMPACTION, Kind.FAILURE, Kind.SMALL_TALK, Kind.INJECTION)
 

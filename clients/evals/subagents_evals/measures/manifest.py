@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from subagents_evals.results import Run, gate_metrics
+from subagents_evals.measures.results import Run, gate_metrics
 
 ALL: Final = 100
 """Percent."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from subagents_evals.configuration import Definition
-from subagents_evals.metrics import Metrics, figures_of
-from subagents_evals.trial import Trial
+from subagents_evals.inputs.configuration import Definition
+from subagents_evals.measures.metrics import Metrics, figures_of
+from subagents_evals.measures.trial import Trial
 
 OFFLINE: Final = "offline"
 """The model name of the lexical router. A result of it satisfies no gate, unless its client is set to accept it."""

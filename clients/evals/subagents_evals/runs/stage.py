@@ -16,8 +16,8 @@ from typing import Final
 
 from subagents_client import SidecarClient
 from subagents_client.runner import Answer, HostLimits, Run, RunnerHost
-from subagents_evals.cases import Fault, Suite
-from subagents_evals.configuration import Configuration, served_copy
+from subagents_evals.inputs.cases import Fault, Suite
+from subagents_evals.inputs.configuration import Configuration, served_copy
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
@@ -198,7 +198,7 @@ async def _stopped(process: asyncio.subprocess.Process) -> None:
 @contextlib.asynccontextmanager
 async def _watched(pid: int, folder: Path) -> AsyncIterator[None]:
     """Let a watchdog stop the process and remove the folder if this process is killed."""
-    command = (sys.executable, "-m", "subagents_evals.watchdog")
+    command = (sys.executable, "-m", "subagents_evals.runs.watchdog")
     watchdog = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, start_new_session=True)
     if watchdog.stdin is None:
         raise StageFailed("the watchdog has no standard input")

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from subagents_evals.cases import Suite
-from subagents_evals.results import Measured, Run, gate_metrics
-from subagents_evals.strict_yaml import read_as
+from subagents_evals.inputs.cases import Suite
+from subagents_evals.inputs.strict_yaml import read_as
+from subagents_evals.measures.results import Measured, Run, gate_metrics
 
 PRE_MERGE: Final = "pre_merge"
 METRIC: Final = "routing_accuracy"

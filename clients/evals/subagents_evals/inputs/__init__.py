@@ -1,0 +1,1 @@
+"""What is read: the golden set, the configuration that is measured, cases out of recorded conversations."""

@@ -1,0 +1,1 @@
+"""What is shown: the page, the terminal, an MLflow server."""

@@ -1,0 +1,1 @@
+"""What is run: a sidecar with scripted sub-agents, the orchestrator over each case, the offline router."""
