@@ -14,6 +14,8 @@ from tests.support.requirement import requirement
 EXAMPLE = Path(__file__).parents[2] / "examples" / "config"
 EXPECTED = expected()
 
+REPOSITORY = Path(__file__).parents[2]
+
 
 def printed(root: Path, *, as_json: bool = False) -> tuple[int, str]:
     """Run the command on a folder; return its exit code and what it printed, advice left out."""
@@ -112,6 +114,14 @@ def test_a_declared_required_block_warns_and_stands_once_at_the_head(tmp_path: P
         "valid: 2 agents (1 orchestrator), 2 tools, 1 warning, 4 pieces of advice",
     ]
     assert agents_of(root)["shop"]["prompt_blocks"][2:] == ["safety-base", "persona-shop"]
+
+
+def test_the_page_shows_what_the_tools_of_the_example_cost() -> None:
+    """The block of docs/definitions.md, as `sidecar validate examples/config` prints it."""
+    _, text = printed(REPOSITORY / "examples" / "config")
+    costs = [line for line in text.splitlines() if "tokens of each call" in line or "other numbers" in line]
+    assert len(costs) == 2
+    assert "```text\n" + "\n".join(costs) + "\n```" in (REPOSITORY / "docs" / "definitions.md").read_text("utf-8")
 
 
 @requirement("PC1-FR-1h")

@@ -81,6 +81,9 @@ HELD: Final[Mapping[str, RunBy | ReadBy | CannotRun]] = {
     "docs/definitions.md: agent_config.yaml:29: agents.shop.tools[0]: unknow": RunBy(
         "tests/unit/definitions/test_documentation.py::PAGE"
     ),
+    "docs/definitions.md: concierge: tokens of each call for its tools (an e": RunBy(
+        "tests/cli/test_validate.py::test_the_page_shows_what_the_tools_of_the_example_cost"
+    ),
     'docs/delegation.md: @host.sub_agent("shop")': RunBy(f"{HERE}::test_a_sub_agent_delegates_as_shown"),
     "docs/driving-by-hand.md": RunBy("tests/rpc/test_driving_by_hand.py::halves"),
     "docs/evaluating-routing.md: version: 1": RunBy(
