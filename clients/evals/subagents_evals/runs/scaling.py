@@ -1,7 +1,7 @@
 """How routing changes with the number of sub-agents: the routing call alone, with more and more other descriptions.
 
-No sub-agent runs here, so the limit of sub-agents that a sidecar allows does not matter. The prompt and the argument
-schema are those of the real surface, bound at a real sidecar.
+No sub-agent runs here, so that the others need no definitions, and one sidecar serves every step. The prompt, the
+argument schema and the configuration's own sub-agents are those of the real surface, bound at a real sidecar.
 """
 
 import time

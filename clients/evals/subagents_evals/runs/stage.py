@@ -22,6 +22,8 @@ from subagents_evals.inputs.configuration import Configuration, served_copy
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 TAIL_LINES: Final = 30
+OFFERED_AT_MOST: Final = 100
+"""As many sub-agents as a sidecar can be set to offer."""
 READY: Final = '"sidecar.readiness"'
 
 
@@ -117,7 +119,7 @@ async def staged(configuration: Configuration, suite: Suite) -> AsyncIterator[St
 
 
 def settings_of(folder: Path, slots: Sequence[str], suite: Suite) -> str:
-    """Return the sidecar's settings file; every address lies in `folder`."""
+    """Return the sidecar's settings file; every address lies in `folder`, and every slot is offered."""
     lines = [
         "[server]",
         f'dispatch_socket = "{folder}/dispatch/sidecar.sock"',
@@ -130,6 +132,7 @@ def settings_of(folder: Path, slots: Sequence[str], suite: Suite) -> str:
         "[definitions]",
         f'path = "{folder}/config"',
         "git_commits = false",
+        f"sub_agents_at_most = {min(max(len(slots), 1), OFFERED_AT_MOST)}",
         "[dispatch]",
         f"fan_out_cap = {suite.fan_out_cap}",
         "[history]",
