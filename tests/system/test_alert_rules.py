@@ -90,12 +90,12 @@ async def test_what_the_rules_of_rollouts_look_at_is_there_from_the_start() -> N
         "sidecar_rollout_stops_pending 0.0",
         "sidecar_rollout_cohorts 1.0",
         "sidecar_rollout_cohorts_bound 64.0",
-        "sidecar_audit_waiting_seconds 0.0",
         "sidecar_audit_removed_total 0.0",
         'sidecar_anomalies_total{kind="audit_sink_failed"} 0.0',
         'sidecar_anomalies_total{kind="gate_unavailable"} 0.0',
         'sidecar_anomalies_total{kind="many_cohorts"} 0.0',
     ):
         assert f"{line}\n" in page, line
+    assert "\nsidecar_audit_waiting_seconds " in page
     assert 'sidecar_audit_exported_total{sink="log"} ' in page
     assert 'sidecar_flags_age_seconds{backend="embedded"} ' in page

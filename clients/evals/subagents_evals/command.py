@@ -5,7 +5,8 @@ import logging
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -49,15 +50,26 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code (`asking.EXIT_CODES`)."""
     asked = understood(arguments)
     console = Console()
-    # What a scripted sub-agent fails with is part of the case, and would fill the screen.
-    logging.getLogger("subagents_client.runner").setLevel(logging.CRITICAL)
     try:
-        return COMMANDS[asked.command](asked, console)
+        with _silent_sub_agents():
+            return COMMANDS[asked.command](asked, console)
     except PROBLEMS as problem:
         Console(stderr=True).print(str(problem), style="red", highlight=False, markup=False, soft_wrap=True)
         return NOT_MEASURED
     except KeyboardInterrupt:
         return NOT_MEASURED
+
+
+@contextmanager
+def _silent_sub_agents() -> Iterator[None]:
+    """Log no failure of a sub-agent: what a scripted one fails with is part of the case, and would fill the screen."""
+    log = logging.getLogger("subagents_client.runner")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _run(asked: Namespace, console: Console) -> int:

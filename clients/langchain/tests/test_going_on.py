@@ -1,7 +1,7 @@
 """Turns that stop before their end and go on in another run: interrupts, cancels, turns that are over meanwhile."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +49,12 @@ async def kept_turn(orchestrator: Orchestrator) -> Any:
 
 async def cancelled_in_mid_dispatch(talk: Talk, saver: Saver, *slots: str) -> None:
     """Cancel the task of an agent while these sub-agents run."""
-    running = asyncio.ensure_future(asked(agent(talk, checkpointer=saver)))
+    await cancelled_once_started(talk, asked(agent(talk, checkpointer=saver)), *slots)
+
+
+async def cancelled_once_started(talk: Talk, run: Coroutine[Any, Any, Answer], *slots: str) -> None:
+    """Cancel a run while these sub-agents run."""
+    running = asyncio.ensure_future(run)
     await talk.sidecar.runner.until_started(*slots)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -180,11 +185,7 @@ async def test_a_call_that_is_approved_after_its_turn_was_over_runs_in_the_next_
             await asked(first)
             kept = await kept_turn(first)
             await ended_meanwhile(talk, kept["turn_id"])
-            running = asyncio.ensure_future(asked(first, decides(APPROVE)))
-            await talk.sidecar.runner.until_started("shop")
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
+            await cancelled_once_started(talk, asked(first, decides(APPROVE)), "shop")
         go.set()
         async with opened() as saver:
             answer = await asked(agent(talk, asks_first("ask_shop"), checkpointer=saver), None)

@@ -1,6 +1,5 @@
 """Agents with further middleware before or after the sidecar's, and conversations in a thread."""
 
-import gc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -71,4 +70,5 @@ async def sqlite_saver(folder: Path) -> AsyncIterator[BaseCheckpointSaver[Any]]:
     async with AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
         saver.serde = STRICT
         yield saver
-    gc.collect()  # SQLite keeps a closed connection's lock until its cursors are gone: those of a cancelled run, too
+        async with saver.lock:  # a write of a cancelled run ends first: its cursor would keep the file locked
+            await saver.conn.rollback()
