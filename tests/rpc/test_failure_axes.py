@@ -27,7 +27,7 @@ from tests.support.fake_runner import (
 from tests.support.harness import Reply, running_sidecar_for_tests
 from tests.support.requirement import requirement
 
-QUICK = timedelta(milliseconds=100)
+QUICK, PATIENT = timedelta(milliseconds=100), timedelta(seconds=30)
 
 
 def reason_of(reply: Reply, call_id: str) -> str:
@@ -56,7 +56,7 @@ FAILING: dict[str, tuple[Callable[[], Script], str]] = {
 async def test_a_failing_sub_agent_costs_only_its_own_outcome(kind: str) -> None:
     """Its sibling was running before it failed and answers after; the model is told a neutral sentence."""
     script, reason = FAILING[kind]
-    cards = [with_limits(a_card("shop"), attempt_timeout=QUICK), a_card("rewards")]
+    cards = [with_limits(a_card("shop"), attempt_timeout=QUICK if kind == "hangs" else PATIENT), a_card("rewards")]
     limits = ResultLimits(events=5_000)
     async with running_sidecar_for_tests(cards=cards, rules={"results": limits}) as sidecar:
         failed = asyncio.Event()
