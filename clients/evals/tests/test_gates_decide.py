@@ -63,7 +63,7 @@ class Revisions:
 
 
 def git(folder: Path, *arguments: str) -> None:
-    """Run git as nobody in particular."""
+    """Run git with an identity made for the test."""
     who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 

@@ -129,4 +129,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: requests of anybody do not belong on standard error."""
+        """Log nothing: any client can send requests, and they would fill standard error."""

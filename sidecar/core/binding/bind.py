@@ -68,7 +68,7 @@ def judged_slots(
 
 
 def tools_of(catalogue: Catalogue, judged: Sequence[Judged], kept: CardOf) -> tuple[SurfaceTool, ...]:
-    """Return the tools of everybody who was judged alike, in the order of `judged`.
+    """Return the tools of all users who were judged alike, in the order of `judged`.
 
     Args:
         catalogue: the configuration.
@@ -81,7 +81,7 @@ def tools_of(catalogue: Catalogue, judged: Sequence[Judged], kept: CardOf) -> tu
 
 
 def cohort_of(catalogue: Catalogue, orchestrator: Card, flags: Flags, arm: str, tools: Sequence[SurfaceTool]) -> Cohort:
-    """Return the cohort of everybody who has `tools`; `arm`: of the experiment, as the caller says."""
+    """Return the cohort of the users who have `tools`; `arm`: of the experiment, as the caller says."""
     return Cohort(
         agent_definition_version=catalogue.agent_definition_version,
         prompt_block_registry_version=catalogue.prompt_block_registry_version,
