@@ -333,7 +333,7 @@ async def test_what_cannot_be_replayed_says_why(script: Script, rules: dict[str,
 
 async def test_what_delegations_used_counts_again_and_they_are_not_run_again() -> None:
     """Eight tokens below and three above are over ten; the second dispatch goes on counting after the delegation."""
-    shop = with_limits(a_card("shop"), max_delegation_depth=1, tokens=10, idle_timeout=timedelta(milliseconds=50))
+    shop = with_limits(a_card("shop"), max_delegation_depth=1, tokens=10, idle_timeout=timedelta(seconds=1))
 
     async def asks(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
         await runner.delegate(request.grant, "ask_rewards")
@@ -343,7 +343,7 @@ async def test_what_delegations_used_counts_again_and_they_are_not_run_again() -
 
     async def takes_its_time(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
         waited = asyncio.Event()
-        asyncio.get_running_loop().call_later(0.12, waited.set)
+        asyncio.get_running_loop().call_later(1.1, waited.set)
         await waited.wait()
         yield UsageReported(5, 3)
         yield RunFinished()

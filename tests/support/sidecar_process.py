@@ -10,17 +10,20 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
-from subagents_client import SidecarClient
+from subagents_client import Limits, SidecarClient
 from tests.support.plain_http import plain_client
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 40.0
 END_SECONDS: Final = 40.0
+PATIENT: Final = Limits(bind=timedelta(seconds=30), unary=timedelta(seconds=30))
+"""A new process on a busy machine may take longer for its first answer than a user would wait."""
 SETTINGS: Final = """
 [server]
 dispatch_socket = "{folder}/dispatch/sidecar.sock"
@@ -133,8 +136,8 @@ class SidecarProcess:
         return f"unix:{self.folder}/dispatch/sidecar.sock"
 
     def client(self) -> SidecarClient:
-        """Return a client with the boot secret."""
-        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret)
+        """Return a client with the boot secret that waits longer than usual for an answer."""
+        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, limits=PATIENT)
 
     async def page(self, path: str, **headers: str) -> httpx.Response:
         """Return a page of the ops address."""
