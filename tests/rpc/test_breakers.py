@@ -87,7 +87,7 @@ async def test_a_slow_sub_agent_that_has_asked_for_data_is_there() -> None:
         async for event in hangs()(request, runner):
             yield event
 
-    card = with_limits(a_card_with_tools("shop", "offers"), attempt_timeout=timedelta(milliseconds=300))
+    card = with_limits(a_card_with_tools("shop", "offers"), attempt_timeout=timedelta(milliseconds=700))
     async with running_sidecar_for_tests(cards=[card], rules=RULES) as sidecar:
         sidecar.runner.use("shop", asks_and_hangs)
         sidecar.connector.reply = an_envelope

@@ -72,7 +72,7 @@ async def test_when_who_asked_is_cancelled_everybody_below_is_stopped_and_closed
 @requirement("SX-28", "SX-16")
 async def test_an_attempt_that_times_out_takes_its_delegation_with_it_and_the_next_may_ask_again() -> None:
     """The first attempt waits for one that hangs; the second asks anew, and both delegations are closed."""
-    patient = with_limits(DELEGATING, attempt_timeout=timedelta(milliseconds=150), max_retries=1)
+    patient = with_limits(DELEGATING, attempt_timeout=timedelta(seconds=1), max_retries=1)
     rules = {"retries": RetryRules(first_backoff=0.001, longest_backoff=0.002)}
     async with running_sidecar_for_tests(cards=[patient, a_card("rewards")], rules=rules) as sidecar:
         runs: list[str] = []
@@ -207,14 +207,14 @@ async def test_an_opening_that_was_kept_although_it_was_not_confirmed_is_closed_
 
 
 async def test_who_waits_for_another_is_not_silent() -> None:
-    """An idle limit of 50 ms, and somebody below who reports for longer: the call succeeds, and the client sees it."""
-    watched = with_limits(DELEGATING, idle_timeout=timedelta(milliseconds=50))
+    """The idle limit is 0.5 s, and the sub-agent below works for longer: the call succeeds, and the client sees it."""
+    watched = with_limits(DELEGATING, idle_timeout=timedelta(milliseconds=500))
     async with running_sidecar_for_tests(cards=[watched, a_card("rewards")]) as sidecar:
 
         async def slow(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
             yield StatusReported("searching_offers")
             late = asyncio.Event()
-            asyncio.get_running_loop().call_later(0.15, late.set)
+            asyncio.get_running_loop().call_later(0.7, late.set)
             await late.wait()
             yield NarrationPart("here")
             yield RunFinished()

@@ -131,7 +131,7 @@ def breaks_off(error: BaseException | None) -> Any:
 @pytest.mark.parametrize("error", [ValueError("x"), RunnerError("lost", connection_lost=True), None])
 async def test_what_was_made_before_a_failure_is_kept_as_evidence(error: BaseException | None) -> None:
     """Raised, connection lost, timed out: narration and component are in the outcome, and still it is a failure."""
-    card = with_limits(a_shop(), attempt_timeout=timedelta(milliseconds=200))
+    card = with_limits(a_shop(), attempt_timeout=timedelta(seconds=1))
     async with running_sidecar_for_tests(cards=[card]) as sidecar:
         sidecar.runner.use("shop", breaks_off(error))
 

@@ -255,7 +255,7 @@ async def test_the_join_deadline_comes_when_it_came() -> None:
     async with running_sidecar_for_tests() as sidecar:
         sidecar.runner.use("shop", hangs())
         bound = await sidecar.bind(turn_id="t")
-        reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards", "ask_shop", seconds=0.5)
+        reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards", "ask_shop", seconds=2)
 
         report = await replay_of(sidecar, "t")
 

@@ -261,7 +261,7 @@ async def test_a_second_dispatch_of_a_turn_goes_on_counting_at_the_other_sidecar
 @requirement("SX-25")
 async def test_what_nobody_resumes_is_settled_and_closed_for_its_parent() -> None:
     """The second one settles it, and closes it when the turn's time is over; one routing decision is written."""
-    async with two_sidecars(resume_grace=timedelta(0), turn_lifetime=timedelta(milliseconds=300)) as pair:
+    async with two_sidecars(resume_grace=timedelta(0), turn_lifetime=timedelta(seconds=1)) as pair:
         bound = await pair.first.bind()
         listening, child = await running_at_first(pair, bound, "ask_shop")
         listening.cancel()
@@ -337,7 +337,7 @@ async def test_what_one_could_not_write_before_another_took_its_dispatch_is_made
 @requirement("SX-25")
 async def test_a_turn_that_neither_sidecar_has_open_is_closed_by_the_one_that_worked_in_it_last() -> None:
     """Both live, both settled a dispatch of it, and the first has left it to the second, which only settled it."""
-    async with two_sidecars(turn_lifetime=timedelta(milliseconds=500)) as pair:
+    async with two_sidecars(turn_lifetime=timedelta(seconds=2)) as pair:
         bound = await pair.first.bind()
         await pair.first.dispatch(bound, "ask_shop", dispatch_id="d-1")
         await pair.second.dispatch(bound, "ask_shop", dispatch_id="d-2")

@@ -118,7 +118,7 @@ async def test_an_edit_of_one_call_is_honoured_when_its_sibling_is_first(sidecar
 @ORDERS
 async def test_calls_that_are_approved_one_by_one_run_when_they_are(sidecar_first: bool) -> None:
     """Three calls, two of them for a person: the third runs at once, the approved one later, the rejected one never."""
-    rules = replace(NO_HURRY, gather_timeout=timedelta(milliseconds=20))
+    rules = replace(NO_HURRY, gather_timeout=timedelta(milliseconds=300))
     async with talking(calling(*THREE), composes) as talk:
         gate = asks_first("ask_shop", "ask_rewards", one_by_one=True)
         orchestrator = agent(talk, gate, sidecar_first=sidecar_first, checkpointer=InMemorySaver(), rules=rules)
@@ -183,7 +183,7 @@ async def test_a_call_that_another_middleware_answers_is_not_run_and_does_not_ho
     sidecar_first: bool,
 ) -> None:
     """Its siblings are one dispatch; where the sidecar's middleware cannot see the answer, after a moment."""
-    rules = NO_HURRY if sidecar_first else replace(NO_HURRY, gather_timeout=timedelta(milliseconds=20))
+    rules = NO_HURRY if sidecar_first else replace(NO_HURRY, gather_timeout=timedelta(milliseconds=300))
     async with talking(calling(*THREE), composes) as talk:
         answer = await asked(agent(talk, Answers("ask_rewards"), sidecar_first=sidecar_first, rules=rules))
 
@@ -279,7 +279,7 @@ class Limited(AgentMiddleware[Any, Any, Any]):
 @ORDERS
 async def test_a_call_that_another_middleware_gives_up_is_cancelled_and_its_siblings_go_on(sidecar_first: bool) -> None:
     """The sidecar is told, or the sibling would wait for the whole dispatch."""
-    rules = replace(NO_HURRY, gather_timeout=timedelta(milliseconds=20))
+    rules = replace(NO_HURRY, gather_timeout=timedelta(milliseconds=300))
     async with talking(calling("ask_shop", "ask_rewards"), composes) as talk:
         talk.sidecar.runner.use("shop", hangs())
         answer = await asked(agent(talk, Limited(talk), sidecar_first=sidecar_first, rules=rules))
