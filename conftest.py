@@ -9,6 +9,7 @@ from hypothesis import settings
 pytest_plugins = [
     "tests.support.async_tests",
     "tests.support.named_skips",
+    "tests.support.own_modules",
     "tests.support.packing",
     "tests.support.postgres",
     "tests.support.whole_demo",

@@ -22,8 +22,19 @@ MOST_KINDS: Final = 500
 """Kinds that are told apart at a time; further ones are limited together."""
 OTHER: Final = "other"
 
-Kind = tuple[str, int, str, str]
-"""Logger, level, event, and what tells lines of one event apart: `kind` or `cause`, else the text."""
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What lines are limited by.
+
+    Attributes:
+        told_by: what tells lines of one event apart: `kind` or `cause`, else the text.
+    """
+
+    logger: str
+    level: int
+    event: str
+    told_by: str
 
 
 @dataclass(slots=True)
@@ -57,7 +68,7 @@ class LineLimit:
         kind, now = _kind_of(record), self._now()
         with self._lock:
             if kind not in self._periods and len(self._periods) >= MOST_KINDS:
-                kind = ("", record.levelno, OTHER, OTHER)
+                kind = Kind("", record.levelno, OTHER, OTHER)
             period = self._periods.get(kind)
             if period is None or now >= period.until:
                 self._end(kind)
@@ -96,12 +107,12 @@ def _kind_of(record: logging.LogRecord) -> Kind:
     told_by = str(fields.get("kind") or fields.get("cause") or record.msg)
     if record.exc_info and record.exc_info[0] is not None:
         told_by = f"{told_by} {record.exc_info[0].__name__}"
-    return (record.name, record.levelno, getattr(record, "event", ""), told_by)
+    return Kind(record.name, record.levelno, getattr(record, "event", ""), told_by)
 
 
 def _summary(kind: Kind, count: int) -> logging.LogRecord:
-    logger, level, event, told_by = kind
-    record = logging.LogRecord(logger, level, "", 0, "more lines like this one were left out of the log", (), None)
+    message = "more lines like this one were left out of the log"
+    record = logging.LogRecord(kind.logger, kind.level, "", 0, message, (), None)
     record.event = names.LOG_LEFT_OUT
-    record.fields = {"of": event or logger, "kind": told_by, "count": count, "seconds": PERIOD}
+    record.fields = {"of": kind.event or kind.logger, "kind": kind.told_by, "count": count, "seconds": PERIOD}
     return record

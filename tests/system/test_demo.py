@@ -150,9 +150,7 @@ def test_a_turn_without_calls_is_on_record_too(shown: Shown) -> None:
     ("at", "stop"),
     [
         ("host: shop", signal.SIGINT),
-        ("3 of 8", signal.SIGINT),
         ("4 of 8", signal.SIGTERM),
-        ("recorded", signal.SIGINT),
         ("$ sidecar subagent ramp", signal.SIGTERM),
         ("(while travel works for mia)", signal.SIGINT),
     ],

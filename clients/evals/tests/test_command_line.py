@@ -17,6 +17,7 @@ from subagents_evals.inputs.strict_yaml import read_as
 from subagents_evals.measures.results import read_run
 from subagents_evals.runs.scaling import OTHERS, Others
 from tests.architecture.reading import REPOSITORY
+from tests.support.sidecar_process import next_look
 
 EXAMPLE: Final = str(REPOSITORY / "examples" / "config")
 WRONG: Final = """
@@ -149,18 +150,17 @@ async def _killed_in_the_middle(tmp_path: Path) -> None:
         *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
     async with asyncio.timeout(60):
-        while not await asyncio.to_thread(_there, tmp_path, "eval-*/dispatch/sidecar.sock"):
-            pass
+        while not _there(tmp_path, "eval-*/dispatch/sidecar.sock"):
+            await next_look()
         process.send_signal(signal.SIGKILL)
         await process.wait()
-        while await asyncio.to_thread(_there, tmp_path, "eval-*"):
-            pass
+        while _there(tmp_path, "eval-*"):
+            await next_look()
 
     assert _running_below(tmp_path) == []
 
 
 def _there(folder: Path, pattern: str) -> bool:
-    os.sched_yield()
     return any(folder.glob(pattern))
 
 

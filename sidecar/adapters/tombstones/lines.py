@@ -52,8 +52,7 @@ def line_of(line: Line) -> bytes:
 
 def recorded_line(key: StopKey) -> bytes:
     """Return the line which says that a stop is on record."""
-    kind, digest, of = key
-    return line_of(Line(recorded=(kind, digest), of=of))
+    return line_of(Line(recorded=(key.kind, key.digest), of=key.of))
 
 
 def read_lines(content: bytes) -> Read:
@@ -74,7 +73,7 @@ def read_lines(content: bytes) -> Read:
             # a ramp-down that was put on record may be asked for again, and is then pending again
             recorded = [key for key in recorded if key != line.stop.key]
         elif line.recorded is not None:
-            recorded.append((*line.recorded, line.of))
+            recorded.append(StopKey(*line.recorded, line.of))
     length = sum(len(raw) + 1 for raw in rows)
     return Read(stops, recorded, length, damaged, frozenset(_held(damaged.values())))
 

@@ -72,5 +72,5 @@ class TombstonesInMemory:
         return True
 
     def _settle(self) -> None:
-        self._killed = self._held.union(digest for _, digest, _ in self._kills)
-        self._down = frozenset(digest for kind, digest, _ in self._pending if kind is StopKind.RAMP_DOWN)
+        self._killed = self._held.union(key.digest for key in self._kills)
+        self._down = frozenset(key.digest for key in self._pending if key.kind is StopKind.RAMP_DOWN)

@@ -12,7 +12,8 @@ from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere
-from sidecar.operations.rollout.store.ports import FlagWriter, RolloutStore
+from sidecar.operations.rollout.store.flag_writes import FlagWriter
+from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.policy.protocols import FlagBackend
 
 

@@ -27,7 +27,8 @@ from sidecar.operations.rollout.steps.step_flags import FlagSwitching
 from sidecar.operations.rollout.steps.take_step import TakeStep
 from sidecar.operations.rollout.stops.assembly import Stops, stops
 from sidecar.operations.rollout.stops.stop_first import StopFirst
-from sidecar.operations.rollout.store.ports import FlagWriter, RolloutRecorder, RolloutStore, Tombstones
+from sidecar.operations.rollout.store.flag_writes import FlagWriter
+from sidecar.operations.rollout.store.ports import RolloutRecorder, RolloutStore, Tombstones
 from sidecar.operations.rollout.views.definition_watch import SeeDefinitions
 from sidecar.operations.rollout.views.explain import Explain
 from sidecar.operations.rollout.views.pinned_turns import PinnedTurns

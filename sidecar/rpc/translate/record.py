@@ -29,8 +29,6 @@ LONGEST_TOKEN: Final = 512
 LONGEST_SLOT: Final = 60
 STATE_NAMES: Final = enums.names_of(record_pb2.TurnState)
 
-Before = tuple[datetime, TurnId]
-
 
 # --- requests
 
@@ -95,15 +93,11 @@ def list_episodes(message: pb.ListEpisodesRequest) -> int:
     return limit
 
 
-def _token(before: Before) -> str:
-    return base64url(msgspec.json.encode(before))
-
-
-def _before(fields: Fields, token: str) -> Before | None:
+def _before(fields: Fields, token: str) -> tuple[datetime, TurnId] | None:
     try:
         if len(token) > LONGEST_TOKEN:
             raise ValueError
-        before: Before = from_json(from_base64url(token), tuple[datetime, TurnId])
+        before = from_json(from_base64url(token), tuple[datetime, TurnId])
     except ValueError:
         fields.refuse("page_token", "is not one that this method returned; leave it out for the first page")
         return None
@@ -118,7 +112,7 @@ def _before(fields: Fields, token: str) -> Before | None:
 
 def page_message(page: TurnPage) -> pb.ListTurnsResponse:
     """Return the answer to ListTurns."""
-    token = "" if page.next_before is None else _token(page.next_before)
+    token = "" if page.next_before is None else base64url(msgspec.json.encode(page.next_before))
     return pb.ListTurnsResponse(turns=[_row(row) for row in page.rows], next_page_token=token)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -47,14 +48,14 @@ async def killed(sidecar: SidecarProcess) -> None:
 async def test_a_step_that_waited_for_its_gate_has_moved_nothing_and_can_be_repeated(folder: Path, dsn: str) -> None:
     """Promotion and a raise, each killed with its question still open; the same request is then taken once."""
     async with an_operator(folder, dsn=dsn) as operator:
-        async with operator.serving():
+        async with operator.serving() as sidecar:
             await operator.step("Transition", target_state=TEST)
-        promoted = await _interrupted(operator, "Transition", target_state=PROMOTE)
-        async with operator.serving():
+            promoted = await _interrupted(operator, sidecar, "Transition", target_state=PROMOTE)
+        async with operator.serving() as sidecar:
             waiting = await operator.definition()
             await operator.take("Transition", promoted, target_state=PROMOTE)
             await operator.step("SetRamp", ramp_basis_points=100)
-        raised = await _interrupted(operator, "SetRamp", ramp_basis_points=9000)
+            raised = await _interrupted(operator, sidecar, "SetRamp", ramp_basis_points=9000)
         async with operator.serving():
             held = await operator.definition()
             served = await operator.offers("turn-1"), await operator.offers("turn-2", "user-0")
@@ -69,58 +70,76 @@ async def test_a_step_that_waited_for_its_gate_has_moved_nothing_and_can_be_repe
     assert [row.rollout.what for row in rows] == ["ramp_set"]
 
 
-async def _interrupted(operator: GatedOperator, method: str, **fields: int) -> lifecycle_pb2.StepHeader:
+async def _interrupted(
+    operator: GatedOperator, sidecar: SidecarProcess, method: str, **fields: int
+) -> lifecycle_pb2.StepHeader:
     """Take a step, and kill the sidecar while its gate thinks; return the header."""
     operator.gates.switches.waiting.clear()
-    async with operator.serving() as sidecar:
-        header = await operator.header()
-        operator.gates.switches.set(HANG)
-        step = asyncio.create_task(operator.take(method, header, **fields))
-        await operator.gates.switches.waiting.wait()
-        await killed(sidecar)
-        with pytest.raises(grpc.aio.AioRpcError):
-            await step
-        operator.gates.switches.clear()
+    header = await operator.header()
+    operator.gates.switches.set(HANG)
+    step = asyncio.create_task(operator.take(method, header, **fields))
+    await operator.gates.switches.waiting.wait()
+    await killed(sidecar)
+    with pytest.raises(grpc.aio.AioRpcError):
+        await step
+    operator.gates.switches.clear()
     return header
 
 
 async def test_steps_that_were_in_flight_are_taken_whole_or_not_at_all(folder: Path, dsn: str) -> None:
     """Killed again and again while an operator ramps: ramp, audit and the repeated request agree each time."""
     async with an_operator(folder, dsn=dsn) as operator:
-        async with operator.serving():
+        async with operator.serving() as sidecar:
             await operator.promoted(100)
-        for moment in MOMENTS:
-            ramps, header, wanted = await _killed_while_ramping(operator, moment)
-            async with operator.serving():
-                found = (await operator.definition()).ramp_basis_points
-                before = [row for row in await operator.audit() if row.rollout.what == "ramp_set"]
-                repeated = await operator.take("SetRamp", header, ramp_basis_points=wanted)
-                after = [row for row in await operator.audit() if row.rollout.what == "ramp_set"]
-                flags = {each.name: each.value for each in (await operator.definition()).flags}
-
-            assert found in {ramps[-1], wanted}
-            assert found == before[-1].rollout.after_basis_points
-            assert [row.rollout.before_basis_points for row in after[1:]] == [
-                row.rollout.after_basis_points for row in after[:-1]
-            ]
-            assert (repeated.ramp_basis_points, repeated.repeated) == (wanted, found == wanted)
-            assert [row.request_id for row in after].count(header.request_id) == 1
-            assert set(flags.values()) == {reading_pb2.FLAG_VALUE_ON}
+            in_flight = await _killed_while_ramping(operator, sidecar, MOMENTS[0])
+        async with operator.serving() as sidecar:
+            await _taken_whole_or_not_at_all(operator, in_flight)
+            in_flight = await _killed_while_ramping(operator, sidecar, MOMENTS[1])
+        async with operator.serving():
+            await _taken_whole_or_not_at_all(operator, in_flight)
 
 
-async def _killed_while_ramping(
-    operator: GatedOperator, moment: float
-) -> tuple[list[int], lifecycle_pb2.StepHeader, int]:
-    """Take two steps of the ramp, and kill a moment after the second was sent; return the ramps, and that step."""
-    async with operator.serving() as sidecar:
-        ramps = [(await operator.definition()).ramp_basis_points]
-        ramps.append((await operator.step("SetRamp", ramp_basis_points=ramps[-1] + 10)).ramp_basis_points)
-        header, wanted = await operator.header(), ramps[-1] + 10
-        step = asyncio.create_task(operator.take("SetRamp", header, ramp_basis_points=wanted))
-        await asyncio.wait([step], timeout=moment)
-        await killed(sidecar)
-        await asyncio.gather(step, return_exceptions=True)
-    return ramps, header, wanted
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A step of the ramp whose answer nobody heard.
+
+    Attributes:
+        before, wanted: the ramp, in basis points.
+    """
+
+    header: lifecycle_pb2.StepHeader
+    before: int
+    wanted: int
+
+
+async def _killed_while_ramping(operator: GatedOperator, sidecar: SidecarProcess, moment: float) -> InFlight:
+    """Take two steps of the ramp, and kill a moment after the second was sent."""
+    ramp = (await operator.definition()).ramp_basis_points
+    before = (await operator.step("SetRamp", ramp_basis_points=ramp + 10)).ramp_basis_points
+    header, wanted = await operator.header(), before + 10
+    step = asyncio.create_task(operator.take("SetRamp", header, ramp_basis_points=wanted))
+    await asyncio.wait([step], timeout=moment)
+    await killed(sidecar)
+    await asyncio.gather(step, return_exceptions=True)
+    return InFlight(header, before, wanted)
+
+
+async def _taken_whole_or_not_at_all(operator: GatedOperator, step: InFlight) -> None:
+    """Look at the next sidecar, and repeat the request there."""
+    found = (await operator.definition()).ramp_basis_points
+    before = [row for row in await operator.audit() if row.rollout.what == "ramp_set"]
+    repeated = await operator.take("SetRamp", step.header, ramp_basis_points=step.wanted)
+    after = [row for row in await operator.audit() if row.rollout.what == "ramp_set"]
+    flags = {each.name: each.value for each in (await operator.definition()).flags}
+
+    assert found in {step.before, step.wanted}
+    assert found == before[-1].rollout.after_basis_points
+    assert [row.rollout.before_basis_points for row in after[1:]] == [
+        row.rollout.after_basis_points for row in after[:-1]
+    ]
+    assert (repeated.ramp_basis_points, repeated.repeated) == (step.wanted, found == step.wanted)
+    assert [row.request_id for row in after].count(step.header.request_id) == 1
+    assert set(flags.values()) == {reading_pb2.FLAG_VALUE_ON}
 
 
 async def test_a_kill_that_was_answered_holds_though_the_sidecar_is_killed_at_once(folder: Path, dsn: str) -> None:

@@ -16,8 +16,7 @@ from sidecar.core.identifiers import Slot, Vertical
 from sidecar.core.rollout.facts import DefinitionFacts, FlagPair, SlotRollout
 from sidecar.core.rollout.step import Change
 from sidecar.core.rollout.view import sharing_flag
-from sidecar.operations.rollout.store.flag_writes import KeepsFlags
-from sidecar.operations.rollout.store.ports import FlagWriter
+from sidecar.operations.rollout.store.flag_writes import FlagWriter, KeepsFlags
 
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
 

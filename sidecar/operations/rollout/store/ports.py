@@ -104,18 +104,6 @@ class AuditQuery(msgspec.Struct, frozen=True):
     limit: int = 200
 
 
-class FlagWriter(Protocol):
-    """Switches flags where a backend lets itself be written; None in its place: somebody else has to."""
-
-    async def switch(self, name: str, on: bool, by: str) -> None:
-        """Set a flag, creating it if need be; setting what is set changes nothing. Raises `StoreUnavailable`."""
-        ...
-
-    def edit_for(self, name: str, on: bool) -> str:
-        """Say in one line what a person has to change; empty if `switch` does it."""
-        ...
-
-
 @unique
 class StopKind(StrEnum):
     """What a replica may do by itself at once, before it is on record."""
@@ -126,7 +114,12 @@ class StopKind(StrEnum):
     """Served as at 0 %, until it is on record."""
 
 
-StopKey = tuple[StopKind, Digest, str]  # the last: of which request, for a ramp-down
+class StopKey(msgspec.Struct, frozen=True):
+    """What a stop is known by: a kill by its definition; of ramp-downs each request is one, as each is answered."""
+
+    kind: StopKind
+    digest: Digest
+    of: str  # the digest of the request; empty for a kill
 
 
 class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,8 +142,9 @@ class LocalStop(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> StopKey:
-        """What a stop is known by: a kill by its definition; of ramp-downs each request is one, as each is answered."""
-        return self.kind, self.digest, sha256(self.request_json.encode()).hexdigest() if self.kind != "kill" else ""
+        """What it is known by."""
+        of = "" if self.kind is StopKind.KILL else sha256(self.request_json.encode()).hexdigest()
+        return StopKey(self.kind, self.digest, of)
 
 
 class Tombstones(Protocol):

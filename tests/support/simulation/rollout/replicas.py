@@ -21,7 +21,7 @@ from sidecar.operations.requests import BindTurnRequest, TurnSource
 from sidecar.operations.rollout.audit.export import AuditExport
 from sidecar.operations.rollout.flags.external_flags import FlagsKeptElsewhere
 from sidecar.operations.rollout.steps.gate_checks import GateRules
-from sidecar.operations.rollout.store.ports import FlagWriter
+from sidecar.operations.rollout.store.flag_writes import FlagWriter
 from sidecar.operations.rollout.views.kept_definitions import KeptDefinitions
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.bind_turn import BindingState, BindTurn
