@@ -6,8 +6,8 @@ DEMO   := .demo-venv
 DEMO_LC := .demo-langchain-venv
 MUTANTS := .mutants-venv
 BIN    := $(VENV)/bin
-OWN    := . proto/python clients/python plugins/gates_http
-OWN_TEST := $(OWN) clients/evals clients/langchain clients/loadgen plugins/conformance plugins/gates_manifest plugins/lifecycle_examples plugins/runner_langchain
+OWN    := . proto/python clients/python plugins/gates_http plugins/gates_manifest
+OWN_TEST := $(OWN) clients/evals clients/langchain clients/loadgen plugins/conformance plugins/lifecycle_examples plugins/runner_langchain
 PROJECTS := pyproject.toml $(wildcard proto/python/pyproject.toml clients/*/pyproject.toml plugins/*/pyproject.toml)
 TYPED  := sidecar proto/python/subagents_errors proto/python/subagents_legacy clients/python/subagents_client clients/loadgen/subagents_loadgen clients/langchain/subagents_langchain clients/evals/subagents_evals plugins/conformance/sidecar_conformance plugins/gates_http/sidecar_gates_http plugins/gates_manifest/sidecar_gates_manifest plugins/lifecycle_examples/sidecar_lifecycle_examples plugins/runner_langchain/sidecar_runner_langchain examples scripts tests
 LINTED := .
@@ -45,7 +45,7 @@ $(DEMO)/.ready: requirements/demo.txt $(PROJECTS)
 	$(call install,$(DEMO),requirements/demo.txt,$(OWN))
 
 $(DEMO_LC)/.ready: requirements/langchain-demo.txt $(PROJECTS)
-	$(call install,$(DEMO_LC),requirements/langchain-demo.txt,$(OWN) clients/langchain)
+	$(call install,$(DEMO_LC),requirements/langchain-demo.txt,$(OWN) clients/evals clients/langchain)
 
 $(MUTANTS)/.ready: requirements/mutants.txt $(PROJECTS)
 	$(call install,$(MUTANTS),requirements/mutants.txt,$(OWN_TEST))

@@ -113,7 +113,7 @@ async def _show(options: argparse.Namespace, screen: Screen, folder: Path, proce
                 await Chat(stage, screen, conversation, TypedLines(), options.canary).hold()
                 return AS_SCRIPTED
             played = await _play(stage, screen, conversation, options.canary)
-            stepped = await _roll_out(stage, screen, Rollout(stage, screen, client, casting.begin_offline))
+            stepped = await _roll_out(stage, screen, Rollout(stage, screen, client, casting))
         code = _verdict(screen, played, stepped, scripted=casting.scripted)
         if options.hold:
             screen.line("Everything keeps running until Ctrl-C. Try, in another terminal:")

@@ -27,6 +27,7 @@ class Casting:
         scripted: whether the model says the same every time, so that the demo's checks hold.
         begin: begins a conversation.
         begin_offline: the same with the offline model.
+        evaluates: whether `sidecar eval` is there, so that the rollout can measure for itself.
     """
 
     orchestrator: str
@@ -35,6 +36,7 @@ class Casting:
     scripted: bool
     begin: Begin
     begin_offline: Begin
+    evaluates: bool
 
 
 def langchain_is_there() -> bool:
@@ -65,6 +67,7 @@ def cast(orchestrator: str, wanted_model: str) -> Casting:
         scripted=True,
         begin=plain,
         begin_offline=plain,
+        evaluates=False,
     )
 
 
@@ -83,6 +86,7 @@ def _langchain(wanted_model: str) -> Casting:
     def offline(client: SidecarClient, user: User, audience: Audience) -> Conversation:
         return LangChainAgent(client, OfflineChatModel(), OfflineSummaryModel(), user, audience)
 
+    evaluates = find_spec("subagents_evals") is not None
     orchestrator, remark = "the reference orchestrator on LangChain's create_agent", ""
     if wanted_model:
         without_empty_keys(os.environ)
@@ -99,6 +103,7 @@ def _langchain(wanted_model: str) -> Casting:
                 scripted=False,
                 begin=lambda client, user, audience: LangChainAgent(client, real, None, user, audience),
                 begin_offline=offline,
+                evaluates=evaluates,
             )
     return Casting(
         orchestrator=orchestrator,
@@ -107,4 +112,5 @@ def _langchain(wanted_model: str) -> Casting:
         scripted=True,
         begin=offline,
         begin_offline=offline,
+        evaluates=evaluates,
     )

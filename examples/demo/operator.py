@@ -1,6 +1,7 @@
 """Ada, who operates the demo's sidecar: real keys, a role token, the real command line, shown with what it says."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from examples.demo.screen import Screen
@@ -55,6 +56,11 @@ class Operator:
         said = await self.ask(*arguments)
         self.show(said, only=only, table=table)
         return said
+
+    async def evaluate(self, command: Sequence[str]) -> Said:
+        """Show and run `sidecar eval …`; what it says is for the caller to show."""
+        self._screen.command(f"sidecar {' '.join(map(_quoted, command))}")
+        return await typed(command)
 
     def show(self, said: Said, *, only: str = "", table: bool = False) -> None:
         """Show what a command said, request ids shortened, and its exit code if it is not 0."""

@@ -135,8 +135,8 @@ def try_it(stage: Stage) -> Iterator[str]:
         f"SIDECAR_TARGET={stage.operators} SIDECAR_ROLE_TOKEN=$({sidecar} token mint --key {stage.operator_key} "
         f"--role operator --subject {ADA} --deployment {DEPLOYMENT}) {sidecar} subagent list"
     )
-    yield "# what the data service and the gate service were asked"
+    yield "# what the data service was asked, and what the gate service was asked and answered"
     yield f"curl -s {stage.data_service}/admin/calls"
-    yield f"curl -s {stage.gates}/admin/questions"
+    yield f"cat {stage.gate_log}"
     yield "# the log, with the routing decisions"
     yield f"tail -f {stage.folder}/sidecar.log"

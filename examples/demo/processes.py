@@ -95,14 +95,14 @@ class Processes:
         """Return a process that has ended although nobody stopped it, if there is one."""
         return next((running for running in self._running if running.process.returncode is not None), None)
 
-    async def start(self, name: str, arguments: Sequence[str]) -> Running:
-        """Start `python <arguments>`; its output goes to `<name>.log`."""
+    async def start(self, name: str, arguments: Sequence[str], folder: Path = ROOT) -> Running:
+        """Start `python <arguments>` in a folder; its output goes to `<name>.log`."""
         log = self._folder / f"{name}.log"
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *arguments,
-                cwd=ROOT,
+                cwd=folder,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

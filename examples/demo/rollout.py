@@ -5,19 +5,30 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from examples.consumer_agent.agent import TurnStory
-from examples.demo.casting import Begin
+from examples.demo.casting import Casting
+from examples.demo.definitions import REPLACEMENT, SHORTER
+from examples.demo.evaluations import (
+    MANIFEST,
+    PROMOTION,
+    WORSE,
+    Evaluation,
+    bring_replacement,
+    measured,
+    measured_digest,
+)
 from examples.demo.operator import Operator
 from examples.demo.people import Served, everybody, served_now, some, user
 from examples.demo.rollout_checks import answer_deviations, asked_deviations, audit_deviations, said_deviations
 from examples.demo.screen import Screen
-from examples.demo.stage import Question, Stage, gate_questions, gate_says_no, gates_mended
+from examples.demo.stage import Question, Stage, gate_questions
 from subagents_client import SidecarClient
 
 OLD: Final = "shop"
-NEW: Final = "shop-dates"
+NEW: Final = REPLACEMENT
 TRAVEL: Final = "travel"
 QUARTER: Final = "gus mia"
 """Whose buckets in the slot `shop` are below 25 %; one more, fay, is below 50 %."""
@@ -25,9 +36,13 @@ HALF: Final = "ana ben gus mia"
 """Whose buckets in the slot `travel` are below 50 %."""
 OFFERS: Final = "Any offers on coffee?"
 TRIP: Final = "Which day trip could I travel on?"
-WHY_NOT: Final = "task success 0.89, and 0.92 is asked for"
+MET: Final = "all thresholds met: routing_accuracy 1, switch_accuracy 1"
+MISSED: Final = "routing_accuracy is 0.3231, at least 0.95; switch_accuracy is 0.5, at least 0.95"
+"""What the offline router has measured of both descriptions, as the gate says it."""
 DATED: Final = "until 20"
 """Only the new shop says it."""
+DIGITS: Final = 8
+"""Of a digest, in what commands say."""
 SEEN_SECONDS: Final = 10.0
 """For a change of the configuration to be seen, which takes two at most."""
 BUDGET_SECONDS: Final = 300.0
@@ -49,14 +64,14 @@ class Rollout:
         stage: where everything runs.
         screen: what is shown.
         client: binds turns for the users.
-        begin: begins a conversation.
+        casting: begins a conversation, and says whether evaluations can be run here.
     """
 
-    def __init__(self, stage: Stage, screen: Screen, client: SidecarClient, begin: Begin) -> None:
+    def __init__(self, stage: Stage, screen: Screen, client: SidecarClient, casting: Casting) -> None:
         self._stage = stage
         self._screen = screen
         self._client = client
-        self._begin = begin
+        self._casting = casting
         self._ada = Operator(stage, screen)
         self._quarter_at = datetime.now(UTC)
 
@@ -80,20 +95,18 @@ class Rollout:
     async def arrives(self) -> list[str]:
         """The configuration has a new definition: it is in `dev`, and changes nothing for anybody."""
         self._screen.aside(f"(behind the scenes: {NEW} is written into agent_config.yaml, as a merge would do)", "red")
-        self._stage.bring_replacement()
+        bring_replacement(self._stage.config)
         await self._ada.sign_in()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SEEN_SECONDS):
-                while (await self._ada.ask("show", NEW)).code:
-                    pass
+        await self._seen(PROMOTION)
         said = await self._ada.say("list", table=True)
         wrong = list(said_deviations(said, f"{NEW}  dev "))
         return wrong + await self._serves("shop", everybody(OLD))
 
     async def promoted(self) -> list[str]:
         """`dev` to `test` to `promote`: the gate `pre_merge` has passed, and still nobody has it."""
+        wrong = await self._evaluated(PROMOTION)
         said = await self._ada.say("promote", NEW, "--reason", "offers without a date are missed")
-        wrong = list(said_deviations(said, "gate pre_merge: pass", "done: promote, ramp 0 %"))
+        wrong += said_deviations(said, f"gate pre_merge: pass: {MET}", "done: promote, ramp 0 %")
         return wrong + await self._serves("shop", everybody(OLD))
 
     async def to_a_quarter(self) -> list[str]:
@@ -102,7 +115,7 @@ class Rollout:
         said = await self._ada.say("ramp", NEW, "25", "--reason", "a quarter first")
         wrong = [
             *said_deviations(preview, f"{len(QUARTER.split())} would come in, 0 would go out"),
-            *said_deviations(said, "gate pre_ramp: pass", "done: promote, active, ramp 25 %"),
+            *said_deviations(said, f"gate pre_ramp: pass: {MET}", "done: promote, active, ramp 25 %"),
             *await self._serves("shop", some(QUARTER, NEW, otherwise=OLD)),
         ]
         story = await self._turn("mia", OFFERS)
@@ -110,19 +123,23 @@ class Rollout:
         return wrong + list(answer_deviations(story, ["coffee beans", DATED], []))
 
     async def held_by_a_gate(self) -> list[str]:
-        """A gate says no: nothing moves, and who has it keeps it."""
-        self._screen.aside("(behind the scenes: the gate service now says `fail` to pre_ramp)", "red")
-        await gate_says_no(self._stage, "pre_ramp", NEW, WHY_NOT)
+        """A change of the description hurts routing; a gate says so: nothing moves, and who has it keeps it."""
+        self._screen.aside(f"(behind the scenes: the description of {NEW} is changed, as a merge would do)", "red")
+        self._screen.aside(f"“{' '.join(SHORTER.split())}”")
+        bring_replacement(self._stage.config, shorter=True)
+        await self._seen(WORSE)
+        wrong = await self._evaluated(WORSE)
         said = await self._ada.say("ramp", NEW, "50", "--reason", "no complaints so far")
-        wrong = list(said_deviations(said, f"pre_ramp: fail: {WHY_NOT} (GATE_FAILED)", code=1))
+        wrong += said_deviations(said, f"pre_ramp: fail: {MISSED} (GATE_FAILED)", code=1)
         return wrong + await self._serves("shop", some(QUARTER, NEW, otherwise=OLD))
 
     async def to_everybody(self) -> list[str]:
-        """The gate passes again; the last step asks another one."""
-        self._screen.aside("(behind the scenes: the gate service passes everything again)", "red")
-        await gates_mended(self._stage)
-        said = await self._ada.say("ramp", NEW, "100", "--reason", "evaluated again, all well", "--yes")
-        wrong = list(said_deviations(said, "gate pre_full: pass", "done: promote, active, ramp 100 %"))
+        """With the description that was measured well the last step passes; it asks another gate."""
+        self._screen.aside("(behind the scenes: the change of the description is taken back)", "red")
+        bring_replacement(self._stage.config)
+        await self._seen(PROMOTION)
+        said = await self._ada.say("ramp", NEW, "100", "--reason", "the old words again, all well", "--yes")
+        wrong = list(said_deviations(said, f"gate pre_full: pass: {MET}", "done: promote, active, ramp 100 %"))
         return wrong + await self._serves("shop", everybody(NEW))
 
     async def rolled_back(self) -> list[str]:
@@ -145,8 +162,8 @@ class Rollout:
         promoted = await self._ada.say("promote", TRAVEL, "--reason", "asked for by many", only="done:")
         ramped = await self._ada.say("ramp", TRAVEL, "50", "--reason", "half of the users", only="done:")
         wrong = [
-            *said_deviations(promoted, "gate pre_merge: pass"),
-            *said_deviations(ramped, "gate pre_ramp: pass"),
+            *said_deviations(promoted, f"gate pre_merge: pass: {MET}"),
+            *said_deviations(ramped, f"gate pre_ramp: pass: {MET}"),
             *await self._serves(TRAVEL, some(HALF, TRAVEL)),
         ]
         self._stage.held_file.touch()
@@ -182,6 +199,25 @@ class Rollout:
             *asked_deviations(questions),
         ]
 
+    async def _seen(self, one: Evaluation) -> None:
+        """Wait until the sidecar has the content that an evaluation has measured."""
+        digest = measured_digest(MANIFEST, one).removeprefix("sha256:")[:DIGITS]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SEEN_SECONDS):
+                while digest not in "\n".join((await self._ada.ask("show", NEW)).lines):
+                    pass
+
+    async def _evaluated(self, one: Evaluation) -> list[str]:
+        """Measure, where LangChain is; elsewhere the result is there already. It decides the step that comes next."""
+        if not self._casting.evaluates:
+            self._screen.aside(
+                f"(`sidecar {' '.join(one.command(Path('config')))}` was run before; its result decides)"
+            )
+            return []
+        said = await self._ada.evaluate(one.command(self._stage.config))
+        self._screen.output(measured(said.lines, one.slot))
+        return list(said_deviations(said, code=int(one.shorter)))
+
     async def _serves(self, slot: str, wanted: Served) -> list[str]:
         """Bind a turn for each user and show what fills the slot; return what is not as wanted."""
         found = await served_now(self._client, slot)
@@ -192,7 +228,7 @@ class Rollout:
 
     async def _turn(self, name: str, says: str) -> TurnStory:
         await self._screen.say(name, says, "blue", typed=True)
-        return await self._begin(self._client, user(name), self._screen).turn(says)
+        return await self._casting.begin_offline(self._client, user(name), self._screen).turn(says)
 
     async def _at_work(self, turn: "asyncio.Task[TurnStory]") -> None:
         """Wait until the sub-agent has reported that it works, or the turn is over."""
@@ -217,7 +253,8 @@ STEPS: Final[Sequence[tuple[str, str, Callable[[Rollout], Awaitable[list[str]]]]
     ),
     (
         "promoted",
-        "dev -> test -> promote. The gate pre_merge has to pass, at the gate service. At 0 %, still nobody has it.",
+        "dev -> test -> promote. The gate pre_merge has to pass: the gate service compares what `sidecar eval` has "
+        "measured of exactly this definition with the thresholds. At 0 %, still nobody has it.",
         Rollout.promoted,
     ),
     (
@@ -226,11 +263,12 @@ STEPS: Final[Sequence[tuple[str, str, Callable[[Rollout], Awaitable[list[str]]]]
         Rollout.to_a_quarter,
     ),
     (
-        "a gate says no",
-        "The next step is refused. Nothing moves: who has it keeps it, and nobody else gets it.",
+        "a worse description: the gate says no",
+        "Shorter and friendlier, but a model no longer knows when to ask it: of 65 cases 21 are routed right. The next "
+        "step is refused. Nothing moves: who has it keeps it, and nobody else gets it.",
         Rollout.held_by_a_gate,
     ),
-    ("everybody", "The last step asks pre_full.", Rollout.to_everybody),
+    ("everybody", "The change is taken back. The last step asks pre_full.", Rollout.to_everybody),
     (
         "rolled back",
         "No gate is asked, nothing is deployed. The next turn of everybody has what shop-dates had replaced.",

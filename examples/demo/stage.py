@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -14,8 +13,9 @@ import grpc
 import httpx
 from grpc_health.v1 import health_pb2
 
-from examples.demo.definitions import at_first, with_replacement
-from examples.demo.processes import ROOT, Processes, Running, ready
+from examples.demo.definitions import DATA_SOCKET
+from examples.demo.evaluations import MANIFEST, configure, decisions_in
+from examples.demo.processes import Processes, Running, ready
 from examples.demo.sidecar_settings import Neighbours, operator_socket, sidecar_toml
 from examples.demo.typed_commands import answer_of
 
@@ -34,7 +34,7 @@ class Stage:
     Attributes:
         folder: configuration, sockets and logs.
         data_service: URL of the data service.
-        gates: URL of the gate service.
+        gate_log: what the gate service has decided.
         sidecar: target of the dispatch listener.
         boot_secret_file: what the sidecar wrote for its callers.
         ops: address of `/metrics`.
@@ -43,7 +43,7 @@ class Stage:
 
     folder: Path
     data_service: str
-    gates: str
+    gate_log: Path
     sidecar: str
     boot_secret_file: Path
     ops: str
@@ -68,12 +68,10 @@ class Stage:
         """The private key of the demo's operator."""
         return operator_key(self.folder)
 
-    def bring_replacement(self) -> None:
-        """Put a second definition for the slot `shop` into the configuration, as a merge would."""
-        definitions = self.folder / "config" / "agent_config.yaml"
-        beside = definitions.with_suffix(".new")
-        beside.write_text(with_replacement(definitions.read_text(encoding="utf-8")), encoding="utf-8")
-        beside.replace(definitions)
+    @property
+    def config(self) -> Path:
+        """Definitions, prompts, cases, and the manifest that gates are decided by."""
+        return self.folder / "config"
 
 
 class Question(NamedTuple):
@@ -105,9 +103,11 @@ async def set_stage(folder: Path, processes: Processes, pace: float, progress: P
         raise ValueError(f"{folder} is too long for the path of a Unix socket: give a shorter one with --folder")
     clock = time.monotonic
     begun = clock()
+    configure(folder / "config")
+    gate_service = await processes.start("gate-service", _gate_arguments(folder / "config" / MANIFEST.name))
     services = [
-        ("data service", await processes.start("data-service", ["-m", "examples.ccs", "--port", "0"])),
-        ("gate service", await processes.start("gate-service", ["-m", "examples.gates", "--port", "0"])),
+        ("data service", await processes.start("data-service", _data_arguments(folder))),
+        ("gate service", gate_service),
     ]
     await answer_of(["token", "key", "--key", str(operator_key(folder))])
     addresses = []
@@ -116,7 +116,7 @@ async def set_stage(folder: Path, processes: Processes, pace: float, progress: P
         progress.started(what, addresses[-1], running, clock() - begun)
     data_service, gates = addresses
 
-    configure(folder, data_service, gates)
+    set_up(folder, gates)
     begun = clock()
     slots = (*SLOTS, NEW_SLOT)
     hosts = {slot: await processes.start(f"host-{slot}", _host_arguments(folder, slot, pace)) for slot in slots}
@@ -126,18 +126,16 @@ async def set_stage(folder: Path, processes: Processes, pace: float, progress: P
 
     begun = clock()
     sidecar = f"unix:{folder}/dispatch/sidecar.sock"
-    running = await processes.start("sidecar", ["-m", "sidecar", "serve", "--config", str(folder / "sidecar.toml")])
+    serve = ["-m", "sidecar", "serve", "--config", str(folder / "sidecar.toml")]
+    running = await processes.start("sidecar", serve, folder)  # the definitions name a socket in it
     await ready(running, _healthy(sidecar))
     ops = await _told(running, lambda text: _json_lines(text, "ops_address"))
     progress.started("the sidecar", sidecar, running, clock() - begun)
-    yield Stage(folder, data_service, gates, sidecar, folder / "dispatch" / "boot-secret", ops, processes)
+    yield Stage(folder, data_service, gate_service.log, sidecar, folder / "dispatch" / "boot-secret", ops, processes)
 
 
-def configure(folder: Path, data_service: str, gates: str) -> None:
-    """Write the definitions, whose tools point at the data service, and the sidecar's settings."""
-    shutil.copytree(ROOT / "examples" / "config", folder / "config", dirs_exist_ok=True)
-    definitions = folder / "config" / "agent_config.yaml"
-    definitions.write_text(at_first(definitions.read_text(encoding="utf-8"), data_service), encoding="utf-8")
+def set_up(folder: Path, gates: str) -> None:
+    """Write the sidecar's settings, and make the folders of the sub-agents."""
     targets = {slot: _host_target(folder, slot) for slot in (*SLOTS, NEW_SLOT)}
     neighbours = Neighbours(targets, gates, operator_key(folder).with_suffix(".pub"))
     (folder / "sidecar.toml").write_text(sidecar_toml(folder, neighbours), encoding="utf-8")
@@ -169,6 +167,14 @@ def _host_arguments(folder: Path, slot: str, pace: float) -> list[str]:
     held = ["--held-while", str(held_file(folder))]
     start = ["-m", "examples.verticals", slot, "--listen", _host_target(folder, slot)]
     return [*start, "--pace", str(pace), *defect, *held]
+
+
+def _data_arguments(folder: Path) -> list[str]:
+    return ["-m", "examples.ccs", "--port", "0", "--grpc", f"unix:{folder / DATA_SOCKET}"]
+
+
+def _gate_arguments(manifest: Path) -> list[str]:
+    return ["-m", "sidecar_gates_manifest", str(manifest), "--accept-offline", "--log"]
 
 
 def _healthy(target: str) -> Callable[[], Awaitable[bool]]:
@@ -228,23 +234,10 @@ async def faulty_answers(stage: Stage, kind: str) -> int:
     return sum(call["fault"] == kind for call in calls)
 
 
-async def gate_says_no(stage: Stage, gate: str, definition_id: str, why: str) -> None:
-    """Have the gate service answer `fail` from now on."""
-    async with _plain_client() as client:
-        switch = {"behaviour": "fail", "gate": gate, "definition_id": definition_id, "summary": why}
-        (await client.post(f"{stage.gates}/admin/switches", json=switch)).raise_for_status()
-
-
-async def gates_mended(stage: Stage) -> None:
-    """Have every gate pass again."""
-    async with _plain_client() as client:
-        (await client.delete(f"{stage.gates}/admin/switches")).raise_for_status()
-
-
 async def gate_questions(stage: Stage) -> Sequence[Question]:
     """Return what the gate service was asked, oldest first."""
-    async with _plain_client() as client:
-        asked = (await client.get(f"{stage.gates}/admin/questions")).raise_for_status().json()
+    log = await asyncio.to_thread(stage.gate_log.read_text, encoding="utf-8")
+    asked = [one["question"] for one in decisions_in(log)]
     return [Question(each["definition_id"], each["gate"], each["from_ramp"], each["to_ramp"]) for each in asked]
 
 

@@ -30,8 +30,8 @@ class Shown:
     code: int
 
     def words(self, number: int) -> str:
-        """Return a step as if lines were not broken."""
-        return " ".join(self.steps[number].split())
+        """Return a step as if lines were not broken, nor marked as what a command printed."""
+        return " ".join(self.steps[number].replace("│", "").split())
 
     def served(self, number: int) -> Sequence[Mapping[str, str]]:
         """Return what each user's turn had, user by user, for every time that it was shown in a step."""
@@ -68,7 +68,7 @@ def test_the_rollout_goes_by_its_script(shown: Shown) -> None:
 def test_a_new_definition_begins_at_dev_and_a_promotion_alone_gives_it_to_nobody(shown: Shown) -> None:
     """It is in the list beside what it is to replace; in `promote` at 0 % everybody still has that."""
     assert re.search(r"shop +shop-dates +dev +- +0 %", shown.steps[1])
-    assert "gate pre_merge: pass" in shown.steps[2]
+    assert "gate pre_merge: pass: all thresholds met: routing_accuracy 1, switch_accuracy 1" in shown.steps[2]
     assert shown.served(1) == shown.served(2) == [all_have("shop")]
 
 
@@ -81,10 +81,12 @@ def test_a_quarter_of_the_users_has_the_new_one_and_the_others_keep_the_old_one(
     assert re.search(r"coffee beans at Harbour Roasters \(300 points, until 20\d\d", shown.words(3))
 
 
-@requirement("PF1-AC-3a", "PF1-AC-3b", "PF1-FR-4c")
-def test_a_gate_that_fails_moves_nobody(shown: Shown) -> None:
-    """The next step is refused with the gate's own words; who had access keeps it, and nobody else gets it."""
-    assert "pre_ramp: fail: task success 0.89, and 0.92 is asked for (GATE_FAILED)" in shown.steps[4]
+@requirement("PF1-AC-3a", "PF1-AC-3b", "PF1-FR-4c", "PC2-T-19")
+def test_a_description_that_hurts_routing_is_refused_by_a_gate_and_moves_nobody(shown: Shown) -> None:
+    """With the figures that `sidecar eval` measured; who had access keeps it, and nobody else gets it."""
+    assert "`sidecar eval run config --slot shop --candidate shop-dates --record pre_ramp" in shown.words(4)
+    measured = "routing_accuracy is 0.3231, at least 0.95; switch_accuracy is 0.5, at least 0.95"
+    assert f"pre_ramp: fail: {measured} (GATE_FAILED)" in shown.words(4)
     assert "exit code 1" in shown.steps[4]
     assert shown.served(4) == shown.served(3)
 
@@ -92,7 +94,7 @@ def test_a_gate_that_fails_moves_nobody(shown: Shown) -> None:
 @requirement("PF1-FR-12b", "PF1-T-7")
 def test_once_the_gate_passes_the_last_step_reaches_everybody(shown: Shown) -> None:
     """On another model, so it began at `dev`, and passed `pre_merge`, `pre_ramp` and `pre_full` on its way."""
-    assert "gate pre_full: pass" in shown.steps[5]
+    assert "gate pre_full: pass: all thresholds met" in shown.steps[5]
     assert shown.served(5) == [all_have("shop-dates")]
     asked = "shop-dates: pre_merge, pre_ramp 0 % -> 25 %, pre_ramp 25 % -> 50 %, pre_full 25 % -> 100 %;"
     assert f"The gate service was asked about {asked}" in shown.words(8)
@@ -133,7 +135,7 @@ def test_the_audit_tells_every_move_once_and_who_had_what_back_then(shown: Shown
     """One kill is one event; a user whom the rollback took it from had the new one at the time that is asked about."""
     moves = [move for move in MOVES for _ in re.findall(rf" {move} ", shown.steps[8])]
     assert moves == list(MOVES)
-    assert shown.steps[8].count("by ada@demo (operator): ") == 4
+    assert shown.words(8).count("by ada@demo (operator): ") == 4
     assert "the user is served by shop-dates" in shown.steps[8]
 
 

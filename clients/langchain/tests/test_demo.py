@@ -16,7 +16,10 @@ KEY: Final = "key-that-must-not-show"
 
 @pytest.mark.system
 def test_the_scripted_conversation_goes_the_same_way_through_create_agent() -> None:
-    """Without a key the offline model plays, and is named as what it is; every check of the demo holds."""
+    """Without a key the offline model plays, and is named as what it is; every check of the demo holds.
+
+    Before two steps of the rollout `sidecar eval` measures, and the gates decide by that.
+    """
     no_key = {"MODEL": "openai:gpt-5.4-mini", "OPENAI_API_KEY": "", "OPENAI_ADMIN_KEY": ""}
     with running_demo({**LANGCHAIN, **no_key}) as demo:
         code = demo.read_to_the_end()
@@ -26,6 +29,13 @@ def test_the_scripted_conversation_goes_the_same_way_through_create_agent() -> N
     assert "model here: offline rule-based model, not an LLM" in demo.text
     assert "8 of 8 turns went exactly as scripted" in demo.text
     assert code == 0
+    evaluated = [line.strip(" │") for line in demo.lines if "│ shop: cases" in line or "│ 65 trials" in line]
+    assert [re.sub(r" in .*", "", one) for one in evaluated] == [
+        "shop: cases 65, routing 100.0, 95 % 94-100, switch 100.0",
+        "65 trials",
+        "shop: cases 65, routing 32.3, 95 % 22-44, switch 50.0",
+        "65 trials",
+    ]
 
 
 @pytest.mark.system

@@ -6,6 +6,7 @@ For sidecars that do not have the file: one place decides for all of them, by th
 import hmac
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ class GateService(ThreadingHTTPServer):
         port: 0 takes a free one.
         gates: decides.
         token: that every question must bring; empty: none.
+        decided: told of each question that was answered and its answer; a question that comes again is not told again.
 
     Raises:
         ValueError: the host is not a loopback address.
@@ -54,12 +56,20 @@ class GateService(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, gates: ManifestGates, token: str = "") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        gates: ManifestGates,
+        token: str = "",
+        decided: Callable[[Question, GateAnswer], None] = lambda *_: None,
+    ) -> None:
         if host not in {"127.0.0.1", "localhost"}:
             raise ValueError("serve on 127.0.0.1, and put a proxy with TLS before it: a changed answer can promote")
         super().__init__((host, port), _Handler)
         self.token = token
         self._gates = gates
+        self._decided = decided
         self._answers: OrderedDict[str, tuple[Question, GateAnswer]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -74,6 +84,7 @@ class GateService(ThreadingHTTPServer):
             if earlier is not None:
                 return earlier[1] if earlier[0] == question else None
             answer = self._gates.answer(msgspec.convert(msgspec.structs.asdict(question), GateQuestion))
+            self._decided(question, answer)
             self._answers[key] = (question, answer)
             while len(self._answers) > KEPT:
                 self._answers.popitem(last=False)

@@ -68,8 +68,9 @@ def _judged(
         for name, threshold in thresholds.items()
         if not threshold.met_by(result.metrics[name])
     ]
+    met = ", ".join(f"{name} {result.metrics[name]:g}" for name in thresholds)
     verdict = Verdict.FAIL if missed else Verdict.PASS
-    return _answer(question, verdict, expires_at, "; ".join(missed) or "all thresholds met", result.evidence)
+    return _answer(question, verdict, expires_at, "; ".join(missed) or f"all thresholds met: {met}", result.evidence)
 
 
 def _wanted(threshold: Threshold) -> str:

@@ -1,7 +1,7 @@
 """The manifest as a gate service, asked by the real gate client `http` over a real socket."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,16 @@ from sidecar_conformance.gate_client import QUESTION
 from sidecar_gates_http.client import HttpGates
 from sidecar_gates_http.settings import settings_from
 from sidecar_gates_manifest import ManifestGates
-from sidecar_gates_manifest.service import GateService
+from sidecar_gates_manifest.__main__ import log
+from sidecar_gates_manifest.service import GateService, Question
 
 
 @contextmanager
-def serving(manifest: Path, token: str = "") -> Iterator[str]:
+def serving(
+    manifest: Path, token: str = "", decided: Callable[[Question, GateAnswer], None] = lambda *_: None
+) -> Iterator[str]:
     """Serve a manifest; yield the address."""
-    service = GateService("127.0.0.1", 0, ManifestGates(manifest), token)
+    service = GateService("127.0.0.1", 0, ManifestGates(manifest), token, decided)
     thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -106,6 +109,21 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
     assert first.json()["verdict"] == again.json()["verdict"] == "pass"
     assert other.status_code == 409
     assert others == [400, 400, 404, 400]
+
+
+async def test_each_decision_can_be_logged_with_its_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line of JSON with the figures; a question that comes again under its key is no second decision."""
+    with serving(written(tmp_path, result_of(QUESTION)), decided=log) as address:
+        for _ in range(2):
+            await asked(address)
+
+    (line,) = capsys.readouterr().out.splitlines()
+    said = msgspec.json.decode(line)
+    assert said["question"] == msgspec.to_builtins(QUESTION)
+    assert (said["answer"]["verdict"], said["answer"]["digest"]) == ("pass", QUESTION.digest)
+    assert said["answer"]["summary"] == "all thresholds met: task_success 0.95"
 
 
 def test_it_serves_this_machine_only(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
         "punkte=points punkten=points punktestand=balance kontostand=balance stufe=tier gutgeschrieben=earned "
         "bestellung=order bestellungen=order paket=parcel lieferung=delivery geliefert=delivery angekommen=arrive "
         "zurucksenden=return zuruckgeben=return rucksendung=return kaputt=broken kopfhorer=headphones "
-        "anmelden=sign konto=account wert=worth gold=gold storniert=cancelled lebensmittel=groceries".split()
+        "anmelden=sign konto=account wert=worth gold=gold storniert=cancelled lebensmittel=groceries "
+        "ausflug=trip reise=trip reisen=travel".split()
     ),
     "es": dict(
         word.split("=")
@@ -38,7 +39,7 @@ FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
         "chaqueta=jacket descuento=bargain descuentos=bargain tienda=shop puntos=points saldo=balance nivel=tier "
         "pedido=order pedidos=order paquete=parcel entrega=delivery llegado=arrive devolver=return "
         "devolucion=return roto=broken rotos=broken auriculares=headphones cuenta=account valen=worth oro=gold "
-        "comestibles=groceries".split()
+        "comestibles=groceries viaje=trip excursion=trip viajar=travel".split()
     ),
     "fr": dict(
         word.split("=")
@@ -46,14 +47,15 @@ FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
         "promotion=bargain promotions=bargain reduction=bargain reductions=bargain magasin=shop points=points "
         "solde=balance niveau=tier commande=order commandes=order colis=parcel livraison=delivery arrive=arrive "
         "retourner=return retour=return casse=broken casses=broken ecouteurs=headphones casque=headphones "
-        "compte=account valent=worth epicerie=groceries".split()
+        "compte=account valent=worth epicerie=groceries voyage=trip voyager=travel".split()
     ),
     "it": dict(
         word.split("=")
         for word in "offerta=offer offerte=offer caffe=coffee comprare=buy scarpe=shoes giacca=jacket "
         "sconto=bargain sconti=bargain negozio=shop punti=points saldo=balance livello=tier ordine=order "
         "ordini=order pacco=parcel consegna=delivery arrivato=arrive restituire=return reso=return rotte=broken "
-        "rotto=broken cuffie=headphones conto=account valgono=worth oro=gold spesa=groceries".split()
+        "rotto=broken cuffie=headphones conto=account valgono=worth oro=gold spesa=groceries gita=trip "
+        "viaggio=trip viaggiare=travel".split()
     ),
 }
 SAME_AS: Final[Mapping[str, str]] = {
