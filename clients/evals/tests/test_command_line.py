@@ -3,10 +3,13 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +20,10 @@ from subagents_evals.inputs.strict_yaml import read_as
 from subagents_evals.measures.results import read_run
 from subagents_evals.runs.scaling import OTHERS, Others
 from tests.architecture.reading import REPOSITORY
-from tests.support.sidecar_process import next_look
 
 EXAMPLE: Final = str(REPOSITORY / "examples" / "config")
+PLAYED: Final = re.compile(rb"[1-9][0-9]*/[0-9]{4}")
+"""How many trials were played, of those of a run of the whole set with repetitions."""
 WRONG: Final = """
 version: 1
 cases:
@@ -141,32 +145,55 @@ def test_there_are_enough_other_sub_agents_for_thirty() -> None:
 async def test_an_evaluation_that_is_killed_leaves_no_sidecar_and_no_folder() -> None:
     """SIGKILL in the middle of a run; the watchdog ends the sidecar and removes its folder."""
     with tempfile.TemporaryDirectory(prefix="e-") as name:  # short: sockets are below it
-        await _killed_in_the_middle(Path(name))
+        async with asyncio.timeout(60):
+            await _killed_in_the_middle(Path(name))
+
+        assert os.listdir(name) == []
 
 
-async def _killed_in_the_middle(tmp_path: Path) -> None:
+async def _killed_in_the_middle(folder: Path) -> None:
+    """Kill an evaluation that has played a case; return when its watchdog and its sidecar have ended, too."""
     command = (sys.executable, "-m", "sidecar", "eval", "run", EXAMPLE, "--repetitions", "20")
+    on_a_terminal = {"TTY_COMPATIBLE": "1", "COLUMNS": "120"}  # shows how many cases were played
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
+        *command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(folder), **on_a_terminal},
     )
-    async with asyncio.timeout(60):
-        while not _there(tmp_path, "eval-*/dispatch/sidecar.sock"):
-            await next_look()
+    assert process.stdout is not None
+    shown = b""
+    while not PLAYED.search(shown):
+        shown += await process.stdout.readexactly(1)
+    sidecars = _running_below(folder)
+    assert len(sidecars) == 1
+    async with _ended(*sidecars):
         process.send_signal(signal.SIGKILL)
-        await process.wait()
-        while _there(tmp_path, "eval-*"):
-            await next_look()
-
-    assert _running_below(tmp_path) == []
+        await process.stdout.read()  # ends with the watchdog, which has it open as well
+    await process.wait()
 
 
-def _there(folder: Path, pattern: str) -> bool:
-    return any(folder.glob(pattern))
+@asynccontextmanager
+async def _ended(*processes: int) -> AsyncIterator[None]:
+    """Wait at the end until processes have ended that are no children of this one."""
+    loop = asyncio.get_running_loop()
+    ends = [(os.pidfd_open(one), asyncio.Event()) for one in processes]
+    try:
+        for handle, end in ends:
+            loop.add_reader(handle, end.set)
+        yield
+        for _, end in ends:
+            await end.wait()
+    finally:
+        for handle, _ in ends:
+            loop.remove_reader(handle)
+            os.close(handle)
 
 
-def _running_below(folder: Path) -> list[str]:
-    """Return command lines of processes that name the folder."""
-    lines = [
-        one.read_bytes().replace(b"\0", b" ").decode() for one in Path("/proc").glob("[0-9]*/cmdline") if one.exists()
-    ]
-    return [line for line in lines if str(folder) in line]
+def _running_below(folder: Path) -> list[int]:
+    """Return the ids of processes that name the folder."""
+    found = []
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [int(one.parent.name)] if str(folder).encode() in one.read_bytes() else []
+    return found

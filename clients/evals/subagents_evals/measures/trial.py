@@ -41,7 +41,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         seconds_to_status: until the first progress line; None if there was none.
         seconds_to_answer: until the answer.
         status_events: progress lines of the turn.
-        input_tokens, output_tokens: over all model calls of the turn.
+        input_tokens, output_tokens: over all calls of the orchestrator's model in the turn.
+        cached_input_tokens: of the input tokens, those from the provider's cache; None if it does not say.
         cost: in dollars, at the prices of the configuration; None if no price is known.
         summary_written: the history was compacted before the turn.
         problem: why the turn could not be played; empty if it was.
@@ -58,6 +59,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     seconds_to_answer: float = 0.0
     status_events: int = 0
     input_tokens: int = 0
+    cached_input_tokens: int | None = None
     output_tokens: int = 0
     cost: float | None = None
     summary_written: bool = False
