@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -79,6 +82,10 @@ def test_a_run_that_falls_short_ends_with_code_1_and_says_where(
         (["run", EXAMPLE, "--record", "pre_merge", "--only", "shop-*"], "--record needs all cases of a sub-agent"),
         (["compare", "nonsense", EXAMPLE], "write <revision>..<revision>"),
         (["compare", "no-such-revision..HEAD", EXAMPLE], "no-such-revision"),
+        (["run", EXAMPLE, "--model", "no-such:model"], "the model 'no-such:model' cannot be used: "),
+        (["run", EXAMPLE, "--judge-model", "no-such:model"], "the model 'no-such:model' cannot be used: "),
+        (["scale", EXAMPLE, "--model", "no-such:model"], "the model 'no-such:model' cannot be used: "),
+        (["scale", EXAMPLE, "--steps", "2,40"], "3 sub-agents are in the configuration, and 30 can be measured"),
         (["add", "/nowhere.yaml", EXAMPLE], "/nowhere.yaml: cannot be read"),
         (["sample", "--target", "unix:/n", "--boot-secret-file", "/nowhere", "--seed", "1", "--to", "x"], "/nowhere"),
     ],
@@ -91,6 +98,57 @@ def test_what_cannot_be_measured_ends_with_code_2_and_one_message(
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers every request as a provider whose key is wrong."""
+
+    def do_POST(self) -> None:
+        """Refuse."""
+        body = b'{"error": {"message": "the key is wrong", "type": "invalid_request_error"}}'
+        self.send_response(HTTPStatus.UNAUTHORIZED)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have every model of OpenAI's refuse its key."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        yield
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.system
+@pytest.mark.usefixtures("refused")
+@pytest.mark.parametrize("command", ["run", "scale"])
+def test_a_model_that_refuses_every_call_measured_nothing(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No routing accuracy of nought that a gate could take for the description's."""
+    code = main([command, EXAMPLE, "--model", "openai:some", "--only", "shop-coffee"])
+
+    assert code == NOT_MEASURED
+    assert "the key is wrong" in capsys.readouterr().err
+
+
+@pytest.mark.system
+@pytest.mark.usefixtures("refused")
+def test_a_judge_that_refuses_leaves_the_rest_of_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was routed is measured; that nothing was judged makes the run incomplete."""
+    report = ("--report", str(tmp_path))
+    code = main(["run", EXAMPLE, "--judge-model", "openai:some", "--only", "shop-coffee", *report])
+
+    run = read_run(tmp_path / "run.json")
+    assert (code, run.metrics.all.routing.value, run.metrics.all.quality.of) == (FELL_SHORT, 1.0, 0)
+    assert "answers that were not judged: 1; shop-coffee" in capsys.readouterr().out
 
 
 def test_results_of_a_set_with_gaps_are_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +181,7 @@ def test_a_wrong_option_ends_with_code_2(arguments: list[str]) -> None:
 
 @pytest.mark.system
 def test_scale_measures_up_to_thirty_sub_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """More than a sidecar allows: accuracy cannot rise by others, and tokens do."""
+    """More than the configuration has: tokens rise with each."""
     code = main(["scale", EXAMPLE, "--only", "shop-*", "--steps", "3,12,30", "--report", str(tmp_path)])
 
     rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]

@@ -84,6 +84,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         falsely_stated: those that the model stated and its words do not admit, so that no note tells the user.
         false_admission: the answer admits that something is missing, and nothing is.
         quality: the judge's score from 0 to 1; None without a judge for the case.
+        unjudged: why the judge gave no score; empty if it gave one, or was not asked.
         failures: why the trial failed, in words; empty if it passed.
     """
 
@@ -107,6 +108,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     falsely_stated: int = 0
     false_admission: bool = False
     quality: float | None = None
+    unjudged: str = ""
     failures: tuple[str, ...] = ()
 
     @property
@@ -199,11 +201,6 @@ def _admits(answer: str, admissions: Sequence[str], names: Sequence[str]) -> boo
 def _folded(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.lower().replace("\u2019", "'"))
     return PUNCTUATION.sub(" ", "".join(one for one in plain if not unicodedata.combining(one))).strip()
-
-
-def with_quality(trial: Trial, score: float) -> Trial:
-    """Return the trial with a judge's score."""
-    return msgspec.structs.replace(trial, quality=score)
 
 
 def by_case(trials: Iterable[Trial]) -> Mapping[str, Sequence[Trial]]:

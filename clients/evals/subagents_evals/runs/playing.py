@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import product
 from typing import Any, Final
 from uuid import uuid4
@@ -130,20 +129,11 @@ class Director:
             input_tokens=sum(one["input_tokens"] for one in used),
             cached_input_tokens=sum(said) if said else None,
             output_tokens=sum(one["output_tokens"] for one in used),
-            cost=self._cost(conversation.usage),
+            cost=self._configuration.cost(conversation.usage.usage_metadata),
             summary_written=Compacted.WRITTEN in conversation.compactions,
             transcript=tuple(lines_of(answer.messages)),
             problem=f"the sidecar could not bind the turn: {unbound}" if unbound else "",
         )
-
-    def _cost(self, usage: UsageMetadataCallbackHandler) -> float | None:
-        total = Decimal(0)
-        for model, used in usage.usage_metadata.items():
-            price = self._configuration.price(model)
-            if price is None:
-                return None
-            total += price.input_per_million * used["input_tokens"] + price.output_per_million * used["output_tokens"]
-        return float(total / 1_000_000)
 
 
 @dataclass(slots=True)
