@@ -1,4 +1,4 @@
-"""Every name of a metric, log event, span and attribute; those of the rollout's metrics are in `rollout_names`.
+"""Every name of a metric and log event; `rollout_names` has the metrics of rollouts, `span_names` spans and attributes.
 
 Metric names stand as OpenTelemetry writes them; a Prometheus server that does not ask for UTF-8 names gets underscores
 for dots. No label holds a user, an episode or a turn. Units stand in the name: seconds, ratios without one.
@@ -49,6 +49,12 @@ FAN_OUT_CALLS: Final = "sidecar.turn.fan_out_calls_total"
 PARTIAL_FAILURES: Final = "sidecar.turn.partial_failures_total"
 """Turns in which some of several sub-agents succeeded: axis 3. Counter. Source: PC2-OBS-9, TN-27."""
 
+OFFERED_TOKENS: Final = "sidecar.surface.estimated_tokens"
+"""Estimated tokens of the tools and the prompt's prefix, at each bind. Histogram."""
+
+PREFIXES: Final = "sidecar.surface.prefixes_total"
+"""Binds by whether this process had bound the same tools and prefix before. Counter; prefix (`repeated`, `new`)."""
+
 ROUTING_SECONDS: Final = "sidecar.turn.routing_seconds"
 """From the bind to the first call. Histogram; prior_context (`needed` on a switch, or `not_needed`). PC1-OBS-2."""
 
@@ -87,6 +93,9 @@ CHILD_FAILURES: Final = "sidecar.child.failures_total"
 
 CHILD_RETRIES: Final = "sidecar.child.retries_total"
 """Attempts that failed and were made again. Counter; sub_agent_id."""
+
+CHILD_TOKENS: Final = "sidecar.child.tokens_total"
+"""Tokens that hosts reported. Counter; sub_agent_id, kind (`input`; `cached`: those of them from a cache; `output`)."""
 
 STATUS_EVENTS: Final = "sidecar.child.status_events"
 """Progress reports of one invocation. Histogram; sub_agent_id. Source: PC2-OBS-7."""
@@ -163,58 +172,6 @@ CHECKPOINT_WAITING: Final = "sidecar.record.checkpoint_waiting_seconds"
 
 RECORD_PURGED: Final = "sidecar.record.purged_total"
 """What retention removed. Counter; kind (`child`, `attempt`: what a runner sent in one)."""
-
-# --- spans and their attributes: OpenTelemetry's GenAI conventions; ours begin with `dispatch.` ----------------------
-
-INVOKE_WORKFLOW: Final = "invoke_workflow"
-"""Operation of a dispatch: the fan-out as a whole."""
-
-WORKFLOW: Final = "dispatch"
-"""Second part of that span's name."""
-
-WORKFLOW_NAME: Final = "gen_ai.workflow.name"
-INVOKE_AGENT: Final = "invoke_agent"
-"""Operation of an attempt of a sub-agent; the span is named by it and the agent."""
-
-EXECUTE_TOOL: Final = "execute_tool"
-"""Operation of a call of a data service; the span is named by it and the tool."""
-
-OPERATION: Final = "gen_ai.operation.name"
-PROVIDER: Final = "gen_ai.provider.name"
-PROVIDER_UNKNOWN: Final = "subagents"
-"""Value where the model's name does not tell who provides it."""
-
-AGENT_ID: Final = "gen_ai.agent.id"
-"""The definition."""
-
-AGENT_NAME: Final = "gen_ai.agent.name"
-"""The slot."""
-
-AGENT_VERSION: Final = "gen_ai.agent.version"
-"""The digest of the definition."""
-
-REQUEST_MODEL: Final = "gen_ai.request.model"
-INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
-OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
-CONVERSATION_ID: Final = "gen_ai.conversation.id"
-"""The episode."""
-
-TOOL_NAME: Final = "gen_ai.tool.name"
-TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
-"""On an attempt: the model's call that it carries out."""
-
-TOOL_TYPE: Final = "gen_ai.tool.type"
-TOOL_TYPE_DATASTORE: Final = "datastore"
-ERROR_TYPE: Final = "error.type"
-TURN_ID: Final = "dispatch.turn.id"
-DISPATCH_ID: Final = "dispatch.id"
-CHILD_ID: Final = "dispatch.child.id"
-CALLS: Final = "dispatch.calls"
-"""How many calls ran."""
-
-ATTEMPT: Final = "dispatch.child.attempt"
-CACHE_META: Final = "dispatch.envelope.cache_meta"
-"""What the data service says of its cache, as JSON. Source: PC2-D-29."""
 
 # --- log events -------------------------------------------------------------------------------------------------------
 

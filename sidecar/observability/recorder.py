@@ -1,11 +1,13 @@
 """The port `Recorder`: what operations report becomes counts and log lines."""
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.identifiers import Digest
 from sidecar.core.status_events.policy import TYPE_FORM
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
@@ -33,6 +35,8 @@ ALERTING: Final = (
 """Anomalies that alert rules look at; they are there at 0 from the start, so that the first one counts."""
 UNKNOWN_TYPES: Final = 1000
 """Slots and types that are warned of; what comes after so many different ones is counted only."""
+BEGINNINGS: Final = 1000
+"""Beginnings of prompts that are remembered; providers forget them within minutes to hours."""
 NO_TYPE: Final = "progress in prose, not a typed identifier"
 REPORTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
@@ -50,10 +54,12 @@ class MeasuringRecorder:
         self._always = StructuredLog(ALWAYS)
         self._log = StructuredLog("sidecar.operations")
         self._unknown_types: set[tuple[str, str]] = set()
+        self._beginnings: OrderedDict[Digest, None] = OrderedDict()
         self._count_envelopes(metrics)
         self._count_children(metrics)
         self._count_turns(metrics)
         self._count_episodes(metrics)
+        self._count_surfaces(metrics)
         self._anomalies = metrics.counter(names.ANOMALIES, "Things that should not happen.", "kind")
         for alerting in ALERTING:
             self._anomalies.add(alerting, by=0)
@@ -75,6 +81,7 @@ class MeasuringRecorder:
         )
         self._child_failures = metrics.counter(names.CHILD_FAILURES, "Failures by axis.", "sub_agent_id", "axis")
         self._retries = metrics.counter(names.CHILD_RETRIES, "Attempts made again.", "sub_agent_id")
+        self._tokens = metrics.counter(names.CHILD_TOKENS, "Tokens of sub-agents.", "sub_agent_id", "kind")
         self._reports = metrics.histogram(names.STATUS_EVENTS, "Reports of an invocation.", REPORTS, "sub_agent_id")
         self._decisions = metrics.counter(
             names.STATUS_DECISIONS, "Reports by what became of them.", "sub_agent_id", "decision"
@@ -107,6 +114,12 @@ class MeasuringRecorder:
         self._episode_turns = metrics.histogram(names.EPISODE_TURNS, "Turns of the episode at a bind.", TURNS)
         self._episode_tokens = metrics.histogram(names.EPISODE_TOKENS, "Estimated tokens at a bind.", TOKENS)
 
+    def _count_surfaces(self, metrics: Metrics) -> None:
+        self._offered = metrics.histogram(names.OFFERED_TOKENS, "Estimated tokens of tools and prefix.", TOKENS)
+        self._prefixes = metrics.counter(names.PREFIXES, "Binds by whether their prefix was bound before.", "prefix")
+        for prefix in ("repeated", "new"):
+            self._prefixes.add(prefix, by=0)
+
     def child_settled(self, slot: str, outcome: str, axis: int, seconds: float) -> None:
         """Count one call that was run and came to its outcome."""
         self._child_seconds.observe(seconds, slot, outcome)
@@ -118,6 +131,13 @@ class MeasuringRecorder:
         """Count a failed attempt that is made again. Source: PC2-D-52."""
         self._retries.add(slot)
         self._emit_error(slot, int(Axis.EXECUTION), is_final=False)
+
+    def tokens_used(self, slot: str, usage: Usage) -> None:
+        """Count what one attempt used; a provider that does not say what its cache held makes no series of it."""
+        self._tokens.add(slot, "input", by=usage.input_tokens)
+        self._tokens.add(slot, "output", by=usage.output_tokens)
+        if usage.cached_input_tokens is not None:
+            self._tokens.add(slot, "cached", by=usage.cached_input_tokens)
 
     def _emit_error(self, slot: str, axis: int, *, is_final: bool) -> None:
         """Nothing else may ever be on this event: no enricher, no user, no text. Source: PC2-D-53, TN-32."""
@@ -131,6 +151,15 @@ class MeasuringRecorder:
         if turns is not None and estimated_tokens is not None:
             self._episode_turns.observe(turns)
             self._episode_tokens.observe(estimated_tokens)
+
+    def surface_bound(self, beginning: Digest, estimated_tokens: int) -> None:
+        """Count what a turn's model is offered, and whether a provider can have cached it."""
+        self._offered.observe(estimated_tokens)
+        self._prefixes.add("repeated" if beginning in self._beginnings else "new")
+        self._beginnings[beginning] = None
+        self._beginnings.move_to_end(beginning)
+        if len(self._beginnings) > BEGINNINGS:
+            self._beginnings.popitem(last=False)
 
     def idle_turn_ended(self, why: str) -> None:
         """Count an idle turn that was ended."""

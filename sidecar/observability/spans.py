@@ -22,7 +22,7 @@ from opentelemetry.trace import (
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.identifiers import EpisodeId
-from sidecar.observability import names
+from sidecar.observability import span_names
 from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.trace_context import TraceContext
@@ -44,29 +44,31 @@ class MadeSpan:
     def end(self, failure: str = "", **attributes: str | int) -> None:
         """End it, failed if `failure` is not empty."""
         if failure:
-            self._span.set_attribute(names.ERROR_TYPE, failure)
+            self._span.set_attribute(span_names.ERROR_TYPE, failure)
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
 
 
 class _Dispatch(MadeSpan):
     def ended(self, calls: int) -> None:
-        self._span.set_attribute(names.CALLS, calls)
+        self._span.set_attribute(span_names.CALLS, calls)
         self.end()
 
 
 class _Attempt(MadeSpan):
     def ended(self, failure: str, usage: Usage | None) -> None:
         if usage is not None:
-            self._span.set_attribute(names.INPUT_TOKENS, usage.input_tokens)
-            self._span.set_attribute(names.OUTPUT_TOKENS, usage.output_tokens)
+            self._span.set_attribute(span_names.INPUT_TOKENS, usage.input_tokens)
+            self._span.set_attribute(span_names.OUTPUT_TOKENS, usage.output_tokens)
+            if usage.cached_input_tokens is not None:
+                self._span.set_attribute(span_names.CACHED_INPUT_TOKENS, usage.cached_input_tokens)
         self.end(failure)
 
 
 class _Tool(MadeSpan):
     def ended(self, failure: str, cache_meta_json: str) -> None:
         if cache_meta_json:
-            self._span.set_attribute(names.CACHE_META, self._clean(cache_meta_json))
+            self._span.set_attribute(span_names.CACHE_META, self._clean(cache_meta_json))
         self.end(failure)
 
 
@@ -91,13 +93,13 @@ class SampledSpans:
         if not (given.sampled if given.traceparent else self._chance() < self._ratio):
             return None
         attributes = {
-            names.OPERATION: names.INVOKE_WORKFLOW,
-            names.WORKFLOW_NAME: names.WORKFLOW,
-            names.CONVERSATION_ID: claims.episode_id,
-            names.TURN_ID: claims.turn_id,
-            names.DISPATCH_ID: request.dispatch_id,
+            span_names.OPERATION: span_names.INVOKE_WORKFLOW,
+            span_names.WORKFLOW_NAME: span_names.WORKFLOW,
+            span_names.CONVERSATION_ID: claims.episode_id,
+            span_names.TURN_ID: claims.turn_id,
+            span_names.DISPATCH_ID: request.dispatch_id,
         }
-        title = f"{names.INVOKE_WORKFLOW} {names.WORKFLOW}"
+        title = f"{span_names.INVOKE_WORKFLOW} {span_names.WORKFLOW}"
         return _Dispatch(self._begin(title, given, SpanKind.INTERNAL, attributes), given.tracestate, self._clean)
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
@@ -107,21 +109,21 @@ class SampledSpans:
         card = child.tool.card
         provider, _, model = card.model.provider_model.rpartition(":")
         attributes: Attributes = {
-            names.OPERATION: names.INVOKE_AGENT,
-            names.PROVIDER: provider or names.PROVIDER_UNKNOWN,
-            names.AGENT_ID: card.definition.id,
-            names.AGENT_NAME: child.slot,
-            names.AGENT_VERSION: card.digest,
-            names.REQUEST_MODEL: model,
-            names.CONVERSATION_ID: episode_id,
-            names.TOOL_NAME: child.tool.name,
-            names.TOOL_CALL_ID: child.call_id,
-            names.TURN_ID: child.log.run_id,
-            names.DISPATCH_ID: child.dispatch_id,
-            names.CHILD_ID: child.child_id,
-            names.ATTEMPT: child.attempts,
+            span_names.OPERATION: span_names.INVOKE_AGENT,
+            span_names.PROVIDER: provider or span_names.PROVIDER_UNKNOWN,
+            span_names.AGENT_ID: card.definition.id,
+            span_names.AGENT_NAME: child.slot,
+            span_names.AGENT_VERSION: card.digest,
+            span_names.REQUEST_MODEL: model,
+            span_names.CONVERSATION_ID: episode_id,
+            span_names.TOOL_NAME: child.tool.name,
+            span_names.TOOL_CALL_ID: child.call_id,
+            span_names.TURN_ID: child.log.run_id,
+            span_names.DISPATCH_ID: child.dispatch_id,
+            span_names.CHILD_ID: child.child_id,
+            span_names.ATTEMPT: child.attempts,
         }
-        title = f"{names.INVOKE_AGENT} {child.slot}"
+        title = f"{span_names.INVOKE_AGENT} {child.slot}"
         return _Attempt(self._begin(title, parent, SpanKind.CLIENT, attributes), parent.tracestate, self._clean)
 
     def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
@@ -130,13 +132,13 @@ class SampledSpans:
         if not parent.sampled:
             return None
         attributes = {
-            names.OPERATION: names.EXECUTE_TOOL,
-            names.TOOL_NAME: tool_id,
-            names.TOOL_TYPE: names.TOOL_TYPE_DATASTORE,
-            names.AGENT_NAME: child.slot,
-            names.CHILD_ID: child.child_id,
+            span_names.OPERATION: span_names.EXECUTE_TOOL,
+            span_names.TOOL_NAME: tool_id,
+            span_names.TOOL_TYPE: span_names.TOOL_TYPE_DATASTORE,
+            span_names.AGENT_NAME: child.slot,
+            span_names.CHILD_ID: child.child_id,
         }
-        title = f"{names.EXECUTE_TOOL} {tool_id}"
+        title = f"{span_names.EXECUTE_TOOL} {tool_id}"
         return _Tool(self._begin(title, parent, SpanKind.INTERNAL, attributes), parent.tracestate, self._clean)
 
     def _begin(self, title: str, parent: TraceContext, kind: SpanKind, attributes: Attributes) -> Span:

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.dispatching.frames import Frame
+from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
 from sidecar.policy.protocols import Connector, Runner
@@ -118,6 +119,12 @@ class Recorder(Protocol):
 
     def attempt_repeated(self, slot: str) -> None:
         """Count an attempt that failed and is made again."""
+
+    def tokens_used(self, slot: str, usage: Usage) -> None:
+        """Count the tokens that an attempt's host reported; those of what it delegated are not among them."""
+
+    def surface_bound(self, beginning: Digest, estimated_tokens: int) -> None:
+        """Count what a turn's model is offered: digest and estimated tokens of its tools and its prompt's prefix."""
 
     def turn_bound(self, compaction_due: str, turns: int | None, estimated_tokens: int | None) -> None:
         """Count a turn that was bound: whether its episode is due for compaction, and how long it is, if known."""

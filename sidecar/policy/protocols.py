@@ -99,10 +99,15 @@ class NarrationPart(msgspec.Struct, frozen=True):
 
 
 class UsageReported(msgspec.Struct, frozen=True):
-    """Tokens used by the attempt so far (running totals, not differences)."""
+    """Tokens used by the attempt so far (running totals, not differences).
+
+    Attributes:
+        cached_input_tokens: of the input tokens, those that the provider read from its cache; None: it does not say.
+    """
 
     input_tokens: int
     output_tokens: int
+    cached_input_tokens: int | None = None
 
 
 class RunFinished(msgspec.Struct, frozen=True):

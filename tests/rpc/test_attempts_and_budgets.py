@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest, UsageReported
 from subagents.errors.v1 import error_reason_pb2 as errors_pb
@@ -13,7 +14,7 @@ from tests.support.builders import a_card, with_limits
 from tests.support.data_tools import a_card_with_tools, an_envelope
 from tests.support.fake_runner import ScriptedRunner, fails_first, hangs, raises
 from tests.support.harness import running_sidecar_for_tests
-from tests.support.records import event_names
+from tests.support.records import event_named, event_names
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
 
@@ -102,6 +103,40 @@ async def test_a_sub_agent_out_of_tokens_is_degraded_with_what_it_had_said() -> 
         assert outcome.status.reason == errors_pb.ERROR_REASON_BUDGET_EXHAUSTED
         assert (outcome.usage.input_tokens, outcome.usage.output_tokens) == (60, 41)
         assert "budget_stopped" in event_names(sidecar, outcome.child_id)
+
+
+@pytest.mark.parametrize(("told", "kept"), [(40, 40), (0, 0), (-1, 0), (61, 60), (None, None)])
+async def test_tokens_of_a_providers_cache_are_some_of_those_read(told: int | None, kept: int | None) -> None:
+    """As the host reports them; never more than were read, and unknown stays unknown."""
+
+    async def spends(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        yield UsageReported(60, 1, told)
+        yield NarrationPart("Done.")
+        yield RunFinished()
+
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", spends)
+
+        usage = (await sidecar.dispatch(await sidecar.bind(), "ask_shop")).of("call-1").usage
+
+        assert (usage.cached_input_tokens if usage.HasField("cached_input_tokens") else None) == kept
+        assert sidecar.recorder.of("tokens_used") == [("shop", Usage(60, 1, kept))]
+
+
+async def test_the_end_of_the_work_says_what_it_cost() -> None:
+    """A failure as well, over all attempts: tokens read, those of them from a cache, and tokens written."""
+
+    async def spends(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        yield UsageReported(60, 4, 40)
+        raise FLAKY
+
+    async with running_sidecar_for_tests(cards=shop(max_retries=1), rules=AT_ONCE) as sidecar:
+        sidecar.runner.use("shop", spends)
+        reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
+
+        details = event_named(sidecar, reply.of("call-1").child_id, "failed").details()
+        told = [details[name] for name in ("input_tokens", "cached_input_tokens", "output_tokens")]
+        assert (reply.of("call-1").attempts, told) == (2, [120, 80, 8])
 
 
 async def test_a_sub_agent_out_of_time_is_degraded_with_what_it_had_said() -> None:

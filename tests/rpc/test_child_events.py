@@ -245,11 +245,15 @@ async def test_the_same_turn_twice_leaves_the_same_log() -> None:
 async def test_a_degraded_answer_waits_for_the_parent_like_any_other() -> None:
     """Missing data is noted with the state, so that a timeline shows it."""
     async with running_sidecar_for_tests() as sidecar:
-        sidecar.runner.use("shop", answers("half", data_unavailable=True))
+        sidecar.runner.use("shop", answers("half", usage=(7, 3), data_unavailable=True))
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")
 
         details = event_named(sidecar, reply.of("call-1").child_id, "waiting_for_merge").details()
         assert (details["outcome"], details["data_unavailable"]) == ("degraded", True)
+        assert {name: count for name, count in details.items() if "tokens" in name} == {
+            "input_tokens": 7,
+            "output_tokens": 3,
+        }
 
 
 @requirement("SX-38", "SX-39")

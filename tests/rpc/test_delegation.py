@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.records import CallSettled, ChildOpened
 from sidecar.policy.protocols import ComponentMade, NarrationPart, RunFinished, RunnerEvent, RunRequest, UsageReported
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -312,7 +313,7 @@ async def test_tokens_below_count_above() -> None:
     async with running_sidecar_for_tests(cards=cards) as sidecar:
 
         async def eight(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
-            yield UsageReported(5, 3)
+            yield UsageReported(5, 3, 4)
             yield NarrationPart("eight")
             yield RunFinished()
 
@@ -322,7 +323,8 @@ async def test_tokens_below_count_above() -> None:
 
         assert (outcomes, told.heard) == (["DEGRADED"], ["succeeded: eight"])
         usage = reply.of("call-1").usage
-        assert (usage.input_tokens, usage.output_tokens) == (8, 3)
+        assert (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens) == (8, 3, 4)
+        assert sidecar.recorder.of("tokens_used") == [("rewards", Usage(5, 3, 4)), ("shop", Usage(3, 0))]
 
 
 @requirement("PC2-FR-12a")

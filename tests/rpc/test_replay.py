@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.composition.replay import replayed
-from sidecar.core.dispatching.outcomes import Answer, Outcome
+from sidecar.core.dispatching.outcomes import Answer, Outcome, Usage
 from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.executing.records import Record
 from sidecar.core.executing.retries import BreakerRules, RetryRules
@@ -345,7 +345,7 @@ async def test_what_delegations_used_counts_again_and_they_are_not_run_again() -
         waited = asyncio.Event()
         asyncio.get_running_loop().call_later(1.1, waited.set)
         await waited.wait()
-        yield UsageReported(5, 3)
+        yield UsageReported(5, 3, 4)
         yield RunFinished()
 
     async with running_sidecar_for_tests(cards=[shop, a_card("rewards")]) as sidecar:
@@ -359,5 +359,5 @@ async def test_what_delegations_used_counts_again_and_they_are_not_run_again() -
         report = await replay_of(sidecar, "t")
 
         assert (first.outcomes, report.differences) == (["DEGRADED"], ())
-        assert [each.usage and each.usage.total for each in report.replayed.joined[DispatchId("d-1")]] == [11]
+        assert [each.usage for each in report.replayed.joined[DispatchId("d-1")]] == [Usage(8, 3, 4)]
         assert [each.emission_index for each in report.replayed.joined[DispatchId("d-2")]] == [2]

@@ -80,6 +80,7 @@ def _shop() -> RunnerHost:
         data = await run.call_tool("search_offers", {"query": run.request})
         if isinstance(data, DataUnavailable):
             return Answer("There is nothing.", data_unavailable=True)
+        run.usage(input_tokens=900, output_tokens=40, cached_input_tokens=640)
         return f"{SECRET_WORDS}: {data.payload}"
 
     return host

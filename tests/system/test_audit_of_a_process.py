@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from sidecar.observability import names
+from sidecar.observability import span_names
 from subagents_client import ToolCall, TurnRequest
 from subagents_client.runner import Run, RunnerHost
 from tests.support.operated_process import OperatedProcess, free_port, operated_process
@@ -102,8 +102,8 @@ async def test_an_event_is_joined_with_the_traces_and_the_decisions_of_the_turns
                 span = await collector.span("invoke_agent shop")
                 decision = await collector.log("routing.decision", lambda one: not one.attributes["invoked"])
 
-    assert span.attributes[names.AGENT_VERSION] == event.attributes["digest"]
-    assert span.attributes[names.AGENT_ID] == event.attributes["subagent_id"]
+    assert span.attributes[span_names.AGENT_VERSION] == event.attributes["digest"]
+    assert span.attributes[span_names.AGENT_ID] == event.attributes["subagent_id"]
     version = event.attributes["cohort"]["agent_definition_version"]
     assert decision.attributes["cohort"]["agent_definition_version"] == version
     (candidate,) = [each for each in decision.attributes["candidates"] if each["slot"] == event.attributes["slot"]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from examples.ccs.faults import FaultKind
-from sidecar.observability import names
+from sidecar.observability import names, span_names
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place, serving, started
@@ -43,11 +43,13 @@ async def test_spans_hang_together_from_the_clients_to_the_data_services() -> No
     assert {one.trace_id for one in collector.spans} == {TRACE}
     assert (whole.parent, shop.parent, rewards.parent) == (CALLER, whole.span_id, whole.span_id)
     assert (tool.parent, called) == (shop.span_id, f"00-{TRACE}-{tool.span_id}-01")
-    assert shop.attributes[names.OPERATION] == "invoke_agent"
-    assert shop.attributes[names.AGENT_NAME] == "shop"
-    assert shop.attributes[names.CONVERSATION_ID] == "episode-1"
-    assert (shop.failed, rewards.failed, rewards.attributes[names.ERROR_TYPE]) == (False, True, "RUNNER_FAILED")
-    assert "{" in tool.attributes[names.CACHE_META]
+    assert shop.attributes[span_names.OPERATION] == "invoke_agent"
+    assert shop.attributes[span_names.AGENT_NAME] == "shop"
+    assert shop.attributes[span_names.CONVERSATION_ID] == "episode-1"
+    of_tokens = (span_names.INPUT_TOKENS, span_names.CACHED_INPUT_TOKENS, span_names.OUTPUT_TOKENS)
+    assert [shop.attributes[name] for name in of_tokens] == [900, 640, 40]
+    assert (shop.failed, rewards.failed, rewards.attributes[span_names.ERROR_TYPE]) == (False, True, "RUNNER_FAILED")
+    assert "{" in tool.attributes[span_names.CACHE_META]
     assert collector.senders[0]["service.name"] == "dispatch-sidecar"
 
 
@@ -61,9 +63,8 @@ async def test_a_trace_that_is_not_sampled_makes_no_span_and_goes_on() -> None:
         await collector.span("execute_tool search_offers")
         contexts = [call.traceparent for call in chain.ccs.service.calls]
 
-    assert {one.attributes[names.DISPATCH_ID] for one in collector.spans if names.DISPATCH_ID in one.attributes} == {
-        "dispatch-3"
-    }
+    of_dispatches = [one.attributes for one in collector.spans if span_names.DISPATCH_ID in one.attributes]
+    assert {each[span_names.DISPATCH_ID] for each in of_dispatches} == {"dispatch-3"}
     assert contexts[:2] == [UNSAMPLED, None]
 
 
@@ -121,6 +122,12 @@ async def test_the_decisions_of_all_turns_add_up_to_the_metrics() -> None:
         'sidecar_turn_fan_out_calls_total{result="succeeded"} 3.0',
         'sidecar_turn_fan_out_calls_total{result="not_succeeded"} 2.0',
         "sidecar_turn_partial_failures_total 2.0",
+        'sidecar_child_tokens_total{kind="input",sub_agent_id="shop"} 3600.0',
+        'sidecar_child_tokens_total{kind="cached",sub_agent_id="shop"} 2560.0',
+        'sidecar_child_tokens_total{kind="output",sub_agent_id="shop"} 160.0',
+        'sidecar_surface_prefixes_total{prefix="new"} 1.0',
+        'sidecar_surface_prefixes_total{prefix="repeated"} 3.0',
+        "sidecar_surface_estimated_tokens_count 4.0",
     ):
         assert f"{line}\n" in page, line
 
@@ -134,8 +141,8 @@ async def test_tools_are_named_in_spans_and_log() -> None:
         data = await collector.span("execute_tool search_offers")
         decision = await collector.log("routing.decision")
 
-    assert [span.attributes[names.TOOL_NAME] for span in spans] == ["ask_shop", "ask_rewards"]
-    assert data.attributes[names.TOOL_NAME] == "search_offers"
+    assert [span.attributes[span_names.TOOL_NAME] for span in spans] == ["ask_shop", "ask_rewards"]
+    assert data.attributes[span_names.TOOL_NAME] == "search_offers"
     assert [call["tool_name"] for call in decision.attributes["calls"]] == ["ask_shop", "ask_rewards"]
 
 
@@ -174,7 +181,7 @@ async def test_no_user_and_nothing_that_was_said_reaches_the_collector() -> None
         await chain.turn(1, "ask_shop", "ask_rewards", traceparent=SAMPLED)
         chain.ccs.clear()
         await chain.turn(2, "ask_shop", traceparent=SAMPLED)
-        await collector.span("execute_tool search_offers", lambda one: names.CACHE_META in one.attributes)
+        await collector.span("execute_tool search_offers", lambda one: span_names.CACHE_META in one.attributes)
         await collector.log("security.incident")
         await collector.log("routing.decision", lambda one: one.attributes["turn_id"] == "turn-2")
     sent = b"".join(content for _, content in collector.raw)

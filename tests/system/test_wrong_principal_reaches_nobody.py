@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from examples.ccs.faults import Fault, FaultKind, Where
-from sidecar.observability import names
+from sidecar.observability import span_names
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.emitting import ROOT, SLOTS, Emitting, emitting_processes, places_of
 from tests.support.requests import a_bind, some_calls
@@ -199,9 +199,9 @@ async def test_logs_spans_and_metrics_hold_nothing_of_any_data() -> None:
     collector, right = processes.collector, [each.canary for each in plan.right]
     assert len([one for one in collector.logs if one.name == "security.incident"]) == len(plan.wrong)
     assert {"execute_tool search_offers", "invoke_agent shop"} < {one.name for one in collector.spans}
-    shown = [str(one.attributes.get(names.CACHE_META, "")) for one in collector.spans]
+    shown = [str(one.attributes.get(span_names.CACHE_META, "")) for one in collector.spans]
     assert places_of([("cache_meta", "".join(shown).encode())], right).keys() == set(right), "the search can find"
-    rest = [str({**one.attributes, names.CACHE_META: ""}) for one in collector.spans]
+    rest = [str({**one.attributes, span_names.CACHE_META: ""}) for one in collector.spans]
     assert places_of([("rest", "".join(rest).encode())], right) == {}
     assert places_of(processes.told, plan.wrong) == {}
 

@@ -14,7 +14,8 @@ from subagents_evals.runs.scaling import STEPS
 
 EXIT_CODES: Final = (
     "exit codes: 0 all thresholds are met; 1 one is not, the set has gaps, or a comparison got worse beyond chance;"
-    " 2 nothing was measured: a file, a configuration or an option is wrong, or the sidecar did not start"
+    " 2 nothing was measured or recorded: a file, a configuration, an option or a model cannot be used, or the sidecar"
+    " did not start"
 )
 MOST_CONCURRENT: Final = 64
 MOST_REPETITIONS: Final = 100
@@ -26,16 +27,17 @@ def understood(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def measuring(asked: argparse.Namespace) -> Measuring:
-    """Return the wish that the options of `run`, `compare` and `scale` make."""
+    """Return the wish that the options of `run`, `compare` and `scale` make; `scale` plays no turns."""
+    whole = asked.command != "scale"
     return Measuring(
         folder=asked.folder,
         sets=asked.sets,
         candidates=asked.candidate,
         model=asked.model,
-        summary_model=asked.summary_model,
-        judge=asked.judge_model,
+        summary_model=asked.summary_model if whole else "",
+        judge=asked.judge_model if whole else "",
         choice=Choice(ids=asked.only, slots=asked.slot, languages=asked.language),
-        how=Play(repetitions=asked.repetitions, concurrent=asked.concurrent),
+        how=Play(repetitions=asked.repetitions if whole else 1, concurrent=asked.concurrent),
     )
 
 
@@ -47,10 +49,12 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="play every case and measure", epilog=EXIT_CODES)
     _add_measuring(run)
+    _add_playing(run)
     _add_recording(run)
     compare = commands.add_parser("compare", help="compare the definitions of two git revisions", epilog=EXIT_CODES)
     compare.add_argument("span", help="<revision>..<revision>, e.g. main..HEAD; `main..`: with the working tree")
     _add_measuring(compare)
+    _add_playing(compare)
     compare.add_argument("--report", type=Path, help="folder for report.html and both runs as JSON")
     scale = commands.add_parser("scale", help="accuracy and cost from 3 to 30 sub-agents", epilog=EXIT_CODES)
     _add_measuring(scale)
@@ -64,15 +68,19 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", type=Path, help="holds agent_config.yaml, and the cases in `evals`")
     add("--model", default=OFFLINE, help="routes and composes, as LangChain names it: openai:gpt-5.4-nano (offline)")
-    add("--summary-model", default="", help="writes prior_context and summaries; by default the same model")
-    add("--judge-model", default="", help="grades answers; without one, words are compared")
     add("--sets", type=Path, help="folder with the cases, instead of `evals` in the configuration")
     add("--candidate", action="append", default=[], help="definition that fills its slot; may occur several times")
     add("--only", action="append", default=[], metavar="ID", help="case ids, with * as in file names")
     add("--slot", action="append", default=[], help="only cases about this sub-agent")
     add("--language", action="append", default=[], help="only cases in this language")
-    add("--repetitions", type=_within(MOST_REPETITIONS), default=1, help="how often each case is played (1)")
     add("--concurrent", type=_within(MOST_CONCURRENT), default=CONCURRENT, help="cases at a time (%(default)s)")
+
+
+def _add_playing(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--summary-model", default="", help="writes prior_context and summaries; by default the same model")
+    add("--judge-model", default="", help="grades answers; without one, words are compared")
+    add("--repetitions", type=_within(MOST_REPETITIONS), default=1, help="how often each case is played (1)")
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 import tempfile
 from argparse import Namespace
@@ -26,19 +27,22 @@ from subagents_evals.measures.results import Run, write_run
 from subagents_evals.measures.thresholds import PRE_MERGE, shortfalls, thresholds_of, with_judges
 from subagents_evals.report.mlflow_log import NoTracking, log_run
 from subagents_evals.report.page import page_of, scale_page
-from subagents_evals.report.terminal import percent, progress, show_comparison, show_run, show_scale
-from subagents_evals.runs.running import Measuring, NothingChosen, Prepared, model_of, prepare, run
+from subagents_evals.report.terminal import counting, percent, progress, show_comparison, show_run, show_scale
+from subagents_evals.runs.running import Measuring, ModelFailed, NothingChosen, Prepared, prepare, run
 from subagents_evals.runs.scaling import scaled
 from subagents_evals.runs.stage import StageFailed
 
 FELL_SHORT: Final = 1
 NOT_MEASURED: Final = 2
+WIDTH: Final = 120
+"""Columns where no terminal says how many it has: a pipe, the log of a pipeline."""
 PROBLEMS: Final = (
     UnusableFile,
     UnusableConfiguration,
     UnusableRevision,
     NothingChosen,
     StageFailed,
+    ModelFailed,
     ManifestUnchanged,
     NoTracking,
     SubagentsError,
@@ -49,7 +53,8 @@ PROBLEMS: Final = (
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code (`asking.EXIT_CODES`)."""
     asked = understood(arguments)
-    console = Console()
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    console = Console(width=WIDTH if piped else None)
     try:
         with _silent_sub_agents():
             return COMMANDS[asked.command](asked, console)
@@ -110,7 +115,8 @@ def _compare(asked: Namespace, console: Console) -> int:
         for place, revision in enumerate(revisions_of(asked.span)):
             folder = checked_out(wish.folder, revision, Path(name) / str(place))
             wanted = replace(wish, folder=folder, sets=sets)
-            runs.append(_played(prepare(wanted), wanted, console, revision or "the working tree"))
+            prepared = prepare(wanted, earlier=not place)
+            runs.append(_played(prepared, wanted, console, revision or "the working tree"))
     comparison = compared(*runs)
     show_comparison(console, comparison)
     if asked.report:
@@ -122,7 +128,9 @@ def _compare(asked: Namespace, console: Console) -> int:
 
 def _scale(asked: Namespace, console: Console) -> int:
     wish = measuring(asked)
-    points = asyncio.run(scaled(prepare(wish), model_of(wish.model), asked.steps))
+    prepared = prepare(wish)
+    with counting(console, str(wish.folder)) as counted:
+        points = asyncio.run(scaled(prepared, wish, asked.steps, counted))
     show_scale(console, points)
     if asked.report:
         _write(asked.report, {"scale.html": scale_page(points, str(wish.folder), wish.model)}, {})
@@ -139,7 +147,8 @@ def _sample(asked: Namespace, console: Console) -> int:
         write_sampled(asked.seed, turns, asked.file)
         return len(turns)
 
-    console.print(f"{asyncio.run(taken())} turns in {asked.file}; read and label them, then: sidecar eval add")
+    told = f"{asyncio.run(taken())} turns in {asked.file}; read and label them, then: sidecar eval add"
+    console.print(told, soft_wrap=True)
     return 0
 
 
@@ -148,7 +157,8 @@ def _add(asked: Namespace, console: Console) -> int:
     share = share_of(len(added.routed_right), len(added.cases))
     console.print(
         f"{len(added.cases)} cases added; production had routed {percent(share)} of them as labelled "
-        f"(95 %: {share.low * 100:.0f} to {share.high * 100:.0f})"
+        f"(95 %: {share.low * 100:.0f} to {share.high * 100:.0f})",
+        soft_wrap=True,
     )
     for slot in sorted({slot for case in added.cases for slot in case.calls}):
         mine = [case.id for case in added.cases if slot in case.calls]

@@ -25,6 +25,12 @@ pytestmark = pytest.mark.system
 BEGINS: Final = "      Knows the user's points: the balance"
 ENDS: Final = "    role: native\n"
 WORSE: Final = "      A friendly assistant of the programme. Use it when the user wants to hear about the programme.\n"
+DECLARED: Final = ("    ownership: [points]\n", "    ownership: [points, stamps]\n")
+STAMPS: Final = """
+version: 1
+cases:
+  - {id: rewards-stamps, message: "How many points do my stamps bring?", calls: [rewards], covers: [stamps]}
+"""
 MANIFEST: Final = """
 version: 1
 gates:
@@ -69,12 +75,13 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def made_worse(config: Path) -> None:
-    """Take the words out of a description that requests could be recognised by."""
+    """Take the words out of a description that requests could be recognised by; declare something new, with a case."""
     file = config / "agent_config.yaml"
     text = file.read_text("utf-8")
     before, begins, rest = text.partition(BEGINS)
     assert begins
-    file.write_text(before + WORSE + ENDS + rest.partition(ENDS)[2], "utf-8")
+    file.write_text((before + WORSE + ENDS + rest.partition(ENDS)[2]).replace(*DECLARED), "utf-8")
+    (config / "evals" / "stamps.yaml").write_text(STAMPS, "utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +103,11 @@ def revisions() -> Iterator[Revisions]:
 
 @requirement("PC1-T-11", "PC2-T-15")
 def test_a_description_made_worse_on_purpose_is_caught_by_the_comparison(revisions: Revisions) -> None:
-    """The same cases with both revisions: its sub-agent got worse beyond chance, and only its digest changed."""
+    """The same cases with both, a new one too: its sub-agent got worse beyond chance, and only its digest changed."""
     before, after = ({one.slot: one.digest for one in run.definitions} for run in (revisions.before, revisions.after))
 
     assert revisions.code == FELL_SHORT
+    assert "rewards-stamps" in {one.case_id for one in revisions.before.trials}
     assert (
         revisions.after.metrics.by_slot[SUBAGENT].routing.hits
         < revisions.before.metrics.by_slot[SUBAGENT].routing.hits - 10

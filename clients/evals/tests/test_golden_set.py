@@ -134,13 +134,18 @@ def test_the_run_is_labelled_offline_and_says_what_it_costs(done: Run) -> None:
 
 
 async def test_the_same_cases_give_the_same_routing_each_time(done: Run) -> None:
-    """In another sidecar, with other ids, and with fewer cases beside them."""
+    """In another sidecar, with other ids, fewer cases beside them, and a provider with a cache: only tokens show it."""
     wish = Measuring(folder=EXAMPLE, choice=Choice(ids=["mixed-*", "recall-*"]))
-    again = {one.case_id: (one.observed.called, one.failures) for one in (await run(prepare(wish), wish)).trials}
+    second = await run(prepare(wish), wish, models=Models(cached := Caching(), cached))
+    again = {one.case_id: (one.observed.called, one.failures) for one in second.trials}
     before = {one.case_id: (one.observed.called, one.failures) for one in done.trials if one.case_id in again}
+    tokens = second.metrics.all
 
     assert len(again) > 10
     assert again == before
+    assert tokens.input_tokens.mean is not None
+    assert tokens.cached_input_tokens.mean == pytest.approx(tokens.input_tokens.mean / 2, rel=0.01)
+    assert done.metrics.all.cached_input_tokens.mean is None
 
 
 async def test_a_definition_that_no_user_is_served_yet_is_measured_too(tmp_path: Path) -> None:
@@ -171,6 +176,25 @@ async def test_a_poor_summary_shows_in_what_reaches_the_sub_agent(done: Run) -> 
     assert poor.metrics.all.routing.hits == good.routing.hits
     assert poor.metrics.all.entities.hits == 0
     assert all("was not given" in str(one.failures) for one in poor.trials)
+
+
+class Caching(LexicalRouter):
+    """Has read half of each prompt from a cache."""
+
+    @override
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        result = super()._generate(messages, stop, run_manager, **kwargs)
+        message = result.generations[0].message
+        assert isinstance(message, AIMessage)
+        assert message.usage_metadata is not None
+        message.usage_metadata["input_token_details"] = {"cache_read": message.usage_metadata["input_tokens"] // 2}
+        return result
 
 
 class Forgetful(LexicalRouter):

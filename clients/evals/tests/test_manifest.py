@@ -3,10 +3,11 @@
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
-from clients.evals.tests.support.trials import case_of, run_of, trial_of
+from clients.evals.tests.support.trials import SLOTS, case_of, run_of, trial_of
 from sidecar_gates_manifest import manifest_in
 from subagents_evals.inputs.strict_yaml import UnusableFile
 from subagents_evals.measures.manifest import GateStep, ManifestUnchanged, add_results, results_of
@@ -112,6 +113,19 @@ def test_a_result_says_whose_content_was_measured_with_what() -> None:
     assert one["evidence"] == {"model": "openai:some-model", "run": "run-1", "surface": "sha256:surface"}
     assert one["metrics"]["routing_accuracy"] == 0.5
     assert offline["offline"] is True
+
+
+def test_a_run_in_which_a_model_failed_is_not_recorded() -> None:
+    """A turn that did not come to its end says nothing of a description; nor does an answer that nobody judged."""
+    step = GateStep("pre_merge")
+    case = case_of("one", "shop")
+    whole = run_of(trial_of(case, "shop"))
+
+    with pytest.raises(ManifestUnchanged, match="1 of 2 turns failed; one: rate limit"):
+        results_of(run_of(trial_of(case, "shop"), trial_of(case, problem="rate limit")), step, [], "")
+    with pytest.raises(ManifestUnchanged, match="answers that were not judged: 1"):
+        results_of(msgspec.structs.replace(whole, gaps=["answers that were not judged: 1"]), step, [], "")
+    assert len(results_of(whole, step, [], "")) == len(SLOTS)
 
 
 @requirement("PC2-NFR-3b", "PC2-D-43")

@@ -16,6 +16,7 @@ from subagents_client.outcomes import TokenUsage
 from subagents_langchain import Missing, artifact_of, lacks_in, outcome_in
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+TOKENS = st.integers(0, 2**40)
 OUTCOMES = st.builds(
     CallOutcome,
     call_id=TEXT,
@@ -30,7 +31,7 @@ OUTCOMES = st.builds(
     status=st.none() | st.builds(CallStatus, st.sampled_from(CallFailure) | TEXT, st.sampled_from(Axis), TEXT),
     attempts=st.integers(0, 100),
     duration=st.none() | st.timedeltas(timedelta(0), timedelta(days=400)),
-    usage=st.none() | st.builds(TokenUsage, st.integers(0, 2**40), st.integers(0, 2**40)),
+    usage=st.none() | st.builds(TokenUsage, TOKENS, TOKENS, st.none() | TOKENS),
 )
 FAILED = CallOutcome(call_id="c1", tool_name="ask_shop", sub_agent_id="shop", outcome=Outcome.FAILED)
 

@@ -77,10 +77,15 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens used by one call, over all attempts."""
+    """Tokens used by one call, over all attempts.
+
+    Attributes:
+        cached_input_tokens: of the input tokens, those that providers read from their caches; None: none of them said.
+    """
 
     input_tokens: int
     output_tokens: int
+    cached_input_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,6 @@ def _cap(number: int) -> CapBehaviour:
 
 def call_outcome(message: outcome_pb2.CallOutcome) -> CallOutcome:
     """Return what one call came to."""
-    used = message.usage
     return CallOutcome(
         call_id=message.call_id,
         tool_name=message.tool_name,
@@ -201,8 +200,13 @@ def call_outcome(message: outcome_pb2.CallOutcome) -> CallOutcome:
         status=_call_status(message.status) if message.HasField("status") else None,
         attempts=message.attempts,
         duration=message.duration.ToTimedelta() if message.HasField("duration") else None,
-        usage=TokenUsage(used.input_tokens, used.output_tokens) if message.HasField("usage") else None,
+        usage=_usage(message.usage) if message.HasField("usage") else None,
     )
+
+
+def _usage(used: outcome_pb2.TokenUsage) -> TokenUsage:
+    cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
+    return TokenUsage(used.input_tokens, used.output_tokens, cached)
 
 
 def reason(number: int) -> str:

@@ -26,7 +26,7 @@ async def test_reports_arrive_in_the_order_they_were_made(tmp_path: Path) -> Non
         await run.narrate("Two ")
         run.render("render_offer_card", tool_input={"id": 1}, component_data={"title": "Söcke"})
         run.usage(input_tokens=1, output_tokens=1)
-        run.usage(input_tokens=10, output_tokens=5)
+        run.usage(input_tokens=10, output_tokens=5, cached_input_tokens=0)
         return Answer("offers.", data_unavailable=True)
 
     async with hosted(host, tmp_path) as here:
@@ -35,7 +35,8 @@ async def test_reports_arrive_in_the_order_they_were_made(tmp_path: Path) -> Non
     assert said(responses) == ["status", "narration", "component", "usage", "narration", "finished"]
     assert (responses[0].status.type, dict(responses[0].status.attributes)) == ("searching_offers", {"store": "Target"})
     assert responses[2].component.component_data_json == '{"title":"Söcke"}'
-    assert (responses[3].usage.input_tokens, responses[3].usage.output_tokens) == (10, 5)
+    used = responses[3].usage
+    assert (used.input_tokens, used.output_tokens, used.HasField("cached_input_tokens")) == (10, 5, True)
     assert "".join(one.narration for one in responses) == "Two offers."
     assert responses[-1].finished.data_unavailable
 

@@ -187,6 +187,8 @@ def _event_of(report: runner_pb2.RunResponse) -> RunnerEvent:
             made = report.component
             return ComponentMade(made.name, made.tool_input_json, made.component_data_json)
         case "usage":
-            return UsageReported(report.usage.input_tokens, report.usage.output_tokens)
+            used = report.usage
+            cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
+            return UsageReported(used.input_tokens, used.output_tokens, cached)
         case _:
             return NarrationPart(report.narration)

@@ -73,7 +73,7 @@ class UsageReports(AsyncCallbackHandler):
                 cached = usage.get("input_token_details", {}).get("cache_read")
                 self._cached = self._cached if cached is None else (self._cached or 0) + cached
         if self._input or self._output:
-            self._run.usage(input_tokens=self._input, output_tokens=self._output)
+            self._run.usage(input_tokens=self._input, output_tokens=self._output, cached_input_tokens=self._cached)
 
     def log(self) -> None:
         """Write what the attempt's models used to the host's log; nothing if no provider reported any."""

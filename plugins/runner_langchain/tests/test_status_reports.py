@@ -7,7 +7,7 @@ import pytest
 
 from plugins.runner_langchain.tests.support import requests
 from plugins.runner_langchain.tests.support.scripted_model import calls, repeats_results, says, scripted
-from sidecar.policy.protocols import RunnerError, RunnerEvent, StatusReported
+from sidecar.policy.protocols import RunnerError, RunnerEvent, StatusReported, UsageReported
 from sidecar_runner_langchain import AgentRuntime
 from tests.support.requirement import requirement
 
@@ -41,9 +41,9 @@ async def test_a_type_that_the_card_does_not_list_is_told_to_the_model_and_never
     assert "is not one of" in requests.said(events)
 
 
-@pytest.mark.parametrize(("cached", "told"), [([40, 60], "100"), ([None, 60], "60"), ([None, None], "unknown")])
-async def test_the_hosts_log_says_how_many_tokens_came_from_the_providers_cache(
-    cached: list[int | None], told: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("cached", "told"), [([40, 60], 100), ([None, 60], 60), ([None, None], None)])
+async def test_tokens_from_the_providers_cache_are_reported_and_logged(
+    cached: list[int | None], told: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Two calls of the model in one attempt, as the provider reports them; one that says nothing adds nothing."""
     caplog.set_level(logging.INFO, "sidecar_runner_langchain")
@@ -52,10 +52,12 @@ async def test_the_hosts_log_says_how_many_tokens_came_from_the_providers_cache(
         assert step.usage_metadata is not None
         if tokens is not None:
             step.usage_metadata["input_token_details"] = {"cache_read": tokens}
-    await run(REPORT, *steps)
+    events = await run(REPORT, *steps)
 
+    assert [event for event in events if isinstance(event, UsageReported)][-1] == UsageReported(220, 13, told)
     (line,) = [entry.getMessage() for entry in caplog.records if "input tokens" in entry.getMessage()]
-    assert line.endswith(f"used 220 input tokens, {told} of them from the provider's cache, and 13 output tokens")
+    from_cache = f"{told or 'unknown'} of them from the provider's cache"
+    assert line.endswith(f"used 220 input tokens, {from_cache}, and 13 output tokens")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,9 @@ def event_of(raw: bytes) -> RunnerEvent | None:
         case "narration":
             return NarrationPart(message.narration)
         case "usage":
-            return UsageReported(message.usage.input_tokens, message.usage.output_tokens)
+            used = message.usage
+            cached = used.cached_input_tokens if used.HasField("cached_input_tokens") else None
+            return UsageReported(used.input_tokens, used.output_tokens, cached)
         case "finished":
             return RunFinished(message.finished.data_unavailable)
         case _:

@@ -1,9 +1,11 @@
 """What one turn may call: values that a turn keeps from its bind to its end, whatever happens meanwhile."""
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.core.rollout.serving import CandidateVerdict
 
@@ -44,6 +46,8 @@ class Surface:
         prompt_prefix: the orchestrator's.
         binding_digest: over everything here that a call depends on.
         claimed_tools, claimed_candidates: tools and candidates as the surface token says them.
+        beginning: digest of tools and prefix as a model reads them: what its provider can cache.
+        beginning_tokens: estimate of the same.
     """
 
     orchestrator: Card
@@ -59,12 +63,19 @@ class Surface:
     claimed_tools: tuple[tuple[Slot, Digest], ...] = field(init=False, repr=False, compare=False)
     claimed_candidates: tuple[tuple[Slot, DefinitionId | None, str], ...] = field(init=False, repr=False, compare=False)
 
+    beginning: Digest = field(init=False, repr=False, compare=False)
+    beginning_tokens: int = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
-        """Say once for all turns what the surface token claims of tools and candidates."""
+        """Say once for all turns what the surface token claims, and what prompts begin with."""
         tools = tuple((tool.slot, tool.card.digest) for tool in self.tools)
         candidates = tuple((each.slot, each.definition_id, each.verdict.value) for each in self.candidates)
         object.__setattr__(self, "claimed_tools", tools)  # frozen for everybody else
         object.__setattr__(self, "claimed_candidates", candidates)
+        texts = [text for each in self.tools for text in (each.name, each.description, each.arguments_schema_json)]
+        begin = "\0".join([*texts, self.prompt_prefix])
+        object.__setattr__(self, "beginning", Digest(f"sha256:{sha256(begin.encode()).hexdigest()}"))
+        object.__setattr__(self, "beginning_tokens", sum(map(estimated_tokens, [*texts, self.prompt_prefix])))
 
     def tool_named(self, name: str) -> SurfaceTool | None:
         """Return the sub-agent tool with exactly that name, if it is on the surface."""

@@ -33,10 +33,24 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens, over all attempts."""
+    """Tokens, over all attempts.
+
+    Attributes:
+        cached_input_tokens: of the input tokens, those that providers read from their caches; None: none of them said.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_input_tokens: int | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Return both together."""
+        known = [each for each in (self.cached_input_tokens, other.cached_input_tokens) if each is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(known) if known else None,
+        )
 
     @property
     def total(self) -> int:

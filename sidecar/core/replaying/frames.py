@@ -44,10 +44,11 @@ class ComponentFrame(_Frame, frozen=True, array_like=True, tag="component"):
 
 
 class UsageFrame(_Frame, frozen=True, array_like=True, tag="usage"):
-    """Tokens so far."""
+    """Tokens so far; attempts that were recorded before providers' caches were counted have None for cached ones."""
 
     input_tokens: int
     output_tokens: int
+    cached_input_tokens: int | None = None
 
 
 class FinishedFrame(_Frame, frozen=True, array_like=True, tag="finished"):
@@ -90,6 +91,7 @@ class DelegationFrame(_Frame, frozen=True, array_like=True, tag="delegation"):
     input_tokens: int
     output_tokens: int
     barred: bool
+    cached_input_tokens: int | None = None
 
 
 class StoppedFrame(_Frame, frozen=True, array_like=True, tag="stopped"):

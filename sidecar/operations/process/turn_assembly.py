@@ -5,9 +5,11 @@ The composition root and the simulation both call this, so that what is simulate
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import Digest
@@ -149,7 +151,7 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
     turns = Turns(ports.clock, ports.definitions, keys, rules)
     facts = EpisodeFacts(ports.store, ports.recorder, rules.facts_timeout, rules.episodes_cached)
     compaction, history = _history(rules, ports, grants, hints, turns)
-    binding = BindingState(keys, facts, compaction, ports.rollouts, ports.cohorts)
+    binding = BindingState(keys, facts, compaction, ports.rollouts, partial(_bound, ports))
     restore = RestoreTurn(rules, outside)
     find = FindTurn(turns, restore, ports.fetch_card)
     run_child = RunChild(rules, outside)
@@ -188,6 +190,11 @@ def _call_tool(rules: DispatchRules, ports: Ports, grants: GrantTable) -> CallTo
         tracing=ports.tracing,
         off_loop=ports.off_loop,
     )
+
+
+def _bound(ports: Ports, surface: Surface) -> None:
+    ports.cohorts(surface.cohort)
+    ports.recorder.surface_bound(surface.beginning, surface.beginning_tokens)
 
 
 def _outside(ports: Ports, store: Store, grants: GrantTable) -> Outside:

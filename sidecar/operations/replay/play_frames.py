@@ -199,7 +199,7 @@ class RecordedRunner:
     def _delegate(self, child: Child, frame: DelegationFrame) -> None:
         """Count what a delegation counted; who was delegated to does not run here."""
         if frame.over:
-            used = Usage(frame.input_tokens, frame.output_tokens)
+            used = Usage(frame.input_tokens, frame.output_tokens, frame.cached_input_tokens)
             child.ledger.running.pop(ChildId(frame.child_id), None)
             child.ledger.use_tokens(used.total)
             child.ledger.add_below(used)
@@ -240,8 +240,8 @@ def _event(frame: Frame) -> RunnerEvent:
             event = NarrationPart(text)
         case ComponentFrame(_, name, tool_input, data):
             event = ComponentMade(name, tool_input, data)
-        case UsageFrame(_, read, written):
-            event = UsageReported(read, written)
+        case UsageFrame(_, read, written, cached):
+            event = UsageReported(read, written, cached)
         case FinishedFrame(_, data_unavailable):
             event = RunFinished(data_unavailable)
         case StrayFrame():

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sidecar.core.binding.bind import orchestrator_of
-from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
 from sidecar.core.errors import DefinitionsUnavailable, Draining, TurnIdReused
@@ -107,7 +106,7 @@ class BindTurn:
         claims = _claims(request, surface, previous, now, now + self._rules.turn_lifetime)
         reap_at = self._clock.monotonic() + self._rules.turn_lifetime.total_seconds()
         token = seal(claims, self._binding.keys)
-        self._binding.seen(surface.cohort)
+        self._binding.seen(surface)
         turn = Turn(claims, token, surface, reap_at, bind_request=request, compaction_due=due)
         self._turns.add(turn)
         return _bound(turn, attached=False)
@@ -118,14 +117,14 @@ class BindingState:
     """What binding shares with the rest of the process.
 
     Attributes:
-        seen: told of the cohort of each turn; memory only, and must not raise.
+        seen: told of the surface of each turn; memory only, and must not raise.
     """
 
     keys: SigningKeys
     facts: EpisodeFacts
     compaction: CompactionFacts
     rollouts: Callable[[], RolloutView]
-    seen: Callable[[Cohort], None] = lambda _: None
+    seen: Callable[[Surface], None] = lambda _: None
     draining: bool = False
 
 

@@ -73,6 +73,8 @@ def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None
         usage = message.usage
         usage.SetInParent()
         usage.input_tokens, usage.output_tokens = outcome.usage.input_tokens, outcome.usage.output_tokens
+        if outcome.usage.cached_input_tokens is not None:
+            usage.cached_input_tokens = outcome.usage.cached_input_tokens
 
 
 def _fill_snapshot(message: dispatch_pb2.DispatchSnapshot, snapshot: Snapshot) -> None:

@@ -106,6 +106,24 @@ def test_a_surface_is_exactly_what_its_cohort_decides() -> None:
     assert (surface.tool_named("ask_shop"), surface.tool_named("shop")) == (tool, None)
 
 
+def test_what_a_provider_can_cache_changes_with_each_tool_and_block_and_with_nothing_else() -> None:
+    """Tools and prefix; not the digest of a card, nor who was looked at besides."""
+    blocks = with_blocks(CATALOGUE, "concierge", block("always"), block("on", "x"))
+    shop = blocks.cards[DefinitionId("shop")]
+    judged = [Judged(SHOP, shop.digest, ())]
+    usual = bound(blocks, FixedFlags(), judged)
+    described = replace(shop, definition=replace(shop.definition, description="Other words."))
+    recast = replace(shop, digest=Digest("sha256:other"))
+
+    assert usual.beginning == bound(blocks, FixedFlags(), judged, arm="b").beginning
+    assert usual.beginning == replace(usual, tools=(surface_tool(SHOP, recast),)).beginning
+    assert usual.beginning != bound(blocks, FixedFlags(("x",)), judged).beginning
+    assert usual.beginning != bound(blocks, FixedFlags()).beginning
+    assert usual.beginning != replace(usual, tools=(surface_tool(SHOP, described),)).beginning
+    texts = [usual.tools[0].name, usual.tools[0].description, usual.tools[0].arguments_schema_json, "always: 2\n\n"]
+    assert usual.beginning_tokens == sum(-(-len(text) // 4) for text in texts)
+
+
 def test_a_tool_offers_the_schema_of_its_card_with_what_the_sidecar_reads() -> None:
     """Canonical JSON, so that one card has one text."""
     tool = surface_tool(SHOP, a_card("shop", arguments={"type": "object", "properties": {}}))

@@ -188,7 +188,10 @@ def test_what_a_model_is_told_of_an_outcome() -> None:
 def test_an_answer_is_empty_only_if_it_says_nothing_at_all(answer: Answer, empty: bool) -> None:
     """Each of the three is something."""
     assert answer.is_empty == empty
-    assert Usage(2, 3).total == 5
+    assert Usage(2, 3, 1).total == 5
+    assert Usage(2, 3) + Usage(4, 5) == Usage(6, 8)
+    assert Usage(2, 3) + Usage(4, 5, 0) == Usage(4, 5, 0) + Usage(2, 3) == Usage(6, 8, 0)
+    assert Usage(2, 3, 1) + Usage(4, 5, 4) == Usage(6, 8, 5)
 
 
 def test_a_log_that_begins_after_others_declares_what_came_before_missing() -> None:

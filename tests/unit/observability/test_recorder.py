@@ -12,15 +12,15 @@ from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
-from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.envelopes.verdicts import WithholdReason
-from sidecar.core.identifiers import CallId, ChildId, DefinitionId, DispatchId, EpisodeId, Slot, TurnId
+from sidecar.core.identifiers import CallId, ChildId, DefinitionId, Digest, DispatchId, EpisodeId, Slot, TurnId
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.observability.exposition import exposition
 from sidecar.observability.logging import ALWAYS
 from sidecar.observability.metrics import MOST_SERIES, Metrics
-from sidecar.observability.recorder import UNKNOWN_TYPES, MeasuringRecorder
+from sidecar.observability.recorder import BEGINNINGS, UNKNOWN_TYPES, MeasuringRecorder
 from subagents_errors import Axis, CallFailure
 from tests.support.requirement import requirement
 
@@ -271,6 +271,48 @@ def test_episodes_and_the_orchestrators_time_are_measured() -> None:
         'sidecar_turn_duration_seconds_sum{fan_out="one"} 4.0',
     ):
         assert f"{line}\n" in shown
+
+
+def test_tokens_are_counted_and_those_of_a_cache_only_where_a_provider_says() -> None:
+    """Two attempts of one that says, one of another that does not: no series, rather than none from a cache."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    recorder.tokens_used("shop", Usage(100, 10, 0))
+    recorder.tokens_used("shop", Usage(200, 20, 150))
+    recorder.tokens_used("rewards", Usage(7, 3))
+
+    told = {line for line in page(metrics).splitlines() if line.startswith("sidecar_child_tokens_total{")}
+    assert told == {
+        'sidecar_child_tokens_total{kind="input",sub_agent_id="shop"} 300.0',
+        'sidecar_child_tokens_total{kind="output",sub_agent_id="shop"} 30.0',
+        'sidecar_child_tokens_total{kind="cached",sub_agent_id="shop"} 150.0',
+        'sidecar_child_tokens_total{kind="input",sub_agent_id="rewards"} 7.0',
+        'sidecar_child_tokens_total{kind="output",sub_agent_id="rewards"} 3.0',
+    }
+
+
+@requirement("PC1-D-20")
+def test_prompt_size_and_the_stability_of_prefixes_are_measured() -> None:
+    """Three binds of two prefixes; of more than are remembered, the oldest is new again."""
+    metrics = Metrics()
+    recorder = MeasuringRecorder(metrics)
+    for beginning in ("one", "one", "two"):
+        recorder.surface_bound(Digest(beginning), 900)
+
+    shown = page(metrics)
+    for line in (
+        'sidecar_surface_prefixes_total{prefix="repeated"} 1.0',
+        'sidecar_surface_prefixes_total{prefix="new"} 2.0',
+        'sidecar_surface_estimated_tokens_bucket{le="500.0"} 0.0',
+        'sidecar_surface_estimated_tokens_bucket{le="1000.0"} 3.0',
+    ):
+        assert f"{line}\n" in shown
+
+    for number in range(BEGINNINGS - 1):
+        recorder.surface_bound(Digest(str(number)), 900)
+    recorder.surface_bound(Digest("two"), 900)
+    recorder.surface_bound(Digest("one"), 900)
+    assert 'prefixes_total{prefix="repeated"} 2.0\n' in page(metrics)
 
 
 @requirement("PC2-D-52", "PC2-D-53")

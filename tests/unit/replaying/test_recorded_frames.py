@@ -9,6 +9,7 @@ from sidecar.core.replaying.comparison import compared
 from sidecar.core.replaying.frames import (
     LARGEST,
     ComponentFrame,
+    DelegationFrame,
     Effect,
     EndFrame,
     FinishedFrame,
@@ -49,6 +50,7 @@ def test_everything_that_comes_is_kept_with_its_time() -> None:
         NarrationPart("ä"),
         ComponentMade("card", "{}", "[]"),
         UsageReported(3, 4),
+        UsageReported(6, 8, 2),
         GatewayFrame(0, Effect.BARRED, "stock"),
         "prose",
         RunFinished(True),
@@ -58,11 +60,19 @@ def test_everything_that_comes_is_kept_with_its_time() -> None:
         Narration(1000, "ä"),
         ComponentFrame(2000, "card", "{}", "[]"),
         UsageFrame(3000, 3, 4),
-        GatewayFrame(4000, Effect.BARRED, "stock"),
-        StrayFrame(5000, "str"),
-        FinishedFrame(6000, True),
+        UsageFrame(4000, 6, 8, 2),
+        GatewayFrame(5000, Effect.BARRED, "stock"),
+        StrayFrame(6000, "str"),
+        FinishedFrame(7000, True),
     )
     assert (found.began, found.stopped_calls[0].at, found.incomplete) == (500_000, 7, "")
+
+
+def test_attempts_that_were_kept_before_cached_tokens_were_counted_are_read() -> None:
+    """Frames without the last field, as sidecars of before wrote them; nothing is known of caches."""
+    told = '{"version":1,"frames":[["usage",1,3,4],["delegation",2,"c",true,5,6,false]]}'
+
+    assert attempt_from_json(told).frames == (UsageFrame(1, 3, 4), DelegationFrame(2, "c", True, 5, 6, False))
 
 
 def test_what_came_in_the_same_moment_keeps_its_order() -> None:

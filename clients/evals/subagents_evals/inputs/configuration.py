@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from langchain_core.messages.ai import UsageMetadata
 
 from subagents_langchain import Price
 
@@ -59,7 +60,21 @@ class Configuration:
         """The slots of the surface."""
         return [one.slot for one in self.definitions]
 
-    def price(self, provider_model: str) -> Price | None:
+    def cost(self, used: Mapping[str, UsageMetadata]) -> float | None:
+        """Return what tokens cost in dollars, by model; those from a provider's cache at the full price.
+
+        None: a model has no price.
+        """
+        total = Decimal(0)
+        for model, tokens in used.items():
+            price = self._price(model)
+            if price is None:
+                return None
+            total += price.input_per_million * tokens["input_tokens"]
+            total += price.output_per_million * tokens["output_tokens"]
+        return float(total / 1_000_000)
+
+    def _price(self, provider_model: str) -> Price | None:
         """Return the price of a model; of the orchestrator's own model for an unknown one; None if there is none."""
         known = [name for name in self.prices if provider_model == name or provider_model.startswith(f"{name}-")]
         return self.prices[max(known, key=len)] if known else self.prices.get(self.model)

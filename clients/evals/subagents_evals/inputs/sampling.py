@@ -80,14 +80,18 @@ async def sampled(client: SidecarClient, seed: str, turns: int, language: str, r
     """
     rows = await _ended(client)
     rows.sort(key=lambda row: sha256(f"{seed}\n{row.turn_id}".encode()).digest())
+    called = {row.turn_id: tuple(row.sub_agent_ids) for row in rows}
     episodes: dict[tuple[str, str], Episode] = {}
     taken: list[Sampled] = []
     for row in rows:
         key = (row.episode_id, row.principal)
         if key not in episodes:
             episodes[key] = await client.read_episode(*key)
-        if one := _of(row, episodes[key], seed, language, redactor):
-            taken.append(one)
+        message, history = _said(row, episodes[key], called, redactor)
+        if message:
+            name = f"sampled-{sha256(f'{seed}{row.turn_id}'.encode()).hexdigest()[:10]}"
+            routed = tuple(row.sub_agent_ids)
+            taken.append(Sampled(id=name, message=message, routed=routed, language=language, history=history))
         if len(taken) == turns:
             break
     return taken
@@ -105,27 +109,31 @@ async def _ended(client: SidecarClient) -> list[TurnRow]:
     return rows
 
 
-def _of(row: TurnRow, episode: Episode, seed: str, language: str, redactor: Redactor) -> Sampled | None:
-    """Return the turn with what was said before it; None if the episode no longer has its message."""
+def _said(
+    row: TurnRow, episode: Episode, called: Mapping[str, tuple[str, ...]], redactor: Redactor
+) -> tuple[str, tuple[Past, ...]]:
+    """Return the turn's message and what was said before it; no message if the episode no longer has it.
+
+    Args:
+        row: of the turn.
+        episode: whose turn it is.
+        called: sub-agents by turn id, those that failed too; of turns that the list no longer has, only those whose
+            components were shown are known.
+        redactor: removes what identifies people.
+    """
     place = next((at for at, turn in enumerate(episode.turns) if turn.turn_id == row.turn_id), None)
     if place is None or not episode.turns[place].user_message.strip():
-        return None
-    earlier = [
+        return "", ()
+    earlier = tuple(
         Past(
             redactor.text(turn.user_message, row.principal),
             redactor.text(turn.narration, row.principal),
-            tuple(dict.fromkeys(one.sub_agent_id for one in turn.references)),
+            called.get(turn.turn_id, tuple(dict.fromkeys(one.sub_agent_id for one in turn.references))),
         )
         for turn in episode.turns[max(0, place - HISTORY) : place]
         if turn.user_message.strip() and turn.narration.strip()
-    ]
-    return Sampled(
-        id=f"sampled-{sha256(f'{seed}{row.turn_id}'.encode()).hexdigest()[:10]}",
-        message=redactor.text(episode.turns[place].user_message, row.principal),
-        routed=tuple(row.sub_agent_ids),
-        language=language,
-        history=tuple(earlier),
     )
+    return redactor.text(episode.turns[place].user_message, row.principal), earlier
 
 
 def write_sampled(seed: str, turns: Sequence[Sampled], file: Path) -> None:
@@ -172,8 +180,7 @@ def add_labelled(file: Path, sets: Path) -> Added:
     target = sets / f"sampled-{sha256(file.read_bytes()).hexdigest()[:8]}.yaml"
     content = msgspec.to_builtins(CaseFile(1, tuple(cases)))
     slim = [
-        {name: value for name, value in each.items() if value not in (None, [], {}, False)} | {"calls": each["calls"]}
-        for each in content["cases"]
+        {name: value for name, value in each.items() if value} | {"calls": each["calls"]} for each in content["cases"]
     ]
     text = yaml.safe_dump({"version": 1, "cases": slim}, sort_keys=False, allow_unicode=True, width=4096)
     try:

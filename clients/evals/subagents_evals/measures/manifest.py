@@ -48,7 +48,15 @@ def results_of(run: Run, step: GateStep, slots: Sequence[str], report: str) -> S
         step: what the results are for.
         slots: of these only; empty: all.
         report: where a person finds the report; empty: nowhere.
+
+    Raises:
+        ManifestUnchanged: the run is not whole; it would count against a definition where it was a model that failed.
     """
+    failed = [f"{one.case_id}: {one.observed.problem}" for one in run.trials if one.observed.problem]
+    if failed:
+        raise ManifestUnchanged(f"not recorded: {len(failed)} of {len(run.trials)} turns failed; {failed[0]}")
+    if run.gaps:
+        raise ManifestUnchanged("not recorded; not covered:\n" + "\n".join(run.gaps))
     return [
         {
             "sub_agent": one.id,

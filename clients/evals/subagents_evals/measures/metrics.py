@@ -58,6 +58,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         quality: scores of the judge.
         seconds_to_status, seconds_to_answer: of trials that called a sub-agent.
         status_events: progress lines of those trials.
+        cached_input_tokens: of trials whose provider says so.
     """
 
     cases: int
@@ -79,6 +80,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     seconds_to_answer: Spread
     status_events: Spread
     input_tokens: Spread
+    cached_input_tokens: Spread
     output_tokens: Spread
     cost: Spread
 
@@ -150,6 +152,9 @@ def figures_of(trials: Sequence[Trial]) -> Figures:
         seconds_to_answer=spread([one.observed.seconds_to_answer for one in called]),
         status_events=spread([float(one.observed.status_events) for one in called]),
         input_tokens=spread([float(one.observed.input_tokens) for one in trials]),
+        cached_input_tokens=spread(
+            [float(tokens) for one in trials if (tokens := one.observed.cached_input_tokens) is not None]
+        ),
         output_tokens=spread([float(one.observed.output_tokens) for one in trials]),
         cost=spread([one.observed.cost for one in trials if one.observed.cost is not None]),
     )

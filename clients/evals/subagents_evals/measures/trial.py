@@ -41,7 +41,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         seconds_to_status: until the first progress line; None if there was none.
         seconds_to_answer: until the answer.
         status_events: progress lines of the turn.
-        input_tokens, output_tokens: over all model calls of the turn.
+        input_tokens, output_tokens: over all calls of the orchestrator's model in the turn.
+        cached_input_tokens: of the input tokens, those from the provider's cache; None if it does not say.
         cost: in dollars, at the prices of the configuration; None if no price is known.
         summary_written: the history was compacted before the turn.
         problem: why the turn could not be played; empty if it was.
@@ -58,6 +59,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     seconds_to_answer: float = 0.0
     status_events: int = 0
     input_tokens: int = 0
+    cached_input_tokens: int | None = None
     output_tokens: int = 0
     cost: float | None = None
     summary_written: bool = False
@@ -82,6 +84,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         falsely_stated: those that the model stated and its words do not admit, so that no note tells the user.
         false_admission: the answer admits that something is missing, and nothing is.
         quality: the judge's score from 0 to 1; None without a judge for the case.
+        unjudged: why the judge gave no score; empty if it gave one, or was not asked.
         failures: why the trial failed, in words; empty if it passed.
     """
 
@@ -105,6 +108,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     falsely_stated: int = 0
     false_admission: bool = False
     quality: float | None = None
+    unjudged: str = ""
     failures: tuple[str, ...] = ()
 
     @property
@@ -197,11 +201,6 @@ def _admits(answer: str, admissions: Sequence[str], names: Sequence[str]) -> boo
 def _folded(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.lower().replace("\u2019", "'"))
     return PUNCTUATION.sub(" ", "".join(one for one in plain if not unicodedata.combining(one))).strip()
-
-
-def with_quality(trial: Trial, score: float) -> Trial:
-    """Return the trial with a judge's score."""
-    return msgspec.structs.replace(trial, quality=score)
 
 
 def by_case(trials: Iterable[Trial]) -> Mapping[str, Sequence[Trial]]:

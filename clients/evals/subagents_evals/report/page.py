@@ -160,6 +160,7 @@ def _figures(groups: Mapping[str, Figures]) -> str:
         ("answer, s (median / p95)", [_times(one.seconds_to_answer) for one in groups.values()]),
         ("status events of a turn", [_number(one.status_events, 1) for one in groups.values()]),
         ("input tokens of a turn", [_number(one.input_tokens, 0) for one in groups.values()]),
+        ("&hellip; from the provider's cache", [_number(one.cached_input_tokens, 0) for one in groups.values()]),
         ("output tokens of a turn", [_number(one.output_tokens, 0) for one in groups.values()]),
         ("$ per 1,000 turns", [_number(one.cost, 3, 1000) for one in groups.values()]),
     ]

@@ -1,6 +1,6 @@
 """What a person sees while a run goes on, and at its end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -43,6 +43,15 @@ def progress(console: Console, title: str, total: int) -> Iterator[Shown]:
         yield Shown(shown, total)
 
 
+@contextmanager
+def counting(console: Console, title: str) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, and nothing elsewhere; to be told of each step, with the number of all steps."""
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda total: shown.update(task, advance=1, total=total)
+
+
 def show_run(console: Console, run: Run, short: Sequence[str]) -> None:
     """Show the table of a run, its first failures, and what it falls short of."""
     table = Table(
@@ -55,13 +64,13 @@ def show_run(console: Console, run: Run, short: Sequence[str]) -> None:
     console.print(table)
     failed = [one for one in run.trials if not one.passed]
     for one in failed[:MOST_FAILURES]:
-        console.print(Text(f"  {one.case_id}: {'; '.join(one.failures)}"), highlight=False)
+        console.print(Text(f"  {one.case_id}: {'; '.join(one.failures)}"), highlight=False, soft_wrap=True)
     if len(failed) > MOST_FAILURES:
         console.print(f"  and {len(failed) - MOST_FAILURES} more; the report has all transcripts")
     for gap in run.gaps:
-        console.print(Text(f"not covered: {gap}", style="yellow"))
+        console.print(Text(f"not covered: {gap}", style="yellow"), soft_wrap=True)
     for sentence in short:
-        console.print(Text(f"falls short: {sentence}", style="red"))
+        console.print(Text(f"falls short: {sentence}", style="red"), soft_wrap=True)
     console.print(f"{len(run.trials)} trials in {run.seconds:.1f} s")
 
 
@@ -75,10 +84,10 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         cells = (one.cases, one.both, len(one.worse), len(one.better))
         table.add_row(one.name, *map(str, cells), f"{one.p:.4f}", style=style)
     console.print(table)
-    console.print(Text(f"changed: {', '.join(comparison.changed) or 'no definition of a sub-agent'}"))
+    console.print(Text(f"changed: {', '.join(comparison.changed) or 'no definition of a sub-agent'}"), soft_wrap=True)
     for name, ids in (("worse", comparison.groups[0].worse), ("better", comparison.groups[0].better)):
         if ids:
-            console.print(Text(f"{name}: {', '.join(ids)}"), highlight=False)
+            console.print(Text(f"{name}: {', '.join(ids)}"), highlight=False, soft_wrap=True)
 
 
 def show_scale(console: Console, points: Sequence[Point]) -> None:

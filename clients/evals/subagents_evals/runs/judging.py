@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from langchain_core.language_models import BaseChatModel
 
 from subagents_evals.inputs.cases import Case, GoldenSet, Judge
-from subagents_evals.measures.trial import Trial, has_words, with_quality
+from subagents_evals.measures.trial import Trial, has_words
 
 FACT: Final = re.compile(r"[\w,.-]*\d[\w,.-]*\w|\b[A-Z][\w-]+(?: [A-Z][\w-]+)+")
 """What an answer must keep of a sub-agent's text: numbers, identifiers, names of several words."""
@@ -59,8 +60,11 @@ async def with_judgements(trials: Sequence[Trial], golden: GoldenSet, model: Bas
         if not judges or case.faults or case.kind.value == "injection" or trial.observed.problem:
             return trial
         async with room:
-            scores = [await _score(judge, case, _told(case, slot, golden), trial, model) for slot, judge in judges]
-        return with_quality(trial, min(scores))
+            try:
+                scores = [await _score(judge, case, _told(case, slot, golden), trial, model) for slot, judge in judges]
+            except Exception as error:  # noqa: BLE001  a provider raises what it likes; what was played is kept
+                return msgspec.structs.replace(trial, unjudged=f"{type(error).__name__}: {str(error)[:300]}")
+        return msgspec.structs.replace(trial, quality=min(scores))
 
     return await asyncio.gather(*(one(trial) for trial in trials))
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import product
 from typing import Any, Final
 from uuid import uuid4
@@ -111,8 +110,9 @@ class Director:
 
     def _seen(self, conversation: "_Conversation", answer: Answer) -> Observed:
         outcomes = [one for result in answer.results for one in result.outcomes]
-        given = sum(one["input_tokens"] for one in conversation.usage.usage_metadata.values())
-        made = sum(one["output_tokens"] for one in conversation.usage.usage_metadata.values())
+        used = conversation.usage.usage_metadata.values()
+        cached = [one["input_token_details"].get("cache_read") for one in used if "input_token_details" in one]
+        said = [tokens for tokens in cached if tokens is not None]
         unbound = answer.unbound_because
         named = {one.call_id: one.tool_name for one in answer.missing}
         return Observed(
@@ -126,22 +126,14 @@ class Director:
             seconds_to_status=conversation.seconds_to_status,
             seconds_to_answer=conversation.seconds_to_answer,
             status_events=sum(isinstance(one, StatusLine) for one in conversation.events),
-            input_tokens=given,
-            output_tokens=made,
-            cost=self._cost(conversation.usage),
+            input_tokens=sum(one["input_tokens"] for one in used),
+            cached_input_tokens=sum(said) if said else None,
+            output_tokens=sum(one["output_tokens"] for one in used),
+            cost=self._configuration.cost(conversation.usage.usage_metadata),
             summary_written=Compacted.WRITTEN in conversation.compactions,
             transcript=tuple(lines_of(answer.messages)),
             problem=f"the sidecar could not bind the turn: {unbound}" if unbound else "",
         )
-
-    def _cost(self, usage: UsageMetadataCallbackHandler) -> float | None:
-        total = Decimal(0)
-        for model, used in usage.usage_metadata.items():
-            price = self._configuration.price(model)
-            if price is None:
-                return None
-            total += price.input_per_million * used["input_tokens"] + price.output_per_million * used["output_tokens"]
-        return float(total / 1_000_000)
 
 
 @dataclass(slots=True)

@@ -27,6 +27,10 @@ class NothingChosen(ValueError):
     """No case fits the filters."""
 
 
+class ModelFailed(RuntimeError):
+    """A model cannot be used, so that nothing was measured; the message says why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """Which cases are played; an empty filter lets everything through.
@@ -98,8 +102,12 @@ class Prepared:
         return len(self.cases)
 
 
-def prepare(wish: Measuring) -> Prepared:
+def prepare(wish: Measuring, *, earlier: bool = False) -> Prepared:
     """Read and check everything that a run needs.
+
+    Args:
+        wish: what was asked for.
+        earlier: the configuration is older than the cases, which may cover what its cards do not declare yet.
 
     Raises:
         UnusableFile: a file of the golden set cannot be used.
@@ -109,7 +117,7 @@ def prepare(wish: Measuring) -> Prepared:
     golden = read_golden_set(wish.sets or wish.folder / SETS)
     configuration = read_configuration(wish.folder, wish.candidates)
     capabilities = capabilities_of(configuration)
-    if wrong := list(unknown_capabilities(golden, capabilities)):
+    if not earlier and (wrong := list(unknown_capabilities(golden, capabilities))):
         raise UnusableFile("\n".join(wrong))
     missing = gaps(golden, configuration.slots, capabilities) if wish.choice.whole else ()
     others = tuple(f"{slot}: " for slot in configuration.slots if wish.choice.slots and slot not in wish.choice.slots)
@@ -130,7 +138,7 @@ async def run(
 
     Raises:
         StageFailed: the sidecar did not start.
-        Exception: the model cannot be made.
+        ModelFailed: a model cannot be made, or no turn came to its end.
     """
     begun = time.monotonic()
     chosen = models or models_of(wish)
@@ -138,8 +146,11 @@ async def run(
     async with staged(prepared.configuration, prepared.golden.suite) as stage:
         director = Director(stage, prepared.configuration, prepared.golden, chosen)
         trials = await director.play(prepared.cases, wish.how, told)
+    if all(one.observed.problem for one in trials):
+        raise ModelFailed(f"no turn came to its end; {trials[0].case_id}: {trials[0].observed.problem}")
     trials = await with_judgements(trials, prepared.golden, judge)
     definitions = prepared.configuration.definitions
+    unjudged = [f"{one.case_id}: {one.unjudged}" for one in trials if one.unjudged]
     return Run(
         run_id=uuid4().hex,
         recorded_at=datetime.now(UTC).replace(microsecond=0),
@@ -150,7 +161,7 @@ async def run(
         definitions=measured_definitions(definitions),
         surface_digest=surface_digest(definitions),
         repetitions=wish.how.repetitions,
-        gaps=prepared.gaps,
+        gaps=[*prepared.gaps, *([f"answers that were not judged: {len(unjudged)}; {unjudged[0]}"] if unjudged else [])],
         seconds=round(time.monotonic() - begun, 3),
         metrics=measured(trials, prepared.configuration.slots),
         trials=trials,
@@ -164,10 +175,17 @@ def models_of(wish: Measuring) -> Models:
 
 
 def model_of(name: str) -> BaseChatModel:
-    """Return a model by the name that LangChain's `init_chat_model` takes, or the built-in router."""
+    """Return a model by the name that LangChain's `init_chat_model` takes, or the built-in router.
+
+    Raises:
+        ModelFailed: there is no such model here: its provider is unknown, or its package or key is missing.
+    """
     if name == OFFLINE:
         return LexicalRouter()
     from langchain.chat_models import init_chat_model  # noqa: PLC0415  imports providers, which the router needs none of
 
-    made: BaseChatModel = init_chat_model(name)
+    try:
+        made: BaseChatModel = init_chat_model(name)
+    except Exception as error:  # noqa: BLE001  each provider's client raises classes of its own
+        raise ModelFailed(f"the model {name!r} cannot be used: {str(error).partition(chr(10))[0]}") from None
     return made

@@ -4,8 +4,9 @@ No sub-agent runs here, so that the others need no definitions, and one sidecar 
 argument schema and the configuration's own sub-agents are those of the real surface, bound at a real sidecar.
 """
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -13,15 +14,15 @@ from typing import Any, Final
 
 import msgspec
 from langchain_core.callbacks import UsageMetadataCallbackHandler
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
 
 from subagents_client import Surface, TurnRequest
 from subagents_evals.inputs.cases import Case
 from subagents_evals.inputs.configuration import Configuration
 from subagents_evals.inputs.strict_yaml import read_as
 from subagents_evals.measures.metrics import Share, share_of
-from subagents_evals.runs.running import Prepared
+from subagents_evals.runs.running import Measuring, ModelFailed, NothingChosen, Prepared, model_of
 from subagents_evals.runs.stage import staged
 
 OTHERS: Final = Path(__file__).with_name("other_sub_agents.yaml")
@@ -61,55 +62,76 @@ class Point:
     seconds: float
 
 
-async def scaled(prepared: Prepared, model: BaseChatModel, steps: Sequence[int] = STEPS) -> Sequence[Point]:
+async def scaled(
+    prepared: Prepared, wish: Measuring, steps: Sequence[int] = STEPS, told: Callable[[int], None] = lambda _: None
+) -> Sequence[Point]:
     """Return one point for each number of sub-agents that is not below the surface's own.
+
+    Args:
+        prepared: by `prepare`.
+        wish: has the model, and how many calls are made at a time.
+        steps: numbers of sub-agents.
+        told: of each call that is over, with the number of all calls.
 
     Raises:
         StageFailed: the sidecar did not start.
+        ModelFailed: the model cannot be made, or one of its calls failed.
+        NothingChosen: no number is within what can be measured.
         UnusableFile: the list of other sub-agents cannot be used.
-        Exception: whatever the model's provider raises.
     """
     others, _ = read_as(OTHERS, Others)
-    own = len(prepared.configuration.slots)
+    least = len(prepared.configuration.slots)
+    most = least + len(others.sub_agents)
+    within = [step for step in sorted(set(steps)) if least <= step <= most]
+    if not within:
+        raise NothingChosen(f"--steps: {least} sub-agents are in the configuration, and {most} can be measured")
+    model = model_of(wish.model)
     async with staged(prepared.configuration, prepared.golden.suite) as stage:
         turn = await stage.client.bind_turn(TurnRequest(principal="scale", episode_id="scale"))
         await turn.end()
     cases = [case for case in prepared.cases if not case.compacted]
+    room = asyncio.Semaphore(wish.how.concurrent)
+
+    async def one(bound: Runnable[Any, AIMessage], case: Case) -> _Call:
+        async with room:
+            usage = UsageMetadataCallbackHandler()
+            begun = time.monotonic()
+            reply = await bound.ainvoke(_messages(turn.surface, case), config={"callbacks": [usage]})
+            seconds = time.monotonic() - begun
+        told(len(within) * len(cases))
+        called = {call["name"].removeprefix(PREFIX) for call in reply.tool_calls}
+        return _Call(called == case.wanted, seconds, usage)
+
     points = []
-    for step in sorted(set(steps)):
-        if own <= step <= own + len(others.sub_agents):
-            tools = _tools(turn.surface, others.sub_agents[: step - own])
-            points.append(await _point(step, tools, turn.surface, cases, model, prepared.configuration))
+    for step in within:
+        bound = model.bind_tools(_tools(turn.surface, others.sub_agents[: step - least]))
+        try:
+            calls = await asyncio.gather(*(one(bound, case) for case in cases))
+        except Exception as error:  # noqa: BLE001  a provider raises what it likes
+            raise ModelFailed(f"{wish.model} with {step} sub-agents: {type(error).__name__}: {error}") from None
+        points.append(_point(step, calls, prepared.configuration))
     return points
 
 
-async def _point(
-    number: int,
-    tools: Sequence[dict[str, Any]],
-    surface: Surface,
-    cases: Sequence[Case],
-    model: BaseChatModel,
-    configuration: Configuration,
-) -> Point:
-    bound = model.bind_tools(tools)
-    usage = UsageMetadataCallbackHandler()
-    right, begun = 0, time.monotonic()
-    for case in cases:
-        reply = await bound.ainvoke(_messages(surface, case), config={"callbacks": [usage]})
-        right += {call["name"].removeprefix(PREFIX) for call in reply.tool_calls} == case.wanted
-    seconds = time.monotonic() - begun
-    given = sum(one["input_tokens"] for one in usage.usage_metadata.values())
-    cost: float | None = 0.0
-    for name, used in usage.usage_metadata.items():
-        price = configuration.price(name)
-        if price is None or cost is None:
-            cost = None
-        else:
-            spent = price.input_per_million * used["input_tokens"] + price.output_per_million * used["output_tokens"]
-            cost += float(spent) / 1_000_000
-    count = len(cases)
-    each = None if cost is None else cost / count
-    return Point(number, share_of(right, count), given / count, each, seconds / count)
+@dataclass(frozen=True, slots=True)
+class _Call:
+    right: bool
+    seconds: float
+    usage: UsageMetadataCallbackHandler
+
+
+def _point(step: int, calls: Sequence[_Call], configuration: Configuration) -> Point:
+    count = len(calls)
+    given = sum(used["input_tokens"] for one in calls for used in one.usage.usage_metadata.values())
+    costs = [configuration.cost(one.usage.usage_metadata) for one in calls]
+    known = [one for one in costs if one is not None]
+    return Point(
+        step,
+        share_of(sum(one.right for one in calls), count),
+        given / count,
+        sum(known) / count if len(known) == count else None,
+        sum(one.seconds for one in calls) / count,
+    )
 
 
 def _tools(surface: Surface, others: Sequence[Other]) -> Sequence[dict[str, Any]]:

@@ -152,9 +152,19 @@ class Run:
             )
         )
 
-    def usage(self, *, input_tokens: int, output_tokens: int) -> None:
-        """Report the tokens used so far by this attempt: running totals."""
-        self.outbox.put_usage(runner_pb2.UsageReport(input_tokens=input_tokens, output_tokens=output_tokens))
+    def usage(self, *, input_tokens: int, output_tokens: int, cached_input_tokens: int | None = None) -> None:
+        """Report the tokens used so far by this attempt: running totals.
+
+        Args:
+            input_tokens: read by the model, those from the provider's cache included.
+            output_tokens: written by the model.
+            cached_input_tokens: of the input tokens, those from the provider's cache; None if it does not say.
+        """
+        self.outbox.put_usage(
+            runner_pb2.UsageReport(
+                input_tokens=input_tokens, output_tokens=output_tokens, cached_input_tokens=cached_input_tokens
+            )
+        )
 
     async def call_tool(self, tool_id: str, arguments: Mapping[str, Any] | None = None) -> ToolData | DataUnavailable:
         """Call a data-backed tool through the tool gateway.

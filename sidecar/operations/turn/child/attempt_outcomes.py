@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
@@ -54,10 +55,15 @@ def fault_of(end: AttemptEnd | None) -> Fault | None:
     return end.fault if isinstance(end, Broken) else None
 
 
-def fault_details(end: AttemptEnd) -> dict[str, str]:
+def fault_details(end: AttemptEnd) -> dict[str, Any]:
     """Return the same for an event of the child: target, address, errno and remedy, or nothing."""
     fault = fault_of(end)
     return {} if fault is None else fault.details()
+
+
+def token_details(usage: Usage | None) -> dict[str, int]:
+    """Return the tokens of all attempts and delegations for an event of the child, as far as they are known."""
+    return {} if usage is None else {name: count for name, count in asdict(usage).items() if count is not None}
 
 
 def failed_at(end: AttemptEnd) -> str:
@@ -133,13 +139,6 @@ def corrected(record: Record, told: CallOutcome) -> Record:
     if not isinstance(record, CallSettled):
         return record
     return msgspec.structs.replace(record, outcome=told, revision=1)
-
-
-def added(spent: Usage, more: Usage | None) -> Usage:
-    """Return both together."""
-    if more is None:
-        return spent
-    return Usage(spent.input_tokens + more.input_tokens, spent.output_tokens + more.output_tokens)
 
 
 def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:

@@ -241,8 +241,9 @@ class Attempt:
                 self._collector.add_narration(text)
             case ComponentMade(name, tool_input, data):
                 self._collector.add_component(Component(name, tool_input, data))
-            case UsageReported(read, written):
-                return self._use(Usage(max(0, read), max(0, written)))
+            case UsageReported(read, written, cached):
+                read = max(0, read)
+                return self._use(Usage(read, max(0, written), None if cached is None else min(max(0, cached), read)))
             case RunFinished(data_unavailable):
                 self._end(Finished(self._collector.answer(data_unavailable=data_unavailable)))
                 return True

@@ -27,7 +27,6 @@ from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.attempt_outcomes import (
     accepted,
-    added,
     corrected,
     failed_at,
     failure_of,
@@ -37,6 +36,7 @@ from sidecar.operations.turn.child.attempt_outcomes import (
     outcome_of,
     recorded_attempts,
     silent,
+    token_details,
     unrecorded,
     with_evidence,
 )
@@ -88,13 +88,13 @@ class RunChild:
             while end is None:
                 collector = ResultCollector(child.tool.card.definition, self._limits)
                 ended = await self._attempt(child, dispatch, runner, collector)
-                spent, brought = added(spent, collector.usage), collector.evidence()
+                spent, brought = spent + (collector.usage or Usage()), collector.evidence()
                 evidence = evidence if brought.is_empty else brought
                 end = None if await self._again(child, ended, allowed, stop) else with_evidence(ended, evidence)
         except Exception as error:  # noqa: BLE001  a defect here must not cost the siblings anything
             self._out.recorder.anomaly("child_defect", type(error).__name__)
             end = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
-        spent = added(spent, child.ledger.usage_below)
+        spent += child.ledger.usage_below
         usage = spent if spent.total else None
         return await self._settle(child, dispatch, end, timedelta(seconds=clock.monotonic() - began), usage)
 
@@ -157,6 +157,8 @@ class RunChild:
             await child.ledger.end_delegations(CallFailure.CALL_CANCELLED)
             if span is not None:
                 span.ended(failure_of(end), collector.usage)
+            if collector.usage is not None:
+                self._out.recorder.tokens_used(child.slot, collector.usage)
         heard = attempt.heard or used
         return (end if heard else silent(end, runner.target)), heard
 
@@ -202,7 +204,8 @@ class RunChild:
         if outcome.outcome is Outcome.FAILED:
             cause = str(outcome.reason)
             summary = f"failed: {cause}{failed_at(end)}"
-            child.unsaved.append(child.log.failed(now, cause, summary, detail=detail, **fault_details(end)))
+            details = fault_details(end) | token_details(usage)
+            child.unsaved.append(child.log.failed(now, cause, summary, detail=detail, **details))
         else:
             child.unsaved.append(
                 child.log.waiting_for_merge(
@@ -210,6 +213,7 @@ class RunChild:
                     outcome.outcome,
                     components=len(outcome.answer.components),
                     data_unavailable=outcome.answer.data_unavailable,
+                    **token_details(usage),
                 )
             )
         if child.contract.parent_child_id is None:  # a delegation is not one of the orchestrator's calls

@@ -56,8 +56,7 @@ class Ledger:
 
     def add_below(self, usage: Usage) -> None:
         """Take note of what a delegation cost, its own delegations included; they were counted as they came."""
-        below = self.usage_below
-        self.usage_below = Usage(below.input_tokens + usage.input_tokens, below.output_tokens + usage.output_tokens)
+        self.usage_below += usage
 
     @property
     def tokens_left(self) -> int | None:

@@ -135,7 +135,11 @@ class ChildFrames:
     def delegated(self, child_id: ChildId, used: Usage | None, *, barred: bool) -> None:
         """Keep what a delegation came to, as far as that counts for who delegated."""
         spent = used or Usage()
-        self._came(DelegationFrame(0, child_id, True, spent.input_tokens, spent.output_tokens, barred))
+        self._came(
+            DelegationFrame(
+                0, child_id, True, spent.input_tokens, spent.output_tokens, barred, spent.cached_input_tokens
+            )
+        )
 
     def _came(self, frame: Frame) -> None:
         if self.attempts:
@@ -197,8 +201,8 @@ def _frame(event: object, at: int) -> Frame:
             frame = Status(at, named, dict(attributes))
         case ComponentMade(name, tool_input, data):
             frame = ComponentFrame(at, name, tool_input, data)
-        case UsageReported(read, written):
-            frame = UsageFrame(at, read, written)
+        case UsageReported(read, written, cached):
+            frame = UsageFrame(at, read, written, cached)
         case RunFinished(data_unavailable):
             frame = FinishedFrame(at, data_unavailable)
         case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
