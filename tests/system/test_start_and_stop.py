@@ -88,6 +88,7 @@ async def test_who_does_not_know_the_secret_gets_health_and_nothing_else(folder:
         assert await grpc_health(sidecar.dispatch_target) == health_pb2.HealthCheckResponse.SERVING
 
 
+@pytest.mark.real_start
 async def test_sockets_and_secret_are_for_their_owner_only(folder: Path) -> None:
     """Directories 0700, sockets 0600, the secret 0400 with 256 bits; nothing of it in the log."""
     async with serving(folder) as sidecar:
