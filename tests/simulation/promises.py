@@ -110,7 +110,7 @@ FAULTS_OF: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Every kind of fault by suite; each has to occur."""
 SCHEDULES: Final[Mapping[str, int]] = MappingProxyType(
-    {"turns": 400, "faults": 400, "gateway": 1000, RECORD: 600, ROLLOUT: 750}
+    {"turns": 400, "faults": 400, "gateway": 600, RECORD: 600, ROLLOUT: 400}
 )
 """How many of each suite are always played, from seed 0: so many that they find each planted defect, and that each
 fault occurs. `make torture` plays 10,000 of each."""
