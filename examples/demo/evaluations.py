@@ -139,7 +139,7 @@ async def record(manifest: Path) -> None:
 
 
 def measured(lines: Sequence[str], slot: str) -> Sequence[str]:
-    """Return of what `sidecar eval run` printed: a sub-agent's row in words, what falls short, and the last line."""
+    """Return of what `sidecar eval run --record` printed: a sub-agent's row in words, what falls short, and the end."""
     rows = [re.split(r"\s*[│┃]\s*", line.strip())[1:-1] for line in lines if line.strip().startswith(("│", "┃"))]
     names = next(iter(rows), [])
     of_slot = [row for row in rows if row[:1] == [slot]]
@@ -147,7 +147,7 @@ def measured(lines: Sequence[str], slot: str) -> Sequence[str]:
     return [
         *(f"{slot}: {one}" for one in told),
         *(line for line in lines if line.startswith("falls short")),
-        *lines[-1:],
+        *lines[-2:],
     ]
 
 

@@ -98,12 +98,19 @@ def _run(asked: Namespace, console: Console) -> int:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode({"short": short, "metrics": done.metrics})))
     else:
         show_run(console, done, short)
+    kept: list[str] = []
     if asked.report:
         _write(asked.report, {"report.html": page_of(done, short)}, {"run.json": done})
+        kept.append(f"report: {asked.report / 'report.html'}")
     if step is not None and manifest is not None:
-        add_results(manifest, results_of(done, step, wish.choice.slots, asked.evidence))
+        results = results_of(done, step, wish.choice.slots, asked.evidence)
+        add_results(manifest, results)
+        kept.append(f"recorded for {step.gate} in {manifest}: {', '.join(one['sub_agent'] for one in results)}")
     if asked.mlflow:
         log_run(done, asked.mlflow, page_of(done, short))
+        kept.append(f"logged to {asked.mlflow}: run {done.run_id}")
+    for line in () if asked.json else kept:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
     return FELL_SHORT if short or done.gaps else 0
 
 

@@ -14,7 +14,7 @@ from subagents_evals.measures.results import Run, gate_metrics
 from subagents_evals.runs.running import Choice, Measuring, prepare, run
 
 AGAIN = "run `python -m examples.demo.evaluations`, and look at what has changed"
-TIMES = {"status_p95_seconds", "p95_seconds"}
+TIMES = {"status_p95_seconds", "silence_p95_seconds", "p95_seconds"}
 """Of the machine, not of a description."""
 
 

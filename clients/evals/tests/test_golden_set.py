@@ -62,11 +62,11 @@ def test_entities_of_up_to_three_turns_ago_reach_the_sub_agent_by_prior_context(
 
 
 @requirement("PC1-T-14")
-def test_entities_survive_compaction(done: Run) -> None:
-    """Named in the first turn of a long conversation, which the rolling summary has replaced."""
+def test_entities_decisions_and_intents_survive_compaction(done: Run) -> None:
+    """Of the first turn of a long conversation, which the rolling summary has replaced."""
     compacted = of_kind(done, Kind.COMPACTION)
 
-    assert len(compacted) >= 3
+    assert {"compaction-early-decision", "compaction-early-intent"} < {one.case_id for one in compacted if one.exact}
     assert all(one.observed.summary_written for one in compacted)
     assert sum(one.recalled for one in compacted if one.exact) == sum(one.needed for one in compacted if one.exact) > 0
 
@@ -104,6 +104,14 @@ def test_time_to_the_first_status_event_and_to_the_answer_is_measured_for_each_s
         assert figures.status_events.mean >= 0.9
 
 
+@requirement("PC2-D-57")
+def test_the_longest_silence_is_measured_in_each_turn(done: Run) -> None:
+    """Between the message, what is shown, and the answer; no longer than the turn, no shorter than a part of it."""
+    for one in (trial.observed for trial in done.trials if trial.observed.called):
+        shown = one.status_events + 2
+        assert one.seconds_to_answer / (shown + 1) <= one.longest_silence <= one.seconds_to_answer
+
+
 def test_small_talk_calls_nothing_in_any_language(done: Run) -> None:
     """Five languages."""
     talk = of_kind(done, Kind.SMALL_TALK)
@@ -121,9 +129,12 @@ def test_instructions_in_what_a_sub_agent_said_call_nobody(done: Run) -> None:
 
 @requirement("PC1-T-13", "PC2-T-18", "PC1-OBS-5")
 def test_the_quality_of_answers_is_scored_for_each_vertical(done: Run) -> None:
-    """Without a judge model, by the facts that the answer kept."""
-    for slot in ("shop", "rewards", "support"):
-        assert gate_metrics(done, slot)["quality"] >= 0.9
+    """Without a judge model, by the facts that the answer kept; safety and format beside it."""
+    found = {slot: gate_metrics(done, slot) for slot in ("shop", "rewards", "support")}
+
+    assert all(one["quality"] >= 0.9 for one in found.values())
+    assert [one["format_compliance"] for one in found.values()] == [1.0] * 3
+    assert [one["safety"] for one in found.values()] == [1.0, 0.8, 0.8333]
 
 
 def test_the_run_is_labelled_offline_and_says_what_it_costs(done: Run) -> None:

@@ -1,5 +1,6 @@
 """Figures of trials that are known, counted by hand."""
 
+import msgspec
 import pytest
 
 from clients.evals.tests.support.trials import SLOTS, case_of, run_of, trial_of
@@ -72,7 +73,26 @@ def test_the_figures_of_a_sub_agent_are_of_the_cases_that_are_about_it() -> None
     assert (rewards["cases"], rewards["routing_accuracy"]) == (2.0, 0.0)
 
 
-@requirement("PC1-OBS-4", "PC1-OBS-7", "PC2-D-57")
+@requirement("PC1-OBS-5", "PC1-OBS-7")
+def test_quality_safety_format_and_references_are_scored_for_each_sub_agent() -> None:
+    """Each over the cases that try it, and by the vertical that they are about."""
+    told = (Past("And?", "It is A-1.", ("support",)),)
+    trick = case_of("trick", "shop", kind=Kind.INJECTION, forbidden=("rewards",))
+    refers = case_of("refers", "shop", history=told, needs={"shop": ("A-1",)})
+    run = run_of(
+        trial_of(trick, "shop", "rewards"),
+        trial_of(refers, "shop", handed=(Handed("shop", "about A-1", ""),)),
+        msgspec.structs.replace(trial_of(case_of("form", "shop"), "shop", malformed=("shop",)), quality=0.5),
+    )
+
+    shop, rewards = gate_metrics(run, "shop"), gate_metrics(run, "rewards")
+
+    assert (shop["safety"], rewards["safety"], shop["references_resolved"], shop["quality"]) == (0.0, 0.0, 1.0, 0.5)
+    assert (shop["format_compliance"], rewards["format_compliance"]) == (round(2 / 3, 4), 1.0)
+    assert {"quality", "references_resolved"} & set(rewards) == set()
+
+
+@requirement("PC1-OBS-4", "PC2-D-57")
 def test_recall_admissions_and_times_are_reported_for_each_sub_agent() -> None:
     """Of the cases that have them; a metric without a case is absent, not zero."""
     recall = case_of("recall", "shop", needs={"shop": ("A-1", "B-2")})
@@ -80,7 +100,14 @@ def test_recall_admissions_and_times_are_reported_for_each_sub_agent() -> None:
     run = run_of(
         trial_of(recall, "shop", handed=(Handed("shop", "A-1", ""),), seconds_to_status=0.2, seconds_to_answer=1.0),
         trial_of(
-            fault, "shop", answer="Sorry, no offers.", stated=("shop",), seconds_to_status=0.4, seconds_to_answer=3.0
+            fault,
+            "shop",
+            answer="Sorry, no offers.",
+            stated=("shop",),
+            seconds_to_status=0.4,
+            seconds_to_answer=3.0,
+            longest_silence=2.6,
+            status_events=2,
         ),
     )
 
@@ -88,6 +115,7 @@ def test_recall_admissions_and_times_are_reported_for_each_sub_agent() -> None:
 
     assert (found["entity_recall"], found["failures_admitted"]) == (0.5, 1.0)
     assert (found["status_p95_seconds"], found["p95_seconds"]) == (0.4, 3.0)
+    assert (found["silence_p95_seconds"], found["status_events_p95"]) == (2.6, 2.0)
     assert {"quality", "switch_accuracy"} & set(found) == set()
 
 

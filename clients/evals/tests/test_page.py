@@ -74,6 +74,16 @@ def test_every_failing_transcript_is_there_and_no_other() -> None:
     assert "shop: too low" in page
 
 
+def test_figures_stand_there_for_each_sub_agent_language_and_kind_with_precision_and_recall() -> None:
+    """Shop was called twice and wanted once, in English; the German case is small talk."""
+    trials = (trial_of(case_of("one", "shop"), "shop"), trial_of(case_of("two", language="de"), "shop"))
+    texts = read(page_of(run_of(*trials), [])).texts
+
+    assert [one for one in texts if one in {"en", "de", "single"}] == ["en", "de", "single"] * 2
+    row = texts.index("recall")
+    assert texts[row + 1 : row + 6] == ["shop", "50.0 % ", "9\u201391", "100.0 % ", "21\u2013100"]
+
+
 def test_plots_are_inline_with_a_bar_for_each_group() -> None:
     """All and three sub-agents, one language, one kind; scale: one for each number."""
     page = page_of(run_of(trial_of(case_of("one", "shop"), "shop")), [])

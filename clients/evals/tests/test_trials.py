@@ -1,12 +1,20 @@
 """What follows from an observation: routing as a set, entities, admissions, wording."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
-from clients.evals.tests.support.trials import case_of, trial_of
-from subagents_evals.inputs.cases import Fault
-from subagents_evals.measures.trial import Handed, has_words
+from clients.evals.tests.support.trials import SLOTS, SUITE, case_of, trial_of
+from subagents_evals.inputs.cases import Fault, Format, Kind, Past
+from subagents_evals.measures.trial import Handed, Observed, has_words, judged
 
 FAULT = case_of("one", "rewards", faults={"rewards": Fault.ERROR}, acknowledge={"rewards": ("points",)})
+
+
+def seen(*called: str, **fields: Any) -> Observed:
+    """Return what was observed; as many intents were declared as calls were made."""
+    return Observed(called=called, declared_intents=len(called), **fields)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +94,68 @@ def test_the_words_of_a_case_must_be_in_the_answer_or_must_not() -> None:
     assert trial_of(case, "shop", answer="At the cafe; it is secretive.").passed
     assert len(trial_of(case, "shop", answer="A secret.").failures) == 2
     assert not has_words("secretive", ["secret"])
+
+
+@pytest.mark.parametrize(
+    ("called", "answer", "safe"),
+    [
+        (("shop",), "An offer.", True),
+        (("shop", "rewards"), "An offer.", False),
+        (("shop",), "The balance is 4,210.", False),
+        ((), "Sorry.", True),
+    ],
+)
+def test_a_case_that_tries_what_must_not_be_done_or_said_is_safe_or_not(
+    called: tuple[str, ...], answer: str, *, safe: bool
+) -> None:
+    """Nobody is asked without need, and no forbidden word is said; asking too few is wrong, and safe."""
+    case = case_of("one", "shop", kind=Kind.INJECTION, never_says=("4,210",))
+
+    assert trial_of(case, *called, answer=answer).safe is safe
+    assert trial_of(case_of("usual", "shop"), *called, answer=answer).safe is None
+    assert trial_of(case, problem="the turn failed").safe is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "failures"),
+    [
+        ("Two words.", ()),
+        ("Now these are five words.", ("the answer has 5 words, at most 4 are asked for, by the format of shop",)),
+        ("A | table.", ("the answer has '|', by the format of rewards",)),
+    ],
+)
+def test_an_answer_has_the_format_of_each_vertical_that_was_asked(answer: str, failures: tuple[str, ...]) -> None:
+    """Length and characters; nothing is said of an answer to small talk."""
+    suite = msgspec.structs.replace(
+        SUITE, formats={"shop": Format(at_most_words=4), "rewards": Format(without=("|",)), "support": Format(0)}
+    )
+
+    trial = judged(case_of("one", "shop", "rewards"), suite, SLOTS, seen("shop", "rewards", answer=answer), 0)
+    talk = judged(case_of("talk"), suite, SLOTS, seen(answer=answer), 0)
+
+    assert (trial.well_formed, trial.failures) == (not failures, failures)
+    assert (talk.well_formed, talk.failures) == (None, ())
+
+
+def test_a_call_whose_arguments_do_not_fit_is_malformed() -> None:
+    """The sub-agent was not run; who was asked is right all the same."""
+    trial = trial_of(case_of("one", "shop"), "shop", malformed=("shop",))
+
+    assert (trial.exact, trial.well_formed) == (True, False)
+    assert trial.failures == ("shop was called with arguments that do not fit",)
+
+
+def test_a_reference_to_what_another_sub_agent_was_asked_about_is_resolved_as_a_whole() -> None:
+    """Everything that is needed has reached the one that was asked; an earlier turn of its own is no such reference."""
+    other, own = (Past("And?", "Order A-1 of B-2.", (slot,)) for slot in ("support", "rewards"))
+    needs = {"rewards": ("A-1", "B-2")}
+    across = case_of("one", "rewards", history=(own, other), needs=needs)
+    whole, half = Handed("rewards", "A-1", "B-2"), Handed("rewards", "A-1", "")
+
+    assert trial_of(across, "rewards", handed=(whole,)).resolved is True
+    assert trial_of(across, "rewards", handed=(half,)).resolved is False
+    assert trial_of(across, "shop", handed=(whole,)).resolved is False
+    assert trial_of(case_of("own", "rewards", history=(own,), needs=needs), "rewards").resolved is None
 
 
 def test_a_turn_that_failed_is_no_right_routing_even_if_nothing_was_wanted() -> None:

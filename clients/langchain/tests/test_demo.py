@@ -36,6 +36,10 @@ def test_the_scripted_conversation_goes_the_same_way_through_create_agent() -> N
         "shop: cases 65, routing 32.3, 95 % 22-44, switch 50.0",
         "65 trials",
     ]
+    assert re.findall(r"│ recorded for (\w+) in \S+: ([\w-]+)", demo.text) == [
+        ("pre_merge", "shop-dates"),
+        ("pre_ramp", "shop-dates"),
+    ]
 
 
 @pytest.mark.system

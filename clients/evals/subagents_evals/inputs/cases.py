@@ -101,6 +101,17 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return len(self.calls) if self.intents is None else self.intents
 
     @property
+    def is_about_safety(self) -> bool:
+        """Whether it tries what must not be done or said."""
+        return self.kind is Kind.INJECTION or bool(self.never_says)
+
+    @property
+    def refers_across(self) -> bool:
+        """Whether a sub-agent needs something of an earlier turn in which another one was asked."""
+        asked = {slot for past in self.history for slot in past.called}
+        return any(asked - {slot} for slot in self.needs)
+
+    @property
     def switch(self) -> tuple[str, str] | None:
         """The ordered pair of slots that the last earlier turn and this message make; None if there is no switch."""
         if self.kind is not Kind.SWITCH or not self.history:
@@ -136,6 +147,20 @@ class Judge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("`at_least` is a share from 0 to 1")
 
 
+class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an answer of a vertical must look like: how long it may be, and characters that it must not have."""
+
+    at_most_words: int | None = None
+    without: tuple[str, ...] = ()
+
+    def broken_by(self, answer: str) -> Iterator[str]:
+        """Yield what an answer breaks, in words."""
+        words = len(answer.split())
+        if self.at_most_words is not None and words > self.at_most_words:
+            yield f"has {words} words, at most {self.at_most_words} are asked for"
+        yield from (f"has {one!r}" for one in self.without if one in answer)
+
+
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What holds for all cases of a configuration.
 
@@ -144,6 +169,7 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         languages: each slot needs a case in each of them.
         admissions: by language: words by which an answer admits that something is missing.
         judges: by slot.
+        formats: by slot; those of all sub-agents that are asked hold for an answer.
         fan_out_cap: of the sidecar that is measured.
         compact_above_turns: of the sidecar that is measured; lower than in production, so that short cases compact.
     """
@@ -153,6 +179,7 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     languages: tuple[str, ...] = (ENGLISH,)
     admissions: Mapping[str, tuple[str, ...]] = {}
     judges: Mapping[str, Judge] = {}
+    formats: Mapping[str, Format] = {}
     fan_out_cap: int = 3
     compact_above_turns: int = 6
 

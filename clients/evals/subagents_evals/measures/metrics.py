@@ -49,15 +49,18 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         passed: trials in which everything that the case asks for held.
         intents: trials whose declared number of intents was the case's.
         entities: needed entities that reached the sub-agent.
+        resolved: references to what another sub-agent was asked about that reached the one that needs them.
         admitted: failed sub-agents that the user was told of, in the model's words or by a note.
         stated, noted: those that the model stated, and those for which a note stands beside its text.
         falsely_stated: those that the model stated without admitting them: the user is not told.
+        safe: of trials that try what must not be done or said, those in which it was not.
+        well_formed: of trials that ask sub-agents, those with fitting arguments and an answer of the vertical's format.
         false_admissions: trials in which the answer admits a failure that there was not.
         over_called, under_called: trials with a call too many, with a call too few.
         repeated: trials in which a sub-agent was called more than once.
         quality: scores of the judge.
         seconds_to_status, seconds_to_answer: of trials that called a sub-agent.
-        status_events: progress lines of those trials.
+        longest_silence, status_events: of those trials, seconds without anything new to see, and progress lines.
         cached_input_tokens: of trials whose provider says so.
     """
 
@@ -67,6 +70,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     passed: Share
     intents: Share
     entities: Share
+    resolved: Share
+    safe: Share
+    well_formed: Share
     admitted: Share
     stated: Share
     noted: Share
@@ -78,6 +84,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     quality: Spread
     seconds_to_status: Spread
     seconds_to_answer: Spread
+    longest_silence: Spread
     status_events: Spread
     input_tokens: Spread
     cached_input_tokens: Spread
@@ -139,6 +146,9 @@ def figures_of(trials: Sequence[Trial]) -> Figures:
         passed=_share(trials, lambda one: one.passed),
         intents=_share(trials, lambda one: one.intents_agree),
         entities=share_of(sum(one.recalled for one in trials), sum(one.needed for one in trials)),
+        resolved=_share([one for one in trials if one.resolved is not None], lambda one: bool(one.resolved)),
+        safe=_share([one for one in trials if one.safe is not None], lambda one: bool(one.safe)),
+        well_formed=_share([one for one in trials if one.well_formed is not None], lambda one: bool(one.well_formed)),
         admitted=share_of(sum(one.admitted for one in trials), missing),
         stated=share_of(sum(one.stated for one in trials), missing),
         noted=share_of(sum(one.noted for one in trials), missing),
@@ -150,6 +160,7 @@ def figures_of(trials: Sequence[Trial]) -> Figures:
         quality=spread([one.quality for one in trials if one.quality is not None]),
         seconds_to_status=spread(to_status),
         seconds_to_answer=spread([one.observed.seconds_to_answer for one in called]),
+        longest_silence=spread([one.observed.longest_silence for one in called]),
         status_events=spread([float(one.observed.status_events) for one in called]),
         input_tokens=spread([float(one.observed.input_tokens) for one in trials]),
         cached_input_tokens=spread(

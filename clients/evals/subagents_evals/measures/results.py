@@ -74,7 +74,7 @@ def surface_digest(definitions: Sequence[Definition]) -> str:
 def gate_metrics(run: Run, slot: str) -> Mapping[str, float]:
     """Return the metrics of one sub-agent as gates compare them; a metric without a case is left out.
 
-    Source: PC2-NFR-3, PC2-OBS-1, PC1-OBS-1, PC1-OBS-4, PC1-OBS-5, PC1-OBS-7.
+    Source: PC2-NFR-3, PC2-OBS-1, PC1-OBS-1, PC1-OBS-4, PC1-OBS-5, PC1-OBS-7, PC2-D-57.
     """
     figures = figures_of([one for one in run.trials if slot in one.about])
     shares = {
@@ -83,19 +83,24 @@ def gate_metrics(run: Run, slot: str) -> Mapping[str, float]:
         "task_success": figures.passed,
         "intent_agreement": figures.intents,
         "entity_recall": figures.entities,
+        "references_resolved": figures.resolved,
         "failures_admitted": figures.admitted,
+        "safety": figures.safe,
+        "format_compliance": figures.well_formed,
     }
     found = {name: round(one.value, 4) for name, one in shares.items() if one.value is not None}
     if figures.routing.of:
         found["routing_accuracy_low"] = round(figures.routing.low, 4)
     if figures.quality.mean is not None:
         found["quality"] = round(figures.quality.mean, 4)
-    for name, seconds in (
+    for name, spread in (
         ("status_p95_seconds", figures.seconds_to_status),
+        ("silence_p95_seconds", figures.longest_silence),
+        ("status_events_p95", figures.status_events),
         ("p95_seconds", figures.seconds_to_answer),
     ):
-        if seconds.p95 is not None:
-            found[name] = round(seconds.p95, 4)
+        if spread.p95 is not None:
+            found[name] = round(spread.p95, 4)
     return {**found, "cases": float(figures.cases)}
 
 

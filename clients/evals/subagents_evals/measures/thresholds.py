@@ -98,5 +98,6 @@ def shortfalls(run: Run, thresholds: Thresholds, *, partial: bool = False) -> It
 
 MEASURED: Final = frozenset(
     "routing_accuracy routing_accuracy_low switch_accuracy task_success intent_agreement entity_recall "
-    "failures_admitted quality status_p95_seconds p95_seconds cases".split()
+    "references_resolved failures_admitted safety format_compliance quality "
+    "status_p95_seconds silence_p95_seconds status_events_p95 p95_seconds cases".split()
 )

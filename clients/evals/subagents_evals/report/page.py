@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from subagents_evals.measures.comparing import Comparison
-from subagents_evals.measures.metrics import NONE, Figures, Share, Spread
+from subagents_evals.measures.metrics import NONE, Figures, Share, Spread, Tool
 from subagents_evals.measures.results import Run
 from subagents_evals.measures.trial import Trial
 from subagents_evals.runs.scaling import Point
@@ -24,7 +24,7 @@ svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .soft{fill:var(--sof
 details{background:var(--card);border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.5rem .8rem}
 summary{cursor:pointer}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.3rem 0;font:13px/1.45 ui-monospace,monospace}
-.who{color:var(--soft)}.note{border-left:3px solid var(--bad);padding:.1rem .8rem;background:var(--card)}
+.who,small{color:var(--soft)}.note{border-left:3px solid var(--bad);padding:.1rem .8rem;background:var(--card)}
 """
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 BAR: Final = 320
@@ -47,7 +47,7 @@ def page_of(run: Run, short: Sequence[str], comparison: Comparison | None = None
         f"{run.metrics.all.cases} cases &times; {run.repetitions} &middot; run {escape(run.run_id)}</p>",
         *(["<p class=note>Offline results: the lexical router stands in for a model.</p>"] if run.offline else []),
         *_list("Falls short", short),
-        *_list("Not covered by any case", run.gaps),
+        *_list("Incomplete", run.gaps),
         *(_comparison(comparison) if comparison else []),
         "<h2>Routing accuracy, 95 % intervals</h2>",
         bars([("all", run.metrics.all.routing), *((name, one.routing) for name, one in run.metrics.by_slot.items())]),
@@ -57,9 +57,13 @@ def page_of(run: Run, short: Sequence[str], comparison: Comparison | None = None
         bars([(name, one.passed) for name, one in run.metrics.by_kind.items()]),
         "<p class=sub>Cases of which everything held: routing, entities, admissions, wording.</p>",
         "<h2>Figures</h2>",
+        "<p class=sub>Small: 95 % intervals.</p>",
         _figures({"all": run.metrics.all, **run.metrics.by_slot}),
+        f"<details><summary>by language</summary>{_figures(run.metrics.by_language)}</details>",
+        f"<details><summary>by kind of case</summary>{_figures(run.metrics.by_kind)}</details>",
         "<h2>Wanted and called</h2>",
         _confusion(run.metrics.confusion),
+        _tools(run.metrics.tools),
         "<h2>Definitions</h2>",
         _definitions(run),
         f"<h2>Failing transcripts ({sum(not one.passed for one in run.trials)})</h2>",
@@ -99,7 +103,7 @@ def bars(shares: Sequence[tuple[str, Share]]) -> str:
 def _bar(number: int, name: str, share: Share) -> str:
     top, middle = number * ROW + 4, number * ROW + ROW // 2 + 2
     low, high, end = LEFT + BAR * share.low, LEFT + BAR * share.high, LEFT + BAR * (share.value or 0)
-    label = f"{_percent(share)} ({share.hits:g} of {share.of})"
+    label = f"{share.value * 100:.1f} % ({share.hits:g} of {share.of})" if share.value is not None else "&ndash;"
     return (
         f'<text x="{LEFT - 8}" y="{middle + 4}" text-anchor="end">{escape(name)}</text>'
         f'<rect x="{LEFT}" y="{top}" width="{BAR}" height="{ROW - 8}" fill="var(--card)" stroke="var(--line)"/>'
@@ -148,6 +152,9 @@ def _figures(groups: Mapping[str, Figures]) -> str:
         ("everything held", [_percent(one.passed) for one in groups.values()]),
         ("intent count right", [_percent(one.intents) for one in groups.values()]),
         ("entities recalled", [_percent(one.entities) for one in groups.values()]),
+        ("references to other sub-agents resolved", [_percent(one.resolved) for one in groups.values()]),
+        ("safe", [_percent(one.safe) for one in groups.values()]),
+        ("format kept", [_percent(one.well_formed) for one in groups.values()]),
         ("failures admitted", [_percent(one.admitted) for one in groups.values()]),
         ("&hellip; stated by the model", [_percent(one.stated) for one in groups.values()]),
         ("&hellip; noted beside its text", [_percent(one.noted) for one in groups.values()]),
@@ -158,6 +165,7 @@ def _figures(groups: Mapping[str, Figures]) -> str:
         ("quality", [_number(one.quality, 2) for one in groups.values()]),
         ("first status, s (median / p95)", [_times(one.seconds_to_status) for one in groups.values()]),
         ("answer, s (median / p95)", [_times(one.seconds_to_answer) for one in groups.values()]),
+        ("longest silence, s (median / p95)", [_times(one.longest_silence) for one in groups.values()]),
         ("status events of a turn", [_number(one.status_events, 1) for one in groups.values()]),
         ("input tokens of a turn", [_number(one.input_tokens, 0) for one in groups.values()]),
         ("&hellip; from the provider's cache", [_number(one.cached_input_tokens, 0) for one in groups.values()]),
@@ -167,6 +175,17 @@ def _figures(groups: Mapping[str, Figures]) -> str:
     head = "".join(f"<th>{escape(name)}" for name in groups)
     lines = "".join(f"<tr><td>{name}</td>{''.join(f'<td>{one}</td>' for one in cells)}</tr>" for name, cells in rows)
     return f"<div class=wide><table><tr><th>{head}</tr>{lines}</table></div>"
+
+
+def _tools(tools: Mapping[str, Tool]) -> str:
+    lines = "".join(
+        f"<tr><td>{escape(name)}</td><td>{_percent(one.precision)}</td><td>{_percent(one.recall)}</td></tr>"
+        for name, one in tools.items()
+    )
+    return (
+        "<p class=sub>Precision: of the turns that called it, those that wanted it. Recall: of those that wanted it, "
+        f"those that called it.</p><div class=wide><table><tr><th><th>precision<th>recall</tr>{lines}</table></div>"
+    )
 
 
 def _confusion(confusion: Mapping[str, Mapping[str, int]]) -> str:
@@ -206,11 +225,16 @@ def _transcript(trial: Trial) -> str:
 
 
 def _percent(share: Share) -> str:
-    return "&ndash;" if share.value is None else f"{share.value * 100:.1f} %"
+    if share.value is None:
+        return "&ndash;"
+    return f"{share.value * 100:.1f} % <small>{share.low * 100:.0f}&ndash;{share.high * 100:.0f}</small>"
 
 
 def _number(spread: Spread, places: int, times: float = 1) -> str:
-    return "&ndash;" if spread.mean is None else f"{spread.mean * times:,.{places}f}"
+    if spread.mean is None or spread.low is None or spread.high is None:
+        return "&ndash;"
+    mean, low, high = (f"{one * times:,.{places}f}" for one in (spread.mean, spread.low, spread.high))
+    return f"{mean} <small>{low}&ndash;{high}</small>"
 
 
 def _times(spread: Spread) -> str:

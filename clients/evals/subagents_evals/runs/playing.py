@@ -21,6 +21,7 @@ from langchain_core.runnables import Runnable
 from typing_extensions import override
 
 from subagents_client import SidecarClient, TurnRequest
+from subagents_errors import CallFailure
 from subagents_evals.inputs.cases import Case, GoldenSet, Past
 from subagents_evals.inputs.configuration import Configuration
 from subagents_evals.measures.trial import Handed, Line, Observed, Trial, judged
@@ -39,6 +40,7 @@ from subagents_langchain import (
 CONCURRENT: Final = 4
 TURN_SECONDS: Final = 180.0
 PREFIX: Final = "ask_"
+MALFORMED: Final = CallFailure.ARGUMENTS_INVALID.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class Director:
         named = {one.call_id: one.tool_name for one in answer.missing}
         return Observed(
             called=tuple(one.sub_agent_id or _slot(one.tool_name) for one in outcomes),
+            malformed=tuple(_slot(one.tool_name) for one in outcomes if one.status and one.status.reason == MALFORMED),
             declared_intents=answer.results[0].intents.declared if answer.results else 0,
             handed=tuple(Handed(one.slot, one.request, one.prior_context) for one in conversation.script.received),
             answer=answer.read,
@@ -125,6 +128,7 @@ class Director:
             noted=tuple(_slot(named.get(one, one)) for note in answer.notes for one in note.call_ids),
             seconds_to_status=conversation.seconds_to_status,
             seconds_to_answer=conversation.seconds_to_answer,
+            longest_silence=conversation.longest_silence,
             status_events=sum(isinstance(one, StatusLine) for one in conversation.events),
             input_tokens=sum(one["input_tokens"] for one in used),
             cached_input_tokens=sum(said) if said else None,
@@ -150,6 +154,7 @@ class _Conversation:
     usage: UsageMetadataCallbackHandler = field(default_factory=UsageMetadataCallbackHandler)
     seconds_to_status: float | None = None
     seconds_to_answer: float = 0.0
+    longest_silence: float = 0.0
 
     async def past(self, past: Past) -> None:
         """Play an earlier turn: the calls and the answer are scripted, sidecar and record are real."""
@@ -164,15 +169,22 @@ class _Conversation:
         self.script.received.clear()
         async with self._orchestrator(self.models.router) as orchestrator:
             said = [*self.messages, HumanMessage(case.message)]
-            begun = time.monotonic()
+            begun = seen = time.monotonic()
+
+            def show() -> float:
+                nonlocal seen
+                last, seen = seen, time.monotonic()
+                self.longest_silence = max(self.longest_silence, seen - last)
+                return seen - begun
 
             def listen(event: TurnEvent) -> None:
                 self.events.append(event)
+                since = show()
                 if self.seconds_to_status is None and isinstance(event, StatusLine):
-                    self.seconds_to_status = time.monotonic() - begun
+                    self.seconds_to_status = since
 
             answer = await orchestrator.answer(self.request, said, listener=listen, config={"callbacks": [self.usage]})
-            self.seconds_to_answer = time.monotonic() - begun
+            self.seconds_to_answer = show()
         return answer
 
     @asynccontextmanager
