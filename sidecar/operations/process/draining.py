@@ -137,7 +137,9 @@ class Drain:
         at_rest = self._at_rest()
         left = [turn for turn in at_rest if self._rules.outlived and _is_on_record(turn)]
         kept = {turn.turn_id for turn in left}
-        over = [turn for turn in self._turns if turn.closed is None and turn.dispatches and turn.turn_id not in kept]
+        over = [
+            turn for turn in self._turns if turn.ending.closed is None and turn.dispatches and turn.turn_id not in kept
+        ]
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rules.end_within):
                 for turn in over:
@@ -150,7 +152,7 @@ class Drain:
 
         One that has not dispatched is waited for by nobody: it is the same to its parent at every sidecar.
         """
-        return [turn for turn in self._turns if turn.closed is None and turn.dispatches and not turn.works]
+        return [turn for turn in self._turns if turn.ending.closed is None and turn.dispatches and not turn.works]
 
 
 def _is_on_record(turn: Turn) -> bool:

@@ -27,6 +27,7 @@ from sidecar.operations.turn.child.open_child import make_delegated_child
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.settle_child import integrate
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turns
 from subagents_errors import CallFailure
@@ -79,7 +80,7 @@ class Delegate:
         above: Errand | None = self._calls.get(parent.child_id)
         if above is None and turn is not None:
             above = turn.dispatches.get(parent.dispatch_id)
-        if above is None or above.turn.closing is not None or above.stop_of(parent.call_id).settled:
+        if above is None or above.turn.ending.stage is not EndStage.OPEN or above.stop_of(parent.call_id).settled:
             raise GrantSpent("the attempt that this grant was for is over; stop delegating")
         return above
 

@@ -18,6 +18,7 @@ from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.dispatch_calls import Going
+from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.operations.turn.state.opening_records import request_from_json
 
@@ -60,7 +61,7 @@ class LostWork:
     async def _look(self) -> None:
         store = self._out.store
         for turn in self._turns:
-            if turn.closing is None and turn.closed is None:
+            if turn.ending.stage is EndStage.OPEN:
                 await self._write_late(turn)
                 if turn.uncertain:
                     await self._find_own(turn)
@@ -135,7 +136,7 @@ class LostWork:
         except SubagentsError:
             return False
         live = turn.dispatches.get(opened.dispatch_id)
-        if live is None or turn.closed is not None:
+        if live is None or turn.ending.closed is not None:
             return False
         self._go_on(live, unheard=True)
         return True
@@ -148,7 +149,7 @@ class LostWork:
     async def _close(self, turn_id: TurnId) -> None:
         """Close a turn that nobody will end: its parent is lost, and so is the sidecar that would have noticed."""
         known = self._turns.known(turn_id)
-        if known is not None and known.closed is None:
+        if known is not None and known.ending.closed is None:
             return  # the reaper's
         stored = await self._asked(self._out.store.turn(turn_id))
         if stored is None or stored.ended is not None:

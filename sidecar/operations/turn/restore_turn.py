@@ -64,9 +64,9 @@ class RestoreTurn:
         taken = [each.opened.step_idx for each in stored.children]
         taken += [each.opened.first_step + each.opened.calls - 1 for each in stored.dispatches]
         turn.next_step = max(turn.next_step, *(step + 1 for step in taken), 0)
-        if stored.ended is not None and stored.routing is not None and turn.closed is None:
-            turn.closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
-            turn.closed_as = stored.ended.fingerprint
+        if stored.ended is not None and stored.routing is not None and turn.ending.closed is None:
+            closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
+            turn.ending.found(closed, stored.ended.fingerprint)
 
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
         """Say whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""

@@ -19,6 +19,7 @@ from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.execute_dispatch import CarryOut
 from sidecar.operations.turn.restore_turn import RestoreTurn, events_of_owner
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turns
 
@@ -51,7 +52,7 @@ class GoOn:
     async def _follow(self, dispatch: LiveDispatch, unheard: bool) -> None:
         turn, store = dispatch.turn, self._out.store
         try:
-            while not (dispatch.finished.settled or dispatch.lost.settled or turn.closed):
+            while not (dispatch.finished.settled or dispatch.lost.settled or turn.ending.closed):
                 mine = dispatch.owner == store.instance
                 if not dispatch.owned_elsewhere and await self._take_over(dispatch, mine=mine):
                     return
@@ -88,7 +89,8 @@ class GoOn:
             await self._restore(turn)  # with what its owner wrote last
         except StoreUnavailable:
             return False
-        if dispatch.finished.settled or turn.closing is not None or dispatch.owner != self._out.store.instance:
+        mine = dispatch.owner == self._out.store.instance
+        if dispatch.finished.settled or turn.ending.stage is not EndStage.OPEN or not mine:
             return dispatch.finished.settled
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)

@@ -32,7 +32,7 @@ class OneTurn:
 
     turn_id: str
     works: int = 0
-    closed: bool | None = None
+    ending: Any = field(default_factory=lambda: SimpleNamespace(closed=None))
     dispatches: dict[str, OneDispatch] = field(default_factory=dict)
     uncertain: bool = False
     late: tuple[()] = ()
@@ -90,7 +90,7 @@ def test_a_turn_that_is_never_ended_costs_the_margin_and_not_the_grace() -> None
 def test_a_stop_is_over_as_soon_as_the_last_turn_is_ended() -> None:
     """The call is over after 20 seconds, and the parent ends the turn 2 seconds later."""
     turn = a_turn("t-1", works=True)
-    ends = ((20.0, lambda: setattr(turn, "works", 0)), (22.0, lambda: setattr(turn, "closed", True)))
+    ends = ((20.0, lambda: setattr(turn, "works", 0)), (22.0, lambda: setattr(turn.ending, "closed", True)))
     assert waited(SomeTurns([turn]), *ends)[0] == pytest.approx(22.0, abs=0.1)
 
 

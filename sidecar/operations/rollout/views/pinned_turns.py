@@ -78,7 +78,7 @@ class PinnedTurns:
 
     def bound_here(self) -> Pinned:
         """Return what this replica shows to the others: each turn is counted by the one that bound it; memory only."""
-        open_ones = (turn for turn in self._open_here() if turn.closed is None and turn.bound_here)
+        open_ones = (turn for turn in self._open_here() if turn.ending.closed is None and turn.bound_here)
         return Pinned(Counter(digest for turn in open_ones for digest in _held_by(turn).digests), self._lasting)
 
     async def count(self) -> Mapping[Digest, int]:
@@ -129,7 +129,7 @@ class PinnedTurns:
         known: dict[TurnId, bool] = {}
         for turn in self._open_here():
             known[turn.turn_id] = True
-            if turn.closed is None:
+            if turn.ending.closed is None:
                 pinned.append(_held_by(turn))
         return pinned, known
 

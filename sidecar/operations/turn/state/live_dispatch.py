@@ -19,7 +19,7 @@ from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
 from sidecar.core.errors import RecordConflict
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, InstanceId, Slot
+from sidecar.core.identifiers import CallId, ChildId, InstanceId, Slot
 from sidecar.core.status_events.relay import Reporter
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Clock, Recorder
@@ -66,7 +66,7 @@ class LiveDispatch:
         trace: DispatchTrace = UNTRACED,
     ) -> None:
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
-        self._trace, self._clock = trace, clock
+        self.dispatch_id, self._trace, self._clock = request.dispatch_id, trace, clock
         self._inherited = inherited_context(turn.claims, request)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
@@ -95,11 +95,6 @@ class LiveDispatch:
             call.call_id: CallState.SETTLED if place in plan.settled else CallState.WAITING
             for place, call in enumerate(request.calls)
         }
-
-    @property
-    def dispatch_id(self) -> DispatchId:
-        """Which dispatch."""
-        return self.request.dispatch_id
 
     @property
     def result(self) -> DispatchResult | None:
@@ -227,6 +222,12 @@ class LiveDispatch:
         self.finished.settle(result)
         self.trace_ended()
         self._listeners.wake()
+
+    def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
+        """Finish with what the end of the turn made of the calls, unless it has finished."""
+        if not self.finished.settled:
+            self.take_in(outcomes, {})
+            self.finish(self.joined(timedelta(0)))
 
     def trace_ended(self) -> None:
         """End the span, if there is one."""

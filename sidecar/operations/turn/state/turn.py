@@ -1,5 +1,6 @@
 """One turn while it is kept here. `live_dispatch.Turn` is this with the dispatches that point back to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
@@ -12,13 +13,13 @@ from sidecar.core.definitions.cards.prompt import DynamicContext, suffix_of
 from sidecar.core.dispatching.frames import DispatchResult
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import SubagentsError, TurnEnded
-from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.executing.records import CallSettled
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
 from sidecar.operations.first_result import Ending
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.ending import EndStage, TurnEnding
 from sidecar.operations.turn.state.lanes import TurnLanes
-from sidecar.operations.turn.state.turn_ends import PARENT_GONE, EndCause, TurnClosed
 
 
 class KeptDispatch(Protocol):
@@ -27,6 +28,9 @@ class KeptDispatch(Protocol):
     finished: Ending[DispatchResult]
     runs_here: bool
     owned_elsewhere: bool
+
+    def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
+        """Take the outcomes that the end of the turn gave to its calls, which are on record."""
 
 
 Dispatch = TypeVar("Dispatch", bound=KeptDispatch)
@@ -44,16 +48,8 @@ class TurnState(Generic[Dispatch]):
         uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
         idle_since: of the loop's clock: when anything of it was asked for last, or the last work in it was over.
         works: pieces of work that run in it: dispatches, and its end.
-        closing: set while and after the turn is being ended.
-        closing_request: what it is ended with; None if the parent did not ask for it.
-        cause: why it is ended then.
-        prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
-            appends the same.
-        closed: how it ended, once that is on record.
-        closed_as: fingerprint of the request that ended it, if another process recorded that; empty by the reaper.
-        reported: its routing decision was reported here; only by the process that wrote it.
+        ending: how far its end has come.
         late: outcomes that could not be recorded when they came; they go along with the end.
-        settling: outcomes that the end gives to what nobody finished; told once the end is on record.
         bound_here: by this process, which therefore knows all of it.
         restored: settled once what is on record of a turn bound elsewhere is known here.
         prompt_suffix: of every prompt of the turn.
@@ -73,19 +69,12 @@ class TurnState(Generic[Dispatch]):
     overhead: timedelta = timedelta(0)
     idle_since: float = 0.0
     works: int = 0
-    closing: Ending[TurnClosed | SubagentsError] | None = None
-    closing_request: object = None
-    cause: EndCause = PARENT_GONE
-    prepared: TurnClosed | None = None
-    closing_records: list[Record] = field(default_factory=list)
-    closed: TurnClosed | None = None
-    closed_as: str | None = None
-    reported: bool = False
+    ending: TurnEnding = field(default_factory=TurnEnding)
     late: list[CallSettled] = field(default_factory=list)
-    settling: dict[DispatchId, dict[CallId, CallOutcome]] = field(default_factory=dict)
     bound_here: bool = True
     restored: Ending[SubagentsError | None] | None = None
 
+    turn_id: TurnId = field(init=False)
     prompt_suffix: str = field(init=False)
     _claims_json: str = ""
 
@@ -99,13 +88,9 @@ class TurnState(Generic[Dispatch]):
     def __post_init__(self) -> None:
         """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
         claims = self.claims
+        self.turn_id = claims.turn_id
         date = datetime.fromisoformat(claims.date).date()
         self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
-
-    @property
-    def turn_id(self) -> TurnId:
-        """Which turn."""
-        return self.claims.turn_id
 
     def children_of(self, dispatch_id: DispatchId) -> list[Child]:
         """Return the children that the orchestrator's calls of a dispatch have, in emission order."""
@@ -123,13 +108,21 @@ class TurnState(Generic[Dispatch]):
             return False
         return dispatch.owned_elsewhere
 
+    def end_recorded(self) -> None:
+        """The end is on record as it was laid out: nothing is left to be written, and the last outcomes are told."""
+        laid_out = self.ending.recorded()
+        for child in self.children.values():
+            child.unsaved.clear()
+        for dispatch_id, outcomes in laid_out.settling.items():
+            self.dispatches[dispatch_id].finish_with_turn(outcomes)
+
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.lanes = TurnLanes()
-        for kept in (self.dispatches, self.children, self.settling, self.late, self.closing_records):
+        for kept in (self.dispatches, self.children, self.late):
             kept.clear()
 
     def refuse_if_over(self) -> None:
         """Raise `TurnEnded` once the turn is being ended, or has been by another process."""
-        if self.closing is not None or self.closed is not None:
+        if self.ending.stage is not EndStage.OPEN:
             raise TurnEnded("the turn has ended; bind a new one", metadata={"turn_id": self.turn_id})
