@@ -12,6 +12,7 @@ from typing import Final
 
 from sidecar.operations.ports import Clock
 from sidecar.operations.turn.end_turn import EndTurn
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 LOOK_SECONDS: Final = 0.02
@@ -125,7 +126,7 @@ class Drain:
             dispatch
             for turn in self._turns
             for dispatch in turn.dispatches.values()
-            if dispatch.runs_here and not dispatch.finished.settled
+            if dispatch.ownership.here and dispatch.stage is not DispatchStage.FINISHED
         ]
         running.sort(key=lambda each: each.received_at)
         at_rest = self._at_rest()

@@ -190,11 +190,11 @@ class RecordedRunner:
         dispatch = self._dispatch(child)
         if dispatch is None:
             return
-        dispatch.stop(child.call_id, reason)
+        dispatch.calls.stop(child.call_id, reason)
         for dispatch_id, call_id, why in self._recording.stopped_with(child):
             other = dispatch.turn.dispatches.get(dispatch_id)
             if other is not None:
-                other.stop(call_id, why)
+                other.calls.stop(call_id, why)
 
     def _delegate(self, child: Child, frame: DelegationFrame) -> None:
         """Count what a delegation counted; who was delegated to does not run here."""

@@ -170,7 +170,7 @@ class Delegate:
         before, opening = parent.take_unsaved(), child.take_unsaved()
         refused = await put_on_record(self._out.store, (*before, *opening), call.record_by)
         if refused is not None:
-            call.turn.uncertain = True
+            call.turn.note_unconfirmed()
             raise refused
         parent.saved(before)
         child.saved(opening)

@@ -27,6 +27,7 @@ from sidecar.operations.turn.settle_child import (
     taking,
 )
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 from sidecar.operations.turn.state.ending import LaidOut, Settling, end_fingerprint
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn
@@ -43,7 +44,7 @@ def routed_calls(dispatch: LiveDispatch, now: datetime, settling: Mapping[CallId
         settling: outcomes of a dispatch that has not finished, and of which the end of the turn is the end.
     """
     for place, call in enumerate(dispatch.request.calls):
-        outcome = dispatch.outcomes.get(place) or settling[call.call_id]
+        outcome = dispatch.calls.outcomes.get(place) or settling[call.call_id]
         yield _routed(dispatch, outcome, now)
 
 
@@ -92,7 +93,7 @@ def _unfinished(turn: Turn) -> Settling:
             each.call_id: each for each in unfinished_outcomes(dispatch, turn.children_of(dispatch.dispatch_id))
         }
         for dispatch in turn.dispatches.values()
-        if not dispatch.finished.settled
+        if dispatch.stage is not DispatchStage.FINISHED
     }
 
 

@@ -148,7 +148,7 @@ class EndTurn:
                     await in_time(store.append(()), seconds)  # whatever was handed over before is decided then
                 if turn.uncertain or (store.waits and ending.laid_out is None):
                     await self._restore(turn)  # another sidecar may have carried out a dispatch of the turn, too
-                    turn.uncertain = False
+                    turn.note_confirmed()
             except StoreUnavailable as away:
                 return away
             if ending.closed is not None:
@@ -161,7 +161,7 @@ class EndTurn:
             if not isinstance(refused, RecordConflict) or ending.closed is not None:
                 return refused
             ending.contradicted()
-            turn.uncertain = True
+            turn.note_unconfirmed()
         return refused
 
     def _leave(self, turn: Turn) -> None:
@@ -182,16 +182,16 @@ class EndTurn:
         """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""
         dispatches = list(turn.dispatches.values())
         for dispatch in dispatches:  # all before waiting for any: none may run on while another is being recorded
-            dispatch.stop_all(CallFailure.TURN_OVER)
+            dispatch.calls.stop_all(CallFailure.TURN_OVER)
         for dispatch in dispatches:
-            if await dispatch.opened.wait() is None and dispatch.runs_here:
+            if await dispatch.opened.wait() is None and dispatch.ownership.here:
                 await dispatch.finished.wait()
 
 
 def _is_anothers(turn: Turn) -> bool:
     """Say whether another sidecar that lives worked in the turn last: that one ends it once it is idle there."""
-    last = max(turn.dispatches.values(), key=lambda each: each.first_step, default=None)
-    return last is not None and last.owned_elsewhere
+    last = max(turn.dispatches.values(), key=lambda each: each.plan.first_step, default=None)
+    return last is not None and last.ownership.alive_elsewhere
 
 
 def _refuse_other(turn: Turn, request: EndTurnRequest) -> None:

@@ -83,8 +83,8 @@ def refuse_contradiction(child: Child, verdict: Verdict) -> None:
 
 def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[DispatchTaken]:
     """Yield what makes a dispatch this process's own, if it belongs to another one."""
-    if dispatch is not None and dispatch.owner not in {"", store.instance}:
-        yield DispatchTaken(dispatch.turn.turn_id, dispatch.dispatch_id, dispatch.epoch + 1, now)
+    if dispatch is not None and dispatch.ownership.owner not in {"", store.instance}:
+        yield DispatchTaken(dispatch.turn.turn_id, dispatch.dispatch_id, dispatch.ownership.epoch + 1, now)
 
 
 def summary_of(child: Child) -> ChildSummary:
@@ -160,5 +160,5 @@ class CloseChild:
         if refused is not None:
             raise refused
         child.saved(unsaved)
-        if dispatch is not None and dispatch.owner:
-            dispatch.owner, dispatch.epoch = out.store.instance, dispatch.epoch + (dispatch.owner != out.store.instance)
+        if dispatch is not None and dispatch.ownership.owner:
+            dispatch.ownership.taken(out.store.instance)

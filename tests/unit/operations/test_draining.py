@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.adapters.virtual_time import Trace, VirtualLoop, simulate
 from sidecar.operations.process.draining import TELL_SECONDS, Awaited, Drain, DrainRules
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 
 RULES = DrainRules(grace=110.0, margin=5.0, end_within=4.0, outlived=True)
 
@@ -21,9 +22,9 @@ class OneDispatch:
 
     turn: Any
     dispatch_id: str = "d-1"
-    runs_here: bool = True
+    ownership: Any = field(default_factory=lambda: SimpleNamespace(here=True))
     received_at: float = 0.0
-    finished: Any = field(default_factory=lambda: SimpleNamespace(settled=False))
+    stage: DispatchStage = DispatchStage.OPEN
 
 
 @dataclass
@@ -60,7 +61,7 @@ def a_turn(turn_id: str, *, works: bool) -> OneTurn:
     """Return a turn that has dispatched."""
     turn = OneTurn(turn_id, works=int(works))
     turn.dispatches["d-1"] = OneDispatch(turn)
-    turn.dispatches["d-1"].finished.settled = not works
+    turn.dispatches["d-1"].stage = DispatchStage.OPEN if works else DispatchStage.FINISHED
     return turn
 
 

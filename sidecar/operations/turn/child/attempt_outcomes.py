@@ -151,7 +151,7 @@ def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
     stopped = tuple(
         StoppedCall(each.dispatch_id, call_id, reason.name, microseconds(at - each.received_at))
         for each in turn.dispatches.values()
-        for call_id, reason, at in each.stopped
+        for call_id, reason, at in each.calls.stopped
         if reason is not CallFailure.JOIN_DEADLINE
     )
     made = frames.attempts or ([] if child.attempts else [frames.none_made()])

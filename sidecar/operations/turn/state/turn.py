@@ -10,24 +10,30 @@ import msgspec
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.definitions.cards.prompt import DynamicContext, suffix_of
-from sidecar.core.dispatching.frames import DispatchResult
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import SubagentsError, TurnEnded
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
 from sidecar.operations.first_result import Ending
+from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage, Ownership
 from sidecar.operations.turn.state.ending import EndStage, TurnEnding
 from sidecar.operations.turn.state.lanes import TurnLanes
+from sidecar.operations.turn.state.transitions import IllegalTransition
 
 
 class KeptDispatch(Protocol):
     """What a turn itself asks of its dispatches; see `LiveDispatch`."""
 
-    finished: Ending[DispatchResult]
-    runs_here: bool
-    owned_elsewhere: bool
+    dispatch_id: DispatchId
+    request: DispatchRequest
+    stage: DispatchStage
+    ownership: Ownership
+
+    def lose(self) -> None:
+        """Give it up: another sidecar has gone on with it."""
 
     def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
         """Take the outcomes that the end of the turn gave to its calls, which are on record."""
@@ -63,7 +69,7 @@ class TurnState(Generic[Dispatch]):
     compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
     lanes: TurnLanes = field(default_factory=TurnLanes)
-    dispatches: dict[DispatchId, Dispatch] = field(default_factory=dict)
+    _dispatches: dict[DispatchId, Dispatch] = field(default_factory=dict)
     children: dict[ChildId, Child] = field(default_factory=dict)
     uncertain: bool = False
     overhead: timedelta = timedelta(0)
@@ -75,6 +81,7 @@ class TurnState(Generic[Dispatch]):
     restored: Ending[SubagentsError | None] | None = None
 
     turn_id: TurnId = field(init=False)
+    dispatches: Mapping[DispatchId, Dispatch] = field(init=False)
     prompt_suffix: str = field(init=False)
     _claims_json: str = ""
 
@@ -88,7 +95,7 @@ class TurnState(Generic[Dispatch]):
     def __post_init__(self) -> None:
         """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
         claims = self.claims
-        self.turn_id = claims.turn_id
+        self.turn_id, self.dispatches = claims.turn_id, self._dispatches
         date = datetime.fromisoformat(claims.date).date()
         self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
 
@@ -97,16 +104,46 @@ class TurnState(Generic[Dispatch]):
         called = (each for each in self.children.values() if each.contract.parent_child_id is None)
         return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
 
-    def drop_late(self, dispatch_id: DispatchId) -> None:
-        """Forget the outcomes that go along with the end, of one dispatch."""
-        self.late = [each for each in self.late if each.dispatch_id != dispatch_id]
+    def accept(self, dispatch: Dispatch) -> None:
+        """Keep a dispatch that begins here; its calls are counted from now on."""
+        if self.ending.stage is not EndStage.OPEN or dispatch.dispatch_id in self.dispatches:
+            raise IllegalTransition("accept", self.ending.stage)
+        self._dispatches[dispatch.dispatch_id] = dispatch
+        self.next_step += len(dispatch.request.calls)
+
+    def bring_back(self, dispatch: Dispatch) -> None:
+        """Keep a dispatch as the record says that it is, in the place of what was known of it."""
+        self._dispatches[dispatch.dispatch_id] = dispatch
+
+    def drop(self, dispatch: Dispatch) -> None:
+        """Forget a dispatch, unless another state of it is kept by now."""
+        if self.dispatches.get(dispatch.dispatch_id) is dispatch:
+            del self._dispatches[dispatch.dispatch_id]
+
+    def lose(self, dispatch: Dispatch) -> None:
+        """Forget a dispatch that another sidecar has gone on with, which settles what could not be recorded here."""
+        dispatch.lose()
+        self.drop(dispatch)
+        self.late = [each for each in self.late if each.dispatch_id != dispatch.dispatch_id]
+
+    def count_overhead(self, overhead: timedelta) -> None:
+        """Add what a dispatch cost beside its sub-agents' time."""
+        self.overhead += overhead
+
+    def note_unconfirmed(self) -> None:
+        """The store may have something of the turn that it did not confirm."""
+        self.uncertain = True
+
+    def note_confirmed(self) -> None:
+        """What the store has of the turn is known, or is about to be read."""
+        self.uncertain = False
 
     def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
         """Say whether another process that lives runs a dispatch, as far as is known here."""
         dispatch = self.dispatches.get(dispatch_id)
-        if dispatch is None or dispatch.runs_here or dispatch.finished.settled:
+        if dispatch is None or dispatch.ownership.here or dispatch.stage is DispatchStage.FINISHED:
             return False
-        return dispatch.owned_elsewhere
+        return dispatch.ownership.alive_elsewhere
 
     def end_recorded(self) -> None:
         """The end is on record as it was laid out: nothing is left to be written, and the last outcomes are told."""
@@ -119,7 +156,7 @@ class TurnState(Generic[Dispatch]):
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.lanes = TurnLanes()
-        for kept in (self.dispatches, self.children, self.late):
+        for kept in (self._dispatches, self.children, self.late):
             kept.clear()
 
     def refuse_if_over(self) -> None:
