@@ -255,7 +255,7 @@ class DispatchCalls:
             raise refused
         for child in children.values():
             child.saved(child.take_unsaved())
-            turn.children[child.child_id] = child
+            turn.keep_child(child)
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
         return children

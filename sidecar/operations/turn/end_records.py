@@ -19,10 +19,7 @@ from sidecar.operations.requests import Integration, Verdict
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.restore_turn import unfinished_outcomes
 from sidecar.operations.turn.settle_child import (
-    close_unintegrated,
-    fail_unfinished,
     final_status_of,
-    integrate,
     summary_of,
     taking,
 )
@@ -105,7 +102,7 @@ def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Sto
         outcomes = settling.get(dispatch_id, {}).values()
         records.extend(CallSettled(turn.turn_id, dispatch_id, each, now) for each in outcomes)
     for child in turn.children.values():
-        fail_unfinished(child, now, CallFailure.TURN_OVER)
+        child.fail_unfinished(now, CallFailure.TURN_OVER)
     return records
 
 
@@ -144,13 +141,13 @@ def _settle(child: Child, verdicts: Mapping[ChildId, Integration], now: datetime
     """Close one child: by the parent's verdict, by default, or because nobody is there to give one."""
     verdict = verdicts.get(child.child_id)
     if cause is not BY_PARENT:
-        close_unintegrated(child, now, cause.close_reason, cause.actor)
+        child.close_unintegrated(now, cause.close_reason, cause.actor)
     elif child.outcome is None:  # brought back from the record, where nobody finished it
-        close_unintegrated(child, now, "execution_failed", PARENT)
+        child.close_unintegrated(now, "execution_failed", PARENT)
     elif verdict is None and not child.contract.execution.close_on_completion:
-        close_unintegrated(child, now, "turn_ended", PARENT)
+        child.close_unintegrated(now, "turn_ended", PARENT)
     else:
-        integrate(child, verdict or Integration(child.child_id, Verdict.AUTOMATIC), now)
+        child.integrate(verdict or Integration(child.child_id, Verdict.AUTOMATIC), now)
 
 
 def _turn_ended(turn: Turn, now: datetime) -> TurnEnded:

@@ -82,7 +82,7 @@ class CarryOut:
                 dispatch.lose()
             return not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
         child.saved(records)
-        dispatch.turn.children[child.child_id] = child
+        dispatch.turn.keep_child(child)
         return child
 
     async def _recorded(self, dispatch: LiveDispatch, outcome: CallOutcome) -> CallOutcome:
@@ -96,7 +96,7 @@ class CarryOut:
             dispatch.lose()
         elif refused is not None:
             told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
-            dispatch.turn.late.append(msgspec.structs.replace(settled, outcome=told, revision=1))
+            dispatch.turn.add_late(msgspec.structs.replace(settled, outcome=told, revision=1))
             return told
         return outcome
 

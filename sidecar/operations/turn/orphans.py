@@ -89,7 +89,7 @@ class LostWork:
             if isinstance(refused, RecordConflict):
                 dispatch.lose()
                 continue
-            turn.late = [each for each in turn.late if each not in late]
+            turn.late_recorded(late)
             for child, of_child in unsaved:
                 child.saved(of_child)
 

@@ -63,7 +63,7 @@ class RestoreTurn:
             self._merge_dispatch(turn, dispatch, stored)
         taken = [each.opened.step_idx for each in stored.children]
         taken += [each.opened.first_step + each.opened.calls - 1 for each in stored.dispatches]
-        turn.next_step = max(turn.next_step, *(step + 1 for step in taken), 0)
+        turn.count_steps_from(max((step + 1 for step in taken), default=0))
         if stored.ended is not None and stored.routing is not None and turn.ending.closed is None:
             closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
             turn.ending.found(closed, stored.ended.fingerprint)
@@ -82,13 +82,13 @@ class RestoreTurn:
         if known is not None and may_be_ahead and known.is_ahead_of(stored.events):
             known.saved(stored.events)
             if known.restored and outcome is not None and not known.has_unsaved_outcome:
-                known.outcome = outcome  # a later revision may stand now
+                known.revise(outcome)  # a later revision may stand now
             return
         if known is not None and known.outcome is None:
             self._out.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
         if restored is not None:
-            turn.children[restored.child_id] = restored
+            turn.keep_child(restored)
 
     def _merge_dispatch(self, turn: Turn, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         known = turn.dispatches.get(stored.opened.dispatch_id)

@@ -112,5 +112,5 @@ class GoOn:
         )
         for child in begun.values():
             if child.log.state is ExecutionState.RUNNING:
-                child.unsaved.append(child.log.noted(now, TAKEN_OVER, "another sidecar goes on with it"))
+                child.note(now, TAKEN_OVER, "another sidecar goes on with it")
         return begun

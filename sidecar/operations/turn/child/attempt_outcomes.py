@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage
-from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
+from sidecar.core.executing.records import AttemptRecorded
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.core.replaying.frames import StoppedCall
@@ -125,16 +125,6 @@ def unrecorded(outcome: CallOutcome) -> CallOutcome:
     )
 
 
-def corrected(record: Record, told: CallOutcome) -> Record:
-    """Return `record`, or what the parent is told in the place of an outcome that could not be recorded in time.
-
-    The store may have the first one even so; the higher revision is the one that stands.
-    """
-    if not isinstance(record, CallSettled):
-        return record
-    return msgspec.structs.replace(record, outcome=told, revision=1)
-
-
 def added(spent: Usage, more: Usage | None) -> Usage:
     """Return both together."""
     if more is None:
@@ -144,8 +134,7 @@ def added(spent: Usage, more: Usage | None) -> Usage:
 
 def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
     """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded."""
-    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.frames
-    child.frames = None  # a child is kept longer than it runs
+    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
     if frames is None or of_dispatch is None:
         return ()
     stopped = tuple(

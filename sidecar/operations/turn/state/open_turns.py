@@ -16,7 +16,7 @@ from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.places import Places
-from sidecar.operations.turn.state.turn import TurnState
+from sidecar.operations.turn.state.turn import Origin, TurnState
 
 Turn: TypeAlias = TurnState[LiveDispatch]
 
@@ -192,7 +192,7 @@ class Turns:
         left = claims.expires_at - self._clock.now()
         # By a clock that was set back, a turn would seem to last longer than any does.
         reap_at = self._clock.monotonic() + min(left, claims.expires_at - claims.bound_at).total_seconds()
-        turn = Turn(claims, token, self._surface_of(claims, fetched), reap_at, bound_here=False)
+        turn = Turn(claims, token, self._surface_of(claims, fetched), reap_at, origin=Origin.UNREAD)
         self.add(turn)
         return turn
 

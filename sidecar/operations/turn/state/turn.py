@@ -1,8 +1,9 @@
 """One turn while it is kept here. `live_dispatch.Turn` is this with the dispatches that point back to it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -22,6 +23,24 @@ from sidecar.operations.turn.state.dispatch_stages import DispatchStage, Ownersh
 from sidecar.operations.turn.state.ending import EndStage, TurnEnding
 from sidecar.operations.turn.state.lanes import TurnLanes
 from sidecar.operations.turn.state.transitions import IllegalTransition
+
+
+class Origin(Enum):
+    """Where a turn was bound, and how much of it is known here.
+
+    Attributes:
+        BOUND_HERE: by this process, which knows all of it.
+        UNREAD: elsewhere; what is on record of it has not been read.
+        READING: it is being read.
+        READ: what is on record of it is known here.
+        UNREADABLE: it could not be read, and the turn is forgotten.
+    """
+
+    BOUND_HERE = auto()
+    UNREAD = auto()
+    READING = auto()
+    READ = auto()
+    UNREADABLE = auto()
 
 
 class KeptDispatch(Protocol):
@@ -56,8 +75,8 @@ class TurnState(Generic[Dispatch]):
         works: pieces of work that run in it: dispatches, and its end.
         ending: how far its end has come.
         late: outcomes that could not be recorded when they came; they go along with the end.
-        bound_here: by this process, which therefore knows all of it.
-        restored: settled once what is on record of a turn bound elsewhere is known here.
+        origin: where it was bound, and how much of it is known here.
+        restoring: settled once what is on record of a turn bound elsewhere is known here, or cannot be read.
         prompt_suffix: of every prompt of the turn.
     """
 
@@ -69,19 +88,21 @@ class TurnState(Generic[Dispatch]):
     compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
     lanes: TurnLanes = field(default_factory=TurnLanes)
-    _dispatches: dict[DispatchId, Dispatch] = field(default_factory=dict)
-    children: dict[ChildId, Child] = field(default_factory=dict)
+    _dispatches: dict[DispatchId, Dispatch] = field(init=False, default_factory=dict)
+    _children: dict[ChildId, Child] = field(init=False, default_factory=dict)
     uncertain: bool = False
     overhead: timedelta = timedelta(0)
     idle_since: float = 0.0
     works: int = 0
     ending: TurnEnding = field(default_factory=TurnEnding)
-    late: list[CallSettled] = field(default_factory=list)
-    bound_here: bool = True
-    restored: Ending[SubagentsError | None] | None = None
+    _late: list[CallSettled] = field(init=False, default_factory=list)
+    origin: Origin = Origin.BOUND_HERE
+    restoring: Ending[SubagentsError | None] = field(default_factory=Ending)
 
     turn_id: TurnId = field(init=False)
     dispatches: Mapping[DispatchId, Dispatch] = field(init=False)
+    children: Mapping[ChildId, Child] = field(init=False)
+    late: Sequence[CallSettled] = field(init=False)
     prompt_suffix: str = field(init=False)
     _claims_json: str = ""
 
@@ -95,7 +116,8 @@ class TurnState(Generic[Dispatch]):
     def __post_init__(self) -> None:
         """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
         claims = self.claims
-        self.turn_id, self.dispatches = claims.turn_id, self._dispatches
+        self.turn_id = claims.turn_id
+        self.dispatches, self.children, self.late = self._dispatches, self._children, self._late
         date = datetime.fromisoformat(claims.date).date()
         self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
 
@@ -124,7 +146,40 @@ class TurnState(Generic[Dispatch]):
         """Forget a dispatch that another sidecar has gone on with, which settles what could not be recorded here."""
         dispatch.lose()
         self.drop(dispatch)
-        self.late = [each for each in self.late if each.dispatch_id != dispatch.dispatch_id]
+        self._late[:] = [each for each in self._late if each.dispatch_id != dispatch.dispatch_id]
+
+    def take_steps(self, count: int) -> None:
+        """Give the next emission indexes away."""
+        self.next_step += count
+
+    def count_steps_from(self, step: int) -> None:
+        """Give no emission index below `step` away any more: those are on record."""
+        self.next_step = max(self.next_step, step)
+
+    def keep_child(self, child: Child) -> None:
+        """Keep a child that is on record, in the place of what was known of it."""
+        self._children[child.child_id] = child
+
+    def add_late(self, settled: CallSettled) -> None:
+        """Have an outcome that could not be recorded go along with the end."""
+        self._late.append(settled)
+
+    def late_recorded(self, recorded: Collection[CallSettled]) -> None:
+        """Some of these outcomes are on record after all."""
+        self._late[:] = [each for each in self._late if each not in recorded]
+
+    def begin_restoring(self) -> None:
+        """What is on record of a turn that was bound elsewhere is being read."""
+        if self.origin is not Origin.UNREAD:
+            raise IllegalTransition("begin_restoring", self.origin)
+        self.origin = Origin.READING
+
+    def restored(self, refused: SubagentsError | None) -> None:
+        """It was read, or could not be."""
+        if self.origin is not Origin.READING:
+            raise IllegalTransition("restored", self.origin)
+        self.origin = Origin.READ if refused is None else Origin.UNREADABLE
+        self.restoring.settle(refused)
 
     def count_overhead(self, overhead: timedelta) -> None:
         """Add what a dispatch cost beside its sub-agents' time."""
@@ -149,14 +204,14 @@ class TurnState(Generic[Dispatch]):
         """The end is on record as it was laid out: nothing is left to be written, and the last outcomes are told."""
         laid_out = self.ending.recorded()
         for child in self.children.values():
-            child.unsaved.clear()
+            child.forget_unsaved()
         for dispatch_id, outcomes in laid_out.settling.items():
             self.dispatches[dispatch_id].finish_with_turn(outcomes)
 
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
         self.lanes = TurnLanes()
-        for kept in (self._dispatches, self.children, self.late):
+        for kept in (self._dispatches, self._children, self._late):
             kept.clear()
 
     def refuse_if_over(self) -> None:
