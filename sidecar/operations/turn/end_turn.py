@@ -68,7 +68,8 @@ class EndTurn:
         for integration in request.integrations:
             refuse_contradiction(child_named(turn, integration.child_id), integration.verdict)
         closed = await self._end(turn, request)
-        _refuse_other(turn, request)
+        if ending.fingerprint is not None:
+            _refuse_other(turn, request)
         return closed, ending.fingerprint is not None
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:

@@ -161,8 +161,7 @@ class Child:
 
     def add_below(self, usage: Usage, *, barred: bool) -> None:
         """Take note of what a delegation came to."""
-        if barred:
-            self.data.bar_below()
+        self.data.barred_below = self.data.barred_below or barred
         self.ledger.add_below(usage)
 
     # --- its outcome
@@ -195,8 +194,8 @@ class Child:
         ]
 
     def settle(self, outcome: CallOutcome, now: datetime) -> None:
-        """It has its outcome, which is on record or could not be recorded."""
-        if self.outcome is not None:
+        """Its work is over, and its outcome is on record or could not be recorded."""
+        if self.outcome is not None or self.log.state is ExecutionState.RUNNING:
             raise IllegalTransition("settle", self.log.state)
         self.outcome, self.settled_at = outcome, now
 

@@ -52,7 +52,3 @@ class DataUse:
                 self.budget_hit = True
             case Effect.WITHHELD:
                 pass  # what counts is that nothing was released
-
-    def bar_below(self) -> None:
-        """An answer to a child below may have been for somebody else."""
-        self.barred_below = True

@@ -79,11 +79,6 @@ class TurnEnding:
         self.fingerprint: str | None = None
         self.unreported: RoutingRecord | None = None
 
-    @property
-    def under_way(self) -> bool:
-        """Whether a try has begun and has no result yet."""
-        return self.attempt is not None and not self.attempt.settled
-
     def contradicts(self, request: EndTurnRequest) -> bool:
         """Say whether the turn is ended with other contents than those of `request`."""
         if self.fingerprint is None:
@@ -97,7 +92,7 @@ class TurnEnding:
             request: of the parent; that of an earlier try stays.
             cause: of an end that no parent asks for.
         """
-        if self.stage is EndStage.ENDED or self.under_way:
+        if self.stage is EndStage.ENDED or not (self.attempt is None or self.attempt.settled):
             raise IllegalTransition("begin", self.stage)
         if self.stage is EndStage.OPEN:
             self.stage = EndStage.ENDING
@@ -108,7 +103,7 @@ class TurnEnding:
 
     def lay_out(self, laid_out: LaidOut) -> LaidOut:
         """Fix what is written; returns it."""
-        if self.stage is not EndStage.ENDING or not self.under_way:
+        if self.stage is not EndStage.ENDING or self.attempt is None or self.attempt.settled:
             raise IllegalTransition("lay_out", self.stage)
         self.stage, self.laid_out = EndStage.LAID_OUT, laid_out
         return laid_out

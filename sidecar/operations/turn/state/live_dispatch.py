@@ -144,6 +144,8 @@ class LiveDispatch:
 
     def unfollow(self) -> None:
         """Nobody here sees to its result any more: if there is none, it has to be read from the record again."""
+        if self.ownership.custody is not Custody.FOLLOWED:
+            raise IllegalTransition("unfollow", self.ownership.custody)
         if self.stage is DispatchStage.FINISHED:
             self.ownership.unfollow()
         else:
@@ -186,12 +188,16 @@ class LiveDispatch:
 
     def running(self, child: Child) -> None:
         """A call began to run."""
+        if self.stage is not DispatchStage.OPEN:
+            raise IllegalTransition("running", self.stage)
         self.calls.begin(child)
         self._progress.began(Reporter(self.calls.places[child.call_id], child.call_id, child.slot))
         self._tell(CallStateChanged(child.call_id, CallState.RUNNING, None))
 
     def settled(self, outcome: CallOutcome) -> None:
         """A call has its outcome."""
+        if self.stage is not DispatchStage.OPEN:
+            raise IllegalTransition("settled", self.stage)
         self._progress.ended(self.calls.settle(outcome))
         self._tell(CallStateChanged(outcome.call_id, CallState.SETTLED, outcome.outcome))
 
@@ -201,7 +207,7 @@ class LiveDispatch:
 
     def finish(self, overhead: timedelta = timedelta(0)) -> DispatchResult:
         """Every call has its outcome: pass on what is gathered, then the result, unless it is lost. Returns that."""
-        if self.stage is not DispatchStage.OPEN:
+        if self.stage is not DispatchStage.OPEN or len(self.calls.outcomes) < len(self.request.calls):
             raise IllegalTransition("finish", self.stage)
         self.result = DispatchResult(self.calls.joined(), self.intents, self.plan.cap, overhead)
         self.stage = DispatchStage.FINISHED
@@ -209,7 +215,7 @@ class LiveDispatch:
             self.drop_timers()
             self._progress.tell_rest()
             self.finished_at = self._clock.now()
-            self.turn.count_overhead(overhead)
+            self.turn.overhead += overhead
             self.trace_ended()
         self.finished.settle(self.result)
         self._listeners.wake()

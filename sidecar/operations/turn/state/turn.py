@@ -73,6 +73,7 @@ class TurnState(Generic[Dispatch]):
         uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
         idle_since: of the loop's clock: when anything of it was asked for last, or the last work in it was over.
         works: pieces of work that run in it: dispatches, and its end.
+        overhead: what its dispatches took beside the time of their sub-agents.
         ending: how far its end has come.
         late: outcomes that could not be recorded when they came; they go along with the end.
         origin: where it was bound, and how much of it is known here.
@@ -88,14 +89,11 @@ class TurnState(Generic[Dispatch]):
     compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
     lanes: TurnLanes = field(default_factory=TurnLanes)
-    _dispatches: dict[DispatchId, Dispatch] = field(init=False, default_factory=dict)
-    _children: dict[ChildId, Child] = field(init=False, default_factory=dict)
     uncertain: bool = False
     overhead: timedelta = timedelta(0)
     idle_since: float = 0.0
     works: int = 0
     ending: TurnEnding = field(default_factory=TurnEnding)
-    _late: list[CallSettled] = field(init=False, default_factory=list)
     origin: Origin = Origin.BOUND_HERE
     restoring: Ending[SubagentsError | None] = field(default_factory=Ending)
 
@@ -104,7 +102,10 @@ class TurnState(Generic[Dispatch]):
     children: Mapping[ChildId, Child] = field(init=False)
     late: Sequence[CallSettled] = field(init=False)
     prompt_suffix: str = field(init=False)
-    _claims_json: str = ""
+    _dispatches: dict[DispatchId, Dispatch] = field(init=False, default_factory=dict)
+    _children: dict[ChildId, Child] = field(init=False, default_factory=dict)
+    _late: list[CallSettled] = field(init=False, default_factory=list)
+    _claims_json: str = field(init=False, default="")
 
     @property
     def claims_json(self) -> str:
@@ -181,10 +182,6 @@ class TurnState(Generic[Dispatch]):
         self.origin = Origin.READ if refused is None else Origin.UNREADABLE
         self.restoring.settle(refused)
 
-    def count_overhead(self, overhead: timedelta) -> None:
-        """Add what a dispatch cost beside its sub-agents' time."""
-        self.overhead += overhead
-
     def note_unconfirmed(self) -> None:
         """The store may have something of the turn that it did not confirm."""
         self.uncertain = True
@@ -210,6 +207,8 @@ class TurnState(Generic[Dispatch]):
 
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
+        if self.ending.stage is not EndStage.ENDED:
+            raise IllegalTransition("slim", self.ending.stage)
         self.lanes = TurnLanes()
         for kept in (self._dispatches, self._children, self._late):
             kept.clear()
