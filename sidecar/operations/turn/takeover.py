@@ -98,8 +98,8 @@ class GoOn:
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
         """Let what is left of the dispatch begin here; returns the children that are on record. No await in here."""
         turn, now = dispatch.turn, self._out.clock.now()
-        dispatch.begin_events_after(max(dispatch.sequence, events_of_owner(dispatch.ownership.epoch)))
-        dispatch.take_over(self._rules.record_timeout.total_seconds())
+        after = events_of_owner(dispatch.ownership.epoch)
+        dispatch.take_over(after, self._rules.record_timeout.total_seconds())
         unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         asked = {each.call.call_id for each in unsettled}
         begun = {child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in asked}

@@ -51,7 +51,7 @@ class Calls:
         return len(self._children)
 
     def take_in(self, outcomes: Mapping[CallId, CallOutcome], children: Mapping[CallId, ChildId]) -> None:
-        """Take in what is on record of them."""
+        """Take in what is on record of them, without telling it as something that happened here."""
         self._children.update(children)
         for call_id, outcome in outcomes.items():
             place = self.places.get(call_id)

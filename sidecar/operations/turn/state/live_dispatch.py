@@ -17,7 +17,7 @@ from sidecar.core.dispatching.frames import (
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
-from sidecar.core.identifiers import CallId, ChildId
+from sidecar.core.identifiers import CallId
 from sidecar.core.status_events.relay import Reporter
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Clock, Recorder
@@ -125,7 +125,7 @@ class LiveDispatch:
         self.stage = DispatchStage.WITHDRAWN
         self.drop_timers()
         self.turn.drop(self)
-        self.trace_ended()
+        self._trace.ended(self.calls.run)
         for planned in self.plan.run:
             self.turn.lanes.leave(self.lane_key(planned.call.call_id))
         self.opened.settle(refused)
@@ -136,10 +136,11 @@ class LiveDispatch:
         """Count events on from `sequence`."""
         self._log.begin_after(sequence)
 
-    def take_over(self, margin: float) -> None:
-        """Carry out here what is left of it, in the time that is left; see `settle_within`."""
+    def take_over(self, events_after: int, margin: float) -> None:
+        """Carry out here what is left of it, in the time that is left; see `begin_events_after`, `settle_within`."""
         left = (self._settle_by - self._clock.now()).total_seconds() if self._settle_by else 0.0
         self.ownership.take_over()
+        self.begin_events_after(max(self.sequence, events_after))
         self.settle_within(self._clock.monotonic() - self.received_at + max(0.0, left), margin)
 
     def unfollow(self) -> None:
@@ -152,10 +153,6 @@ class LiveDispatch:
             self.lose()
             self.turn.note_unconfirmed()
             self.turn.drop(self)
-
-    def take_in(self, outcomes: Mapping[CallId, CallOutcome], children: Mapping[CallId, ChildId]) -> None:
-        """Take in what is on record of the calls, without telling it as something that happened here."""
-        self.calls.take_in(outcomes, children)
 
     def lose(self) -> None:
         """Give it up: another sidecar has gone on with it."""
@@ -216,7 +213,7 @@ class LiveDispatch:
             self._progress.tell_rest()
             self.finished_at = self._clock.now()
             self.turn.overhead += overhead
-            self.trace_ended()
+            self._trace.ended(self.calls.run)
         self.finished.settle(self.result)
         self._listeners.wake()
         return self.result
@@ -224,12 +221,8 @@ class LiveDispatch:
     def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
         """Finish with what the end of the turn made of the calls, unless it has finished."""
         if self.stage is not DispatchStage.FINISHED:
-            self.take_in(outcomes, {})
+            self.calls.take_in(outcomes, {})
             self.finish()
-
-    def trace_ended(self) -> None:
-        """End the span, if there is one."""
-        self._trace.ended(self.calls.run)
 
     def overhead(self) -> timedelta:
         """Return the time so far that was not spent waiting for sub-agents. Source: PC2-NFR-1a."""
