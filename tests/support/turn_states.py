@@ -4,11 +4,13 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import cache
 from typing import Any, Final
 
 import pytest
 
 from sidecar.core.binding.bind import BindingRules
+from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.frames import EventLog
@@ -64,6 +66,12 @@ class CountingIds:
 IDS: Final = CountingIds()
 
 
+@cache
+def _surface() -> Surface:
+    """Return the same one for all: it cannot be changed."""
+    return a_surface(*SLOTS)
+
+
 def a_turn(origin: Origin = Origin.BOUND_HERE) -> Turn:
     """Return a turn that may call `shop` and `rewards`."""
     claims = SurfaceClaims(
@@ -87,7 +95,7 @@ def a_turn(origin: Origin = Origin.BOUND_HERE) -> Turn:
         bound_at=NOW,
         expires_at=NOW + timedelta(minutes=15),
     )
-    return Turn(claims, "token", a_surface(*SLOTS), 1000.0, origin=origin)
+    return Turn(claims, "token", _surface(), 1000.0, origin=origin)
 
 
 def a_dispatch(turn: Turn, name: str, *, elsewhere: bool = False) -> LiveDispatch:

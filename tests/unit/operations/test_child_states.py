@@ -27,6 +27,7 @@ class ChildMoves(RuleBasedStateMachine):
         self.state, self.settled, self.accepted = ExecutionState.RUNNING, False, False
         self.attempts = 0
         self.written: dict[str, ChildEvent] = {}
+        self.durable: set[str] = set()
 
     @rule()
     def begins_an_attempt(self) -> None:
@@ -75,23 +76,29 @@ class ChildMoves(RuleBasedStateMachine):
             self.state = ExecutionState.CLOSED
             assert child.verdict is integration
 
-    @rule()
-    def is_closed_without_one(self) -> None:
-        """When its work is over."""
+    @rule(rarely=st.integers(0, 4))
+    def is_closed_without_one(self, rarely: int) -> None:
+        """When its work is over; not often, for nothing comes after it."""
+        if rarely:
+            return
         allowed = self.state in {ExecutionState.WAITING_FOR_MERGE, ExecutionState.FAILED}
         if tried(self.child, allowed=allowed, move=lambda: self.child.close_unintegrated(NOW, "r", "sidecar")):
             self.state = ExecutionState.CLOSED
 
-    @rule()
-    def nobody_goes_on_with_it(self) -> None:
-        """Then it has failed, unless its work was over."""
+    @rule(rarely=st.integers(0, 4))
+    def nobody_goes_on_with_it(self, rarely: int) -> None:
+        """Then it has failed, unless its work was over; not often, so that it comes to more."""
+        if rarely:
+            return
         self.child.fail_unfinished(NOW, CallFailure.TURN_OVER)
         self.state = ExecutionState.FAILED if self.state is ExecutionState.RUNNING else self.state
 
     @rule(most=st.integers(0, 3))
     def something_is_saved(self, most: int) -> None:
-        """The first of what was not; an append took that long."""
-        self.child.saved(self.child.take_unsaved()[:most])
+        """The first of what was not; the rest came in while it was appended."""
+        appended = self.child.take_unsaved()[:most]
+        self.child.saved(appended)
+        self.durable |= {each.record_id for each in appended}
 
     @invariant()
     def nothing_is_lost_and_nothing_comes_twice(self) -> None:
@@ -100,6 +107,8 @@ class ChildMoves(RuleBasedStateMachine):
         self.written |= {each.record_id: each for each in child.unsaved if isinstance(each, ChildEvent)}
         events = list(self.written.values())
         assert [each.sequence for each in events] == list(range(1, child.log.sequence + 1))
+        unsaved = [each.record_id for each in child.unsaved if isinstance(each, ChildEvent)]
+        assert unsaved == [each for each in self.written if each not in self.durable]
         assert all(later.previous_link == each.link for each, later in pairwise(events))
         assert (child.log.state, child.attempts) == (self.state, self.attempts)
         assert (child.outcome is not None) == self.settled

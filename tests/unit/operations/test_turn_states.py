@@ -289,6 +289,8 @@ class DispatchMoves(RuleBasedStateMachine):
             assert (each.result is not None) == (self.stages[name] is DispatchStage.FINISHED) == each.finished.settled
             states = [self.calls[name, place] for place in range(len(SLOTS))]
             assert [one.state for one in each.calls.snapshot()] == states
+            unsettled = [slot for slot, state in zip(SLOTS, states, strict=True) if state is not CallState.SETTLED]
+            assert list(each.calls.stops) == unsettled
 
     def _one(self, data: st.DataObject) -> tuple[str, LiveDispatch]:
         name = data.draw(st.sampled_from(sorted(self.dispatches)))
@@ -317,6 +319,18 @@ def test_a_turn_of_elsewhere_is_read_once(refused: StoreUnavailable | None) -> N
     assert (turn.restoring.settled, turn.restoring.how) == (True, refused)
     tried(turn, allowed=False, move=turn.begin_restoring)
     tried(turn, allowed=False, move=lambda: turn.restored(None))
+
+
+def test_what_is_withdrawn_leaves_what_was_brought_back_in_its_place() -> None:
+    """Another sidecar opened the dispatch while this one tried to, and the record was read before this one was told."""
+    turn = a_turn()
+    ours, theirs = a_dispatch(turn, "a"), a_dispatch(turn, "a", elsewhere=True)
+    turn.accept(ours)
+    turn.lose(ours)
+    turn.bring_back(theirs)
+
+    ours.withdraw(AWAY)
+    assert dict(turn.dispatches) == {"a": theirs}
 
 
 def test_an_open_turn_is_not_forgotten_in_part() -> None:
