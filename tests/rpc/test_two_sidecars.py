@@ -131,7 +131,7 @@ async def test_a_child_that_may_be_repeated_is_taken_over_with_another_attempt()
         assert resumed.of("call-1").child_id == child
         assert pair.second.runner.request_of("shop").attempt == 2
         assert pair.events_of(child).count("taken_over") == 1
-        pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")].stop_all(
+        pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")].calls.stop_all(
             CallFailure.CALL_CANCELLED
         )
         assert (await listening).reason == "RECORD_CONFLICT"
@@ -234,7 +234,7 @@ async def test_the_end_of_a_turn_at_the_other_sidecar_stops_what_runs_at_the_fir
 
         assert [(each.child_id, each.final_status) for each in ended.children] == [(child, "failed")]
         assert pair.events_of(child)[-1] == "subagent_closed"
-        pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")].stop_all(
+        pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")].calls.stop_all(
             CallFailure.CALL_CANCELLED
         )
         assert (await listening).reason == "RECORD_CONFLICT"
@@ -320,7 +320,7 @@ async def test_what_one_could_not_write_before_another_took_its_dispatch_is_made
         listening, child = await running_at_first(pair, bound, "ask_shop")
         first = pair.first.operations.turns.of_token(bound.surface_token).dispatches[DispatchId("d-1")]
         await pair.second.store.append([DispatchTaken(first.turn.turn_id, first.dispatch_id, 1, datetime.now(UTC))])
-        first.stop_all(CallFailure.CALL_CANCELLED)
+        first.calls.stop_all(CallFailure.CALL_CANCELLED)
         assert (await listening).reason == "RECORD_CONFLICT"
         pair.alive.discard("second")
         pair.first.runner.use("shop", answers("in the end"))

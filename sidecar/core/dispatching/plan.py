@@ -52,6 +52,7 @@ class DispatchPlan(msgspec.Struct, frozen=True):
         called: slots of all well-formed calls, before the cap.
         briefed: slots of those that bring a `prior_context` of their own.
         declared: largest intent count that any call declared.
+        first_step, places: what the plan was made with: emission index of the first call, free places under the cap.
     """
 
     run: tuple[PlannedCall, ...]
@@ -60,6 +61,8 @@ class DispatchPlan(msgspec.Struct, frozen=True):
     briefed: tuple[Slot, ...]
     declared: int
     cap: CapBehaviour
+    first_step: int
+    places: int
 
 
 def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, places: int) -> DispatchPlan:
@@ -92,6 +95,8 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
         briefed=tuple(planned.tool.slot for planned in fit if planned.prior_context.strip()),
         declared=max((planned.declared_intents for planned in fit), default=0),
         cap=cap_behaviour(len(fit), places),
+        first_step=first_step,
+        places=places,
     )
 
 

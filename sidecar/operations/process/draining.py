@@ -12,6 +12,7 @@ from typing import Final
 
 from sidecar.operations.ports import Clock
 from sidecar.operations.turn.end_turn import EndTurn
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 LOOK_SECONDS: Final = 0.02
@@ -125,7 +126,7 @@ class Drain:
             dispatch
             for turn in self._turns
             for dispatch in turn.dispatches.values()
-            if dispatch.runs_here and not dispatch.finished.settled
+            if dispatch.ownership.here and dispatch.stage is not DispatchStage.FINISHED
         ]
         running.sort(key=lambda each: each.received_at)
         at_rest = self._at_rest()
@@ -137,7 +138,9 @@ class Drain:
         at_rest = self._at_rest()
         left = [turn for turn in at_rest if self._rules.outlived and _is_on_record(turn)]
         kept = {turn.turn_id for turn in left}
-        over = [turn for turn in self._turns if turn.closed is None and turn.dispatches and turn.turn_id not in kept]
+        over = [
+            turn for turn in self._turns if turn.ending.closed is None and turn.dispatches and turn.turn_id not in kept
+        ]
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rules.end_within):
                 for turn in over:
@@ -150,7 +153,7 @@ class Drain:
 
         One that has not dispatched is waited for by nobody: it is the same to its parent at every sidecar.
         """
-        return [turn for turn in self._turns if turn.closed is None and turn.dispatches and not turn.works]
+        return [turn for turn in self._turns if turn.ending.closed is None and turn.dispatches and not turn.works]
 
 
 def _is_on_record(turn: Turn) -> bool:

@@ -15,7 +15,6 @@ from sidecar.core.replaying.document import Recorded
 from sidecar.core.replaying.frames import (
     ComponentFrame,
     DelegationFrame,
-    Effect,
     EndFrame,
     FinishedFrame,
     Frame,
@@ -179,7 +178,7 @@ class RecordedRunner:
         """Do for a child what the gateway, a delegation, or whoever stopped it, did then."""
         match frame:
             case GatewayFrame():
-                _let_through(child, frame)
+                child.use(frame.effect, ToolId(frame.tool))
             case DelegationFrame():
                 self._delegate(child, frame)
             case StoppedFrame(_, reason):
@@ -190,45 +189,29 @@ class RecordedRunner:
         dispatch = self._dispatch(child)
         if dispatch is None:
             return
-        dispatch.stop(child.call_id, reason)
+        dispatch.calls.stop(child.call_id, reason)
         for dispatch_id, call_id, why in self._recording.stopped_with(child):
             other = dispatch.turn.dispatches.get(dispatch_id)
             if other is not None:
-                other.stop(call_id, why)
+                other.calls.stop(call_id, why)
 
     def _delegate(self, child: Child, frame: DelegationFrame) -> None:
         """Count what a delegation counted; who was delegated to does not run here."""
         if frame.over:
             used = Usage(frame.input_tokens, frame.output_tokens, frame.cached_input_tokens)
-            child.ledger.running.pop(ChildId(frame.child_id), None)
+            child.ledger.delegated(ChildId(frame.child_id))
             child.ledger.use_tokens(used.total)
-            child.ledger.add_below(used)
-            child.data.barred_below = child.data.barred_below or frame.barred
+            child.add_below(used, barred=frame.barred)
             return
         delegation, dispatch = Delegation(), self._dispatch(child)
-        delegation.over.settle(None)  # nobody has to wait for it
-        child.ledger.running[ChildId(frame.child_id)] = delegation
+        delegation.end()  # nobody has to wait for it
+        child.ledger.delegate(ChildId(frame.child_id), delegation)
         if dispatch is not None:
-            dispatch.turn.next_step += 1
+            dispatch.turn.take_steps(1)
 
     def _dispatch(self, child: Child) -> LiveDispatch | None:
         turn = None if self.operations is None else self.operations.turns.known(child.log.run_id)
         return None if turn is None else turn.dispatches.get(child.dispatch_id)
-
-
-def _let_through(child: Child, frame: GatewayFrame) -> None:
-    """Do what the tool gateway did, as far as it changes the outcome."""
-    match frame.effect:
-        case Effect.CALLED:
-            child.data.calls += 1
-        case Effect.RELEASED:
-            child.data.released += 1
-        case Effect.BARRED:
-            child.data.barred.add(ToolId(frame.tool))
-        case Effect.BUDGET:
-            child.data.budget_hit = True
-        case Effect.WITHHELD:
-            pass  # what counts is that nothing was released
 
 
 def _event(frame: Frame) -> RunnerEvent:

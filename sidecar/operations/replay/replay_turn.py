@@ -102,7 +102,7 @@ def _arm_stops(recording: Recording, operations: Operations, opened: DispatchOpe
         turn = operations.turns.known(opened.turn_id)
         dispatch = None if turn is None else turn.dispatches.get(opened.dispatch_id)
         if dispatch is not None:
-            dispatch.stop(call_id, reason)
+            dispatch.calls.stop(call_id, reason)
 
     for (dispatch_id, call_id), (reason, after) in recording.stops_before_running().items():
         if dispatch_id == opened.dispatch_id:

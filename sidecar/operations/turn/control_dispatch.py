@@ -32,14 +32,14 @@ class CancelCall:
             UnknownDispatch, UnknownCall, RunsElsewhere, SurfaceTokenInvalid, StoreUnavailable.
         """
         dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
-        if not dispatch.has_call(request.call_id):
+        if request.call_id not in dispatch.calls.places:
             raise UnknownCall("the dispatch has no call with that call_id", metadata={"call_id": request.call_id})
         if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
             await self._going.restore(dispatch.turn)  # what is known of it here may be old
             dispatch = await _known(self._going, request.surface_token, request.dispatch_id)
         if dispatch.turn.runs_elsewhere(dispatch.dispatch_id):
             raise RunsElsewhere("another sidecar runs the dispatch; cancel the call there, or end the turn here")
-        return dispatch.stop(request.call_id, CallFailure.CALL_CANCELLED)
+        return dispatch.calls.stop(request.call_id, CallFailure.CALL_CANCELLED)
 
 
 async def _known(going: Going, token: str, dispatch_id: DispatchId) -> LiveDispatch:

@@ -15,7 +15,6 @@ from sidecar.core.dispatching.plan import PlannedCall, plan_dispatch
 from sidecar.core.errors import DelegationRefused, FieldProblem, GrantSpent, InvalidRequest, SubagentsError
 from sidecar.core.executing.delegation import Delegating, DelegationRefusal, Left, narrowed, refusal_of_any
 from sidecar.core.executing.events import DELEGATED, DELEGATION_REFUSED, SIDECAR, SUB_AGENT
-from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import CallId, ChildId
 from sidecar.operations.first_result import outlive
 from sidecar.operations.record.timed_access import put_on_record
@@ -25,8 +24,8 @@ from sidecar.operations.turn.child.delegated_call import DelegatedCall
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.open_child import make_delegated_child
 from sidecar.operations.turn.child.run_child import RunChild
-from sidecar.operations.turn.settle_child import integrate
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turns
 from subagents_errors import CallFailure
@@ -67,7 +66,7 @@ class Delegate:
             work = self._carry_out(parent, child, call)
             outcome = await outlive(self._out.spawner, work, f"delegated {child.child_id}")
         except asyncio.CancelledError:
-            call.delegation.stop.settle(CallFailure.CALL_CANCELLED)  # nobody waits for the answer any more
+            call.delegation.cancel(CallFailure.CALL_CANCELLED)  # nobody waits for the answer any more
             raise
         # The attempt may have ended meanwhile: then nobody is entitled to the answer any more.
         self._out.grants.claim(grant)
@@ -79,7 +78,7 @@ class Delegate:
         above: Errand | None = self._calls.get(parent.child_id)
         if above is None and turn is not None:
             above = turn.dispatches.get(parent.dispatch_id)
-        if above is None or above.turn.closing is not None or above.stop_of(parent.call_id).settled:
+        if above is None or above.turn.ending.stage is not EndStage.OPEN or above.stop_of(parent.call_id).settled:
             raise GrantSpent("the attempt that this grant was for is over; stop delegating")
         return above
 
@@ -101,10 +100,9 @@ class Delegate:
         lane = Waiting(child_id, parent.child_id, 1, contract.ownership)
         if len(ledger.running) >= turn.surface.fan_out_cap or not turn.lanes.start_beside(lane, lenders):
             raise _refused(DelegationRefusal.BUSY)
-        turn.next_step += 1
+        turn.take_steps(1)
         call = DelegatedCall(planned, errand=above, parent=parent, settle_at=ends_at, lenders=lenders)
-        ledger.made += 1
-        ledger.running[child_id] = call.delegation
+        ledger.delegate(child_id, call.delegation)
         self._calls[child_id] = call
         return call, make_delegated_child(parent, above, planned, contract, self._out.clock)
 
@@ -148,8 +146,7 @@ class Delegate:
         try:
             await self._open(parent, child, call)
             outcome = await self._run_child(child, call)
-            parent.data.barred_below = parent.data.barred_below or child.data.barred_anywhere
-            parent.ledger.add_below(outcome.usage or Usage())
+            parent.add_below(outcome.usage or Usage(), barred=child.data.barred_anywhere)
             await self._close(child, call)
             return outcome
         finally:
@@ -157,7 +154,7 @@ class Delegate:
                 used = None if child.outcome is None else child.outcome.usage
                 parent.frames.delegated(child.child_id, used, barred=child.data.barred_anywhere)
             self._calls.pop(child.child_id, None)
-            parent.ledger.running.pop(child.child_id, None)
+            parent.ledger.delegated(child.child_id)
             call.turn.lanes.leave(child.child_id)
             call.end()
 
@@ -165,19 +162,19 @@ class Delegate:
         """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16."""
         summary, now = f"delegated to {child.slot}", self._out.clock.now()
         details = {"child_id": child.child_id, "sub_agent_id": child.slot, "step_idx": child.step_idx}
-        parent.unsaved.append(parent.log.noted(now, DELEGATED, summary, actor=SUB_AGENT, **details))
+        parent.note(now, DELEGATED, summary, actor=SUB_AGENT, **details)
         before, opening = parent.take_unsaved(), child.take_unsaved()
         refused = await put_on_record(self._out.store, (*before, *opening), call.record_by)
         if refused is not None:
-            call.turn.uncertain = True
+            call.turn.note_unconfirmed()
             raise refused
         parent.saved(before)
         child.saved(opening)
-        call.turn.children[child.child_id] = child
+        call.turn.keep_child(child)
 
     async def _close(self, child: Child, call: DelegatedCall) -> None:
         """Join and close it; what cannot be recorded now goes along with the end of the turn. Source: SX-25, SX-29."""
-        integrate(child, Integration(child.child_id, Verdict.AUTOMATIC), self._out.clock.now(), SIDECAR)
+        child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), self._out.clock.now(), SIDECAR)
         records = child.take_unsaved()
         if await put_on_record(self._out.store, records, call.record_by) is None:
             child.saved(records)
@@ -186,13 +183,9 @@ class Delegate:
 
     def _note_refusal(self, parent: Child, tool_name: str, refused: SubagentsError) -> None:
         """Leave a trace. Source: SX-16, SX-39."""
-        if parent.log.state is not ExecutionState.RUNNING:
-            return
         reason = refused.metadata.get("reason", refused.reason)
         now, summary = self._out.clock.now(), f"delegation refused: {reason}"
-        parent.unsaved.extend(
-            parent.log.repeatable(now, DELEGATION_REFUSED, summary, tool=tool_name[:64], reason=reason)
-        )
+        parent.note_repeatable(now, DELEGATION_REFUSED, summary, tool=tool_name[:64], reason=reason)
 
 
 def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
         seen, first = min(after, dispatch.sequence), True
         while True:
             await _let_things_happen(dispatch)
-            if dispatch.lost.how is not None:
-                raise dispatch.lost.how
+            if dispatch.ownership.conflict is not None:
+                raise dispatch.ownership.conflict
             waker.clear()
             snapshot = dispatch.snapshot(attached=begun.attached, after=seen) if first else None
             events, result = dispatch.events_after(seen), dispatch.result
@@ -41,7 +41,7 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
             if result is not None:
                 return
             seen = events[-1].sequence if events else seen
-            if dispatch.sequence == seen and dispatch.result is None and not dispatch.lost.settled:
+            if dispatch.sequence == seen and dispatch.result is None and dispatch.ownership.conflict is None:
                 await waker.wait()
     except ListenerGone:
         return
@@ -52,6 +52,6 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
 async def _let_things_happen(dispatch: LiveDispatch) -> None:
     """Give way to whatever can go on without waiting for anything outside, so that it is told in this frame."""
     for _ in range(TURNS_OF_THE_LOOP):
-        if dispatch.result is not None or dispatch.lost.settled:
+        if dispatch.result is not None or dispatch.ownership.conflict is not None:
             return
         await asyncio.sleep(0)

@@ -63,7 +63,7 @@ class Going(msgspec.Struct, frozen=True):
 async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: Going) -> None:
     """Read a dispatch that was lost to another sidecar from the record again, once nothing of it runs here any more."""
     known = turn.dispatches.get(dispatch_id)
-    if known is not None and known.lost.settled:
+    if known is not None and known.ownership.conflict is not None:
         await known.finished.wait()
         await going.restore(turn)
 
@@ -204,9 +204,7 @@ class DispatchCalls:
             rules=self._rules,
             trace=traced,
         )
-        dispatch.first_step, dispatch.places = turn.next_step, places
-        turn.dispatches[request.dispatch_id] = dispatch
-        turn.next_step += len(request.calls)
+        turn.accept(dispatch)
         turn.lanes.enter([_waiting(dispatch, planned) for planned in plan.run])
         self._places.take(dispatch)
         self._turns.begins_work(turn)
@@ -232,12 +230,12 @@ class DispatchCalls:
         try:
             children = await self._put_on_record(dispatch)
         except BaseException as error:
-            self._withdraw(dispatch)
-            dispatch.opened.settle(error if isinstance(error, SubagentsError) else InternalFault("try again"))
+            dispatch.withdraw(error if isinstance(error, SubagentsError) else InternalFault("try again"))
+            self._is_over(dispatch)
             if isinstance(error, SubagentsError):
                 return
             raise
-        dispatch.opened.settle(None)
+        dispatch.open()
         try:
             await self._carry_out(dispatch, children)
         finally:
@@ -253,23 +251,14 @@ class DispatchCalls:
         records = [opened_record(dispatch, out.clock), *opening, *settled]
         refused = await put_on_record(out.store, records, dispatch.record_by)
         if refused is not None:
-            turn.uncertain = True
+            turn.note_unconfirmed()
             raise refused
         for child in children.values():
             child.saved(child.take_unsaved())
-            turn.children[child.child_id] = child
+            turn.keep_child(child)
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
         return children
-
-    def _withdraw(self, dispatch: LiveDispatch) -> None:
-        """Undo the acceptance of a dispatch that could not be put on record; nothing of it was started."""
-        dispatch.drop_timers()
-        dispatch.turn.dispatches.pop(dispatch.dispatch_id, None)
-        dispatch.trace_ended()
-        for planned in dispatch.plan.run:
-            dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
-        self._is_over(dispatch)
 
     def _is_over(self, dispatch: LiveDispatch) -> None:
         self._places.give_back(dispatch)

@@ -4,13 +4,10 @@ The same work is done by the reaper for a parent that is lost. What is to be wri
 that failed to be recorded can be repeated and writes the same.
 """
 
-from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime
 
-from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import InternalFault, RecordConflict, StoreUnavailable, SubagentsError, TurnIdReused
 from sidecar.core.history.layers import refuse_component_data
-from sidecar.core.identifiers import CallId
 from sidecar.operations.first_result import Ending
 from sidecar.operations.history.capture import HistoryCapture, history_of
 from sidecar.operations.record.timed_access import in_time, put_on_record
@@ -20,13 +17,8 @@ from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.end_records import lay_out_end
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
-from sidecar.operations.turn.settle_child import (
-    child_named,
-    refuse_contradiction,
-)
-from sidecar.operations.turn.state.live_dispatch import LiveDispatch
+from sidecar.operations.turn.settle_child import child_named, refuse_contradiction
 from sidecar.operations.turn.state.open_turns import Turn, Turns
-from sidecar.operations.turn.state.opening_records import end_fingerprint
 from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE, PARENT_GONE, EndCause, TurnClosed
 from subagents_errors import CallFailure
 
@@ -66,17 +58,19 @@ class EndTurn:
         """
         refuse_component_data("narration", request.narration)
         turn = await self._find(request.surface_token)
-        if any(each.child_id not in turn.children for each in request.integrations) and turn.closed is None:
+        ending = turn.ending
+        if any(each.child_id not in turn.children for each in request.integrations) and ending.closed is None:
             await self._restore(turn)
-        if turn.closed is not None:
-            self.report(turn)
-            return _ended_before(turn, request), True
-        if turn.closing_request is not None and turn.closing_request != request:
-            raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})
+        self.report(turn)
+        _refuse_other(turn, request)
+        if ending.closed is not None:
+            return ending.closed, True
         for integration in request.integrations:
             refuse_contradiction(child_named(turn, integration.child_id), integration.verdict)
         closed = await self._end(turn, request)
-        return (_ended_before(turn, request), True) if turn.closed_as is not None else (closed, False)
+        if ending.fingerprint is not None:
+            _refuse_other(turn, request)
+        return closed, ending.fingerprint is not None
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:
         """End a turn whose parent did not; says whether that is done with: if the store is away, a later try may do."""
@@ -103,8 +97,8 @@ class EndTurn:
         await self.reap(turn, IDLE)
 
     async def _end(self, turn: Turn, request: EndTurnRequest | None, cause: EndCause = BY_PARENT) -> TurnClosed:
-        if turn.closed is not None:
-            return turn.closed
+        if turn.ending.closed is not None:
+            return turn.ending.closed
         ended = await self._begin(turn, request, cause).wait()
         if isinstance(ended, SubagentsError):
             raise ended
@@ -113,117 +107,95 @@ class EndTurn:
     def _begin(
         self, turn: Turn, request: EndTurnRequest | None, cause: EndCause
     ) -> Ending[TurnClosed | SubagentsError]:
-        if turn.closing is None or turn.closing.settled:
-            turn.closing = Ending()
-            turn.closing_request = turn.closing_request or request
-            turn.cause = BY_PARENT if turn.closing_request is not None else cause
+        attempt = turn.ending.attempt
+        if attempt is None or attempt.settled:
+            attempt = turn.ending.begin(request, cause)
             self._turns.begins_work(turn)
-            self._out.spawner.spawn(self._close(turn, turn.closing), f"end {turn.turn_id}")
-        return turn.closing
+            self._out.spawner.spawn(self._close(turn), f"end {turn.turn_id}")
+        return attempt
 
-    async def _close(self, turn: Turn, closing: Ending[TurnClosed | SubagentsError]) -> None:
+    async def _close(self, turn: Turn) -> None:
         """Do it, and tell whoever waits; runs to its end whatever becomes of them."""
+        ending = turn.ending
         try:
             await self._stop(turn)
             refused = await self._put_on_record(turn)
-            if (
-                turn.closed is None
-            ):  # else by another sidecar, or by this one without a confirmation, as the record says
-                if refused is not None:
-                    closing.settle(refused)
-                    return
-                for child in turn.children.values():
-                    child.unsaved.clear()
-                turn.closed = turn.prepared
-                for dispatch_id, outcomes in turn.settling.items():
-                    _finish(turn.dispatches[dispatch_id], outcomes)
-            if turn.closed is not None:
-                closing.settle(turn.closed)
+            if refused is None and ending.closed is None:  # else the record said that it has ended
+                turn.end_recorded()
+            ending.conclude(refused)
+            if ending.closed is not None:
                 self.report(turn)
                 self._turns.ended(turn)
         finally:
             self._turns.ends_work(turn)
-            closing.settle(InternalFault("the turn could not be ended; try again"))  # of a defect only
+            ending.conclude(InternalFault("the turn could not be ended; try again"))  # of a defect only
 
     def report(self, turn: Turn) -> None:
         """Report the routing decision and have the history kept, once, if this process wrote the end."""
-        if turn.reported or turn.closed is None or turn.prepared is None:
-            return
-        if turn.closed.routing == turn.prepared.routing:
-            turn.reported = True
-            self._out.recorder.turn_routed(turn.closed.routing)
-            self._capture(turn, turn.closed)
+        routing = turn.ending.unreported
+        if routing is not None:
+            turn.ending.reported()
+            self._out.recorder.turn_routed(routing)
+            self._capture(turn, routing.ended_at)
 
     async def _put_on_record(self, turn: Turn) -> SubagentsError | None:
         """Write the end; where the record says otherwise than what is known here, read it and lay the end out anew."""
         store, seconds = self._out.store, self._rules.record_timeout.total_seconds()
+        ending = turn.ending
         refused: SubagentsError | None = None
         for _ in range(TRIES):
             try:
                 if turn.uncertain:
                     await in_time(store.append(()), seconds)  # whatever was handed over before is decided then
-                if turn.uncertain or (store.waits and not turn.closing_records):
+                if turn.uncertain or (store.waits and ending.laid_out is None):
                     await self._restore(turn)  # another sidecar may have carried out a dispatch of the turn, too
-                    turn.uncertain = False
+                    turn.note_confirmed()
             except StoreUnavailable as away:
                 return away
-            if turn.closed is not None:
+            if ending.closed is not None:
                 return None
-            if turn.cause.yields and _is_anothers(turn):
+            if ending.cause.yields and _is_anothers(turn):
                 self._leave(turn)
                 return RecordConflict("another sidecar works in the turn; ask again")
-            if not turn.closing_records:
-                turn.prepared = lay_out_end(turn, turn.closing_request, self._out)
-            refused = await put_on_record(store, turn.closing_records, self._out.clock.monotonic() + seconds)
-            if not isinstance(refused, RecordConflict):
+            laid_out = ending.laid_out or ending.lay_out(lay_out_end(turn, self._out))
+            refused = await put_on_record(store, laid_out.records, self._out.clock.monotonic() + seconds)
+            if not isinstance(refused, RecordConflict) or ending.closed is not None:
                 return refused
-            turn.prepared, turn.closing_records, turn.uncertain = None, [], True
-            turn.settling.clear()
+            ending.contradicted()
+            turn.note_unconfirmed()
         return refused
 
     def _leave(self, turn: Turn) -> None:
         """Leave an idle turn to the sidecar that works in it; what is not on record yet has to get there first."""
         unsaved = turn.late or any(child.unsaved for child in turn.children.values())
-        if unsaved and not turn.closing_records:
-            turn.closing = None
+        if unsaved and turn.ending.laid_out is None:
+            turn.ending.give_back()
         else:
             self._turns.forget(turn)
 
-    def _capture(self, turn: Turn, closed: TurnClosed) -> None:
+    def _capture(self, turn: Turn, ended_at: datetime) -> None:
         """Have the turn's history kept, beside its result and without delaying it. Source: PC1-D-12."""
-        ended = turn.closing_request if isinstance(turn.closing_request, EndTurnRequest) else None
+        ended = turn.ending.request
         narration, said = (ended.narration, ended.user_message) if ended else ("", "")
-        self._captures.capture(history_of(turn, closed.routing.ended_at, narration, said))
+        self._captures.capture(history_of(turn, ended_at, narration, said))
 
     async def _stop(self, turn: Turn) -> None:
         """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""
         dispatches = list(turn.dispatches.values())
         for dispatch in dispatches:  # all before waiting for any: none may run on while another is being recorded
-            dispatch.stop_all(CallFailure.TURN_OVER)
+            dispatch.calls.stop_all(CallFailure.TURN_OVER)
         for dispatch in dispatches:
-            if await dispatch.opened.wait() is None and dispatch.runs_here:
+            if await dispatch.opened.wait() is None and dispatch.ownership.here:
                 await dispatch.finished.wait()
 
 
 def _is_anothers(turn: Turn) -> bool:
     """Say whether another sidecar that lives worked in the turn last: that one ends it once it is idle there."""
-    last = max(turn.dispatches.values(), key=lambda each: each.first_step, default=None)
-    return last is not None and last.owned_elsewhere
+    last = max(turn.dispatches.values(), key=lambda each: each.plan.first_step, default=None)
+    return last is not None and last.ownership.alive_elsewhere
 
 
-def _finish(dispatch: LiveDispatch, outcomes: Mapping[CallId, CallOutcome]) -> None:
-    """Tell how a dispatch ended that nobody went on with; `outcomes` are on record."""
-    if not dispatch.finished.settled:
-        dispatch.take_in(outcomes, {})
-        dispatch.finish(dispatch.joined(timedelta(0)))
-
-
-def _ended_before(turn: Turn, request: EndTurnRequest) -> TurnClosed:
-    """Return how the turn ended. Raises `TurnIdReused` if that was asked for with other contents."""
-    if turn.closed_as is None:
-        other = turn.closing_request is not None and turn.closing_request != request
-    else:
-        other = turn.closed_as not in {"", end_fingerprint(request)}
-    if other or turn.closed is None:
+def _refuse_other(turn: Turn, request: EndTurnRequest) -> None:
+    """Raise `TurnIdReused` if the turn is ended with other contents."""
+    if turn.ending.contradicts(request):
         raise TurnIdReused("the turn was ended with other contents", metadata={"turn_id": turn.turn_id})
-    return turn.closed

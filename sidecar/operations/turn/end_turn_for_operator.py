@@ -66,7 +66,7 @@ class EndTurnForOperator:
             if stored.ended is not None:
                 return EndedTurn(True, stored.ended.close_reason, len(stored.children))
             turn = await self._brought_back(stored)
-        before = turn.closed is not None
+        before = turn.ending.closed is not None
         closed = await self._end_turn.for_operator(turn)
         return EndedTurn(before, closed.routing.close_reason, len(closed.children))
 

@@ -37,7 +37,7 @@ class CarryOut:
             dispatch: accepted, and open on record.
             begun: the children that are on record already, by call.
         """
-        left = [each for each in dispatch.plan.run if each.place not in dispatch.outcomes]
+        left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         if not left:
             self._finish(dispatch)
         calls = [self._settle(dispatch, each, begun.get(each.call.call_id)) for each in left]
@@ -63,7 +63,7 @@ class CarryOut:
         finally:
             dispatch.settled(outcome)
             dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
-            if len(dispatch.outcomes) == len(dispatch.request.calls):
+            if len(dispatch.calls.outcomes) == len(dispatch.request.calls):
                 self._finish(dispatch)  # here, so that the last change and the result leave in one frame
 
     async def _start_in_turn(self, dispatch: LiveDispatch, planned: PlannedCall) -> Child | CallOutcome:
@@ -77,12 +77,12 @@ class CarryOut:
         records = child.take_unsaved()
         refused = await put_on_record(self._out.store, records, dispatch.record_by)
         if refused is not None:
-            dispatch.turn.uncertain = True
+            dispatch.turn.note_unconfirmed()
             if isinstance(refused, RecordConflict):
                 dispatch.lose()
             return not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
         child.saved(records)
-        dispatch.turn.children[child.child_id] = child
+        dispatch.turn.keep_child(child)
         return child
 
     async def _recorded(self, dispatch: LiveDispatch, outcome: CallOutcome) -> CallOutcome:
@@ -96,22 +96,17 @@ class CarryOut:
             dispatch.lose()
         elif refused is not None:
             told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
-            dispatch.turn.late.append(msgspec.structs.replace(settled, outcome=told, revision=1))
+            dispatch.turn.add_late(msgspec.structs.replace(settled, outcome=told, revision=1))
             return told
         return outcome
 
     def _finish(self, dispatch: LiveDispatch) -> None:
         """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
-        if dispatch.lost.settled:
-            dispatch.finished.settle(dispatch.joined(dispatch.overhead()))  # ends the waiting for it; not told
-            return
         overhead = dispatch.overhead()
-        result = dispatch.joined(overhead)
-        outcomes = result.outcomes
-        dispatch.turn.overhead += overhead
-        failed = sum(1 for outcome in outcomes if outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED))
-        self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)
-        dispatch.finish(result)
+        outcomes = dispatch.finish(overhead).outcomes
+        if dispatch.ownership.conflict is None:
+            failed = sum(1 for outcome in outcomes if outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED))
+            self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)
 
 
 async def _caught(call: Coroutine[Any, Any, None]) -> Exception | None:

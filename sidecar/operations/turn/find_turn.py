@@ -6,9 +6,9 @@ from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.identifiers import Digest
-from sidecar.operations.first_result import Ending
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.state.open_turns import Turn, Turns
+from sidecar.operations.turn.state.turn import Origin
 
 FetchCard = Callable[[Digest], Awaitable[Card | None]]
 
@@ -38,12 +38,11 @@ class FindTurn:
         if turn is None:
             turn = self._turns.of_token(token, await self._cards_of(self._turns.claims_of(token)))
         self._turns.asked_for(turn)
-        if turn.bound_here:
+        if turn.origin is Origin.BOUND_HERE:
             return turn
-        if turn.restored is None:
-            turn.restored = Ending()
-            await self._bring_back(turn, turn.restored)
-        refused = await turn.restored.wait()
+        if turn.origin is Origin.UNREAD:
+            await self._bring_back(turn)
+        refused = await turn.restoring.wait()
         if refused is not None:
             raise refused
         return turn
@@ -57,7 +56,8 @@ class FindTurn:
                 cards[digest] = card
         return cards
 
-    async def _bring_back(self, turn: Turn, restored: Ending[SubagentsError | None]) -> None:
+    async def _bring_back(self, turn: Turn) -> None:
+        turn.begin_restoring()
         refused: SubagentsError | None = StoreUnavailable("the turn could not be brought back; try again")
         try:
             await self._restore(turn)
@@ -67,4 +67,4 @@ class FindTurn:
         finally:
             if refused is not None:
                 self._turns.forget(turn)
-            restored.settle(refused)
+            turn.restored(refused)

@@ -18,6 +18,8 @@ from sidecar.operations.requests import OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.dispatch_calls import Going
+from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
+from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.operations.turn.state.opening_records import request_from_json
 
@@ -60,7 +62,7 @@ class LostWork:
     async def _look(self) -> None:
         store = self._out.store
         for turn in self._turns:
-            if turn.closing is None and turn.closed is None:
+            if turn.ending.stage is EndStage.OPEN:
                 await self._write_late(turn)
                 if turn.uncertain:
                     await self._find_own(turn)
@@ -74,7 +76,7 @@ class LostWork:
     async def _write_late(self, turn: Turn) -> None:
         """Put outcomes on record that could not be when they came: whoever follows from elsewhere waits for them."""
         for dispatch in list(turn.dispatches.values()):
-            if not (dispatch.runs_here and dispatch.finished.settled) or dispatch.lost.settled:
+            if dispatch.ownership.custody is not Custody.HERE or dispatch.stage is not DispatchStage.FINISHED:
                 continue
             late = [each for each in turn.late if each.dispatch_id == dispatch.dispatch_id]
             children = turn.children_of(dispatch.dispatch_id)
@@ -87,20 +89,21 @@ class LostWork:
             if isinstance(refused, RecordConflict):
                 dispatch.lose()
                 continue
-            turn.late = [each for each in turn.late if each not in late]
+            turn.late_recorded(late)
             for child, of_child in unsaved:
                 child.saved(of_child)
 
     async def _find_own(self, turn: Turn) -> None:
         """Go on with what was opened here although the store did not say so: nobody else does while this one lives."""
-        store, turn.uncertain = self._out.store, False
+        store = self._out.store
+        turn.note_confirmed()
         try:
             await self._asked(store.append(()))  # whatever was handed over before is decided then
             await self._restore(turn)
         except StoreUnavailable:
-            turn.uncertain = True
+            turn.note_unconfirmed()
             raise
-        for dispatch in [each for each in turn.dispatches.values() if each.owner == store.instance]:
+        for dispatch in [each for each in turn.dispatches.values() if each.ownership.owner == store.instance]:
             self._go_on(dispatch, unheard=True)
 
     async def _asked(self, reading: Awaitable[Found]) -> Found:
@@ -135,7 +138,7 @@ class LostWork:
         except SubagentsError:
             return False
         live = turn.dispatches.get(opened.dispatch_id)
-        if live is None or turn.closed is not None:
+        if live is None or turn.ending.closed is not None:
             return False
         self._go_on(live, unheard=True)
         return True
@@ -148,7 +151,7 @@ class LostWork:
     async def _close(self, turn_id: TurnId) -> None:
         """Close a turn that nobody will end: its parent is lost, and so is the sidecar that would have noticed."""
         known = self._turns.known(turn_id)
-        if known is not None and known.closed is None:
+        if known is not None and known.ending.closed is None:
             return  # the reaper's
         stored = await self._asked(self._out.store.turn(turn_id))
         if stored is None or stored.ended is not None:

@@ -34,7 +34,7 @@ class Reaper:
         for turn in self._turns:
             if now < turn.reap_at:
                 continue
-            if turn.closed is None:
+            if turn.ending.closed is None:
                 await self._end_turn.reap(turn)
             else:
                 self._end_turn.report(turn)  # it may have been found ended on record after its end was not confirmed

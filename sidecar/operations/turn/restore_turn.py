@@ -4,7 +4,6 @@ The record wins: what is known here and contradicts it is given up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 
 import msgspec
 
@@ -21,6 +20,7 @@ from sidecar.operations.record.timed_access import in_time
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.opening_records import request_from_json
@@ -63,17 +63,18 @@ class RestoreTurn:
             self._merge_dispatch(turn, dispatch, stored)
         taken = [each.opened.step_idx for each in stored.children]
         taken += [each.opened.first_step + each.opened.calls - 1 for each in stored.dispatches]
-        turn.next_step = max(turn.next_step, *(step + 1 for step in taken), 0)
-        if stored.ended is not None and stored.routing is not None and turn.closed is None:
-            turn.closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
-            turn.closed_as = stored.ended.fingerprint
+        turn.count_steps_from(max((step + 1 for step in taken), default=0))
+        if stored.ended is not None and stored.routing is not None and turn.ending.closed is None:
+            closed = TurnClosed(tuple(_summary(each) for each in stored.children), stored.routing)
+            turn.ending.found(closed, stored.ended.fingerprint)
 
     def _is_lost(self, turn: Turn, stored: StoredDispatch) -> bool:
         """Say whether a dispatch that was carried out here is another sidecar's by now, or has been given up."""
         known = turn.dispatches.get(stored.opened.dispatch_id)
-        if known is None or not known.runs_here:
+        if known is None or not known.ownership.here:
             return False
-        return stored.owner != self._out.store.instance or (known.lost.settled and known.finished.settled)
+        given_up = known.ownership.custody is Custody.LOST and known.stage is DispatchStage.FINISHED
+        return stored.owner != self._out.store.instance or given_up
 
     def _merge_child(self, turn: Turn, stored: StoredChild, outcome: CallOutcome | None, *, may_be_ahead: bool) -> None:
         """Merge one child; what is not on record of it is given up with its dispatch: its owner may make it again."""
@@ -81,32 +82,31 @@ class RestoreTurn:
         if known is not None and may_be_ahead and known.is_ahead_of(stored.events):
             known.saved(stored.events)
             if known.restored and outcome is not None and not known.has_unsaved_outcome:
-                known.outcome = outcome  # a later revision may stand now
+                known.revise(outcome)  # a later revision may stand now
             return
         if known is not None and known.outcome is None:
             self._out.grants.revoke_all_of(known.child_id)
         restored = restored_child(turn, stored, outcome)
         if restored is not None:
-            turn.children[restored.child_id] = restored
+            turn.keep_child(restored)
 
     def _merge_dispatch(self, turn: Turn, stored: StoredDispatch, of_turn: StoredTurn) -> None:
-        opened, known = stored.opened, turn.dispatches.get(stored.opened.dispatch_id)
+        known = turn.dispatches.get(stored.opened.dispatch_id)
         lost = self._is_lost(turn, stored)
         if known is not None:
             self._note_owner(known, stored)
-            same = known.runs_here or all(each in known.outcomes.values() for each in stored.outcomes)
+            finished = known.stage is DispatchStage.FINISHED
+            same = known.ownership.here or all(each in known.calls.outcomes.values() for each in stored.outcomes)
             if lost:
-                known.lose()
-                turn.dispatches.pop(opened.dispatch_id)
-                turn.drop_late(opened.dispatch_id)  # whoever took it over has settled it, or will
-            elif known.finished.settled and same:
+                turn.lose(known)
+            elif finished and same:
                 return
-            elif not known.finished.settled:
-                if not known.runs_here:
+            elif not finished:
+                if not known.ownership.here:
                     self._fill(known, stored, of_turn)
                 return
         dispatch = self._restored(turn, stored)
-        turn.dispatches[opened.dispatch_id] = dispatch
+        turn.bring_back(dispatch)
         self._fill(dispatch, stored, of_turn)
 
     def _restored(self, turn: Turn, stored: StoredDispatch) -> LiveDispatch:
@@ -115,27 +115,30 @@ class RestoreTurn:
         request = request_from_json(opened.request_json, turn.token)
         plan = plan_dispatch(turn.surface, request.calls, opened.first_step, opened.places)
         dispatch = LiveDispatch(
-            request, turn, plan, opened.intents, clock=out.clock, recorder=out.recorder, rules=self._rules
+            request,
+            turn,
+            plan,
+            opened.intents,
+            clock=out.clock,
+            recorder=out.recorder,
+            rules=self._rules,
+            settle_by=opened.settle_by,
         )
-        dispatch.first_step, dispatch.places = opened.first_step, opened.places
         self._note_owner(dispatch, stored)
-        dispatch.settle_by = opened.settle_by
-        dispatch.runs_here = False
         dispatch.begin_events_after(events_of_owner(stored.epoch) + EVENTS_PER_OWNER)
-        dispatch.opened.settle(None)
         return dispatch
 
     def _note_owner(self, dispatch: LiveDispatch, stored: StoredDispatch) -> None:
-        dispatch.owner, dispatch.epoch = stored.owner, stored.epoch
         # What this process has taken over without carrying it out, as whoever closes a child does, is not elsewhere.
-        dispatch.owned_elsewhere = stored.owner_alive and stored.owner != self._out.store.instance
+        elsewhere = stored.owner_alive and stored.owner != self._out.store.instance
+        dispatch.ownership.note(stored.owner, stored.epoch, alive_elsewhere=elsewhere)
 
     def _fill(self, dispatch: LiveDispatch, stored: StoredDispatch, of_turn: StoredTurn) -> None:
         """Take in the outcomes that are on record; with the last one the dispatch is finished."""
         children = _children_of(of_turn, stored.opened.dispatch_id)
-        dispatch.take_in({each.call_id: each for each in stored.outcomes}, children)
-        if stored.settled and not dispatch.finished.settled:
-            dispatch.finish(dispatch.joined(timedelta(0)))
+        dispatch.calls.take_in({each.call_id: each for each in stored.outcomes}, children)
+        if stored.settled and dispatch.stage is not DispatchStage.FINISHED:
+            dispatch.finish()
 
 
 def restored_child(turn: Turn, stored: StoredChild, outcome: CallOutcome | None) -> Child | None:
@@ -171,7 +174,7 @@ def unfinished_outcomes(dispatch: LiveDispatch, children: Sequence[Child]) -> It
     """Yield what the end of the turn makes of each call that nobody finished."""
     child_of = {child.call_id: child for child in children}
     for planned in dispatch.plan.run:
-        if planned.place in dispatch.outcomes:
+        if planned.place in dispatch.calls.outcomes:
             continue
         child = child_of.get(planned.call.call_id)
         outcome = not_run(planned, Outcome.FAILED if child else Outcome.NOT_STARTED, CallFailure.TURN_OVER)

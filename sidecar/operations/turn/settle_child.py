@@ -7,16 +7,15 @@ child's own state.
 from collections.abc import Iterator
 from datetime import datetime
 
-from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.errors import ChildClosed, RecordConflict, RunsElsewhere, UnknownChild
-from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, PARENT
+from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS
 from sidecar.core.executing.records import DispatchTaken
 from sidecar.core.executing.states import ExecutionState
 from sidecar.core.identifiers import ChildId
 from sidecar.operations.first_result import outlive
 from sidecar.operations.record.ports import Store
 from sidecar.operations.record.timed_access import put_on_record
-from sidecar.operations.requests import CloseChildRequest, Integration, Verdict
+from sidecar.operations.requests import CloseChildRequest, Verdict
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.find_turn import FindTurn
@@ -25,44 +24,6 @@ from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.turn_ends import ChildSummary
-from subagents_errors import CallFailure
-
-ANSWERED = (Outcome.SUCCEEDED, Outcome.DEGRADED)
-
-
-def integrate(child: Child, integration: Integration, now: datetime, actor: str = PARENT) -> None:
-    """Apply a verdict to a child whose work has ended and close it; the events are left unsaved.
-
-    Raises:
-        ChildClosed: the child still runs.
-    """
-    if child.outcome is None:
-        raise ChildClosed("the child is still running; cancel its call first", metadata={"child_id": child.child_id})
-    reason = "execution_failed"
-    if child.log.state is ExecutionState.WAITING_FOR_MERGE:
-        accepted = child.outcome.outcome in ANSWERED and integration.verdict is not Verdict.REJECTED
-        if accepted:
-            child.unsaved.append(child.log.integrated(now, actor))
-        else:
-            # Without an answer there was nothing to reject: its outcome could not be recorded while it still counted.
-            answered = child.outcome.outcome in ANSWERED
-            why = integration.reason or "rejected by the parent" if answered else str(child.outcome.reason)
-            child.unsaved.append(child.log.integration_failed(now, why, actor))
-        reason = "integrated" if accepted else "integration_failed"
-    _close(child, now, reason, actor)
-
-
-def close_unintegrated(child: Child, now: datetime, reason: str, actor: str) -> None:
-    """Close a child that nobody gave a verdict on; what waits for the parent has failed to be integrated."""
-    if child.log.state is ExecutionState.WAITING_FOR_MERGE:
-        child.unsaved.append(child.log.integration_failed(now, reason, actor))
-    _close(child, now, reason, actor)
-
-
-def fail_unfinished(child: Child, now: datetime, cause: CallFailure) -> None:
-    """Fail a child that was brought back from the record and that nobody has gone on with."""
-    if child.log.state in {ExecutionState.CREATED, ExecutionState.RUNNING}:
-        child.unsaved.append(child.log.failed(now, cause, f"failed: {cause}"))
 
 
 def is_contradicted(child: Child, verdict: Verdict) -> bool:
@@ -83,8 +44,8 @@ def refuse_contradiction(child: Child, verdict: Verdict) -> None:
 
 def taking(dispatch: LiveDispatch | None, store: Store, now: datetime) -> Iterator[DispatchTaken]:
     """Yield what makes a dispatch this process's own, if it belongs to another one."""
-    if dispatch is not None and dispatch.owner not in {"", store.instance}:
-        yield DispatchTaken(dispatch.turn.turn_id, dispatch.dispatch_id, dispatch.epoch + 1, now)
+    if dispatch is not None and dispatch.ownership.owner not in {"", store.instance}:
+        yield DispatchTaken(dispatch.turn.turn_id, dispatch.dispatch_id, dispatch.ownership.epoch + 1, now)
 
 
 def summary_of(child: Child) -> ChildSummary:
@@ -103,12 +64,6 @@ def child_named(turn: Turn, child_id: ChildId) -> Child:
     if child is None:
         raise UnknownChild("the turn has no child with that child_id", metadata={"child_id": child_id})
     return child
-
-
-def _close(child: Child, now: datetime, reason: str, actor: str) -> None:
-    child.integrated = child.log.state is ExecutionState.COMPLETED
-    child.close_reason = reason
-    child.unsaved.append(child.log.closed(now, reason, actor))
 
 
 class CloseChild:
@@ -138,8 +93,7 @@ class CloseChild:
                 raise RunsElsewhere("another sidecar runs the child's dispatch; close it there, or end the turn here")
         if child.log.state is not ExecutionState.CLOSED:
             turn.refuse_if_over()
-            integrate(child, request.integration, self._out.clock.now())
-            child.verdict = request.integration
+            child.integrate_for_parent(request.integration, self._out.clock.now())
         elif is_contradicted(child, request.integration.verdict) or child.verdict not in {None, request.integration}:
             raise ChildClosed(
                 "the child was closed with another verdict, or at the end of the turn",
@@ -160,5 +114,5 @@ class CloseChild:
         if refused is not None:
             raise refused
         child.saved(unsaved)
-        if dispatch is not None and dispatch.owner:
-            dispatch.owner, dispatch.epoch = out.store.instance, dispatch.epoch + (dispatch.owner != out.store.instance)
+        if dispatch is not None and dispatch.ownership.owner:
+            dispatch.ownership.taken(out.store.instance)

@@ -19,6 +19,8 @@ from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.execute_dispatch import CarryOut
 from sidecar.operations.turn.restore_turn import RestoreTurn, events_of_owner
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage
+from sidecar.operations.turn.state.ending import EndStage
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.open_turns import Turns
 
@@ -42,18 +44,18 @@ class GoOn:
             dispatch: brought back from the record.
             unheard: go on even if nobody listens.
         """
-        if dispatch.runs_here or dispatch.followed or dispatch.finished.settled:
+        if dispatch.ownership.custody is not Custody.ELSEWHERE or dispatch.stage is DispatchStage.FINISHED:
             return
-        dispatch.followed = True
+        dispatch.ownership.follow()
         self._turns.begins_work(dispatch.turn)
         self._out.spawner.spawn(self._follow(dispatch, unheard), f"go on with {dispatch.dispatch_id}")
 
     async def _follow(self, dispatch: LiveDispatch, unheard: bool) -> None:
-        turn, store = dispatch.turn, self._out.store
+        turn, ownership = dispatch.turn, dispatch.ownership
         try:
-            while not (dispatch.finished.settled or dispatch.lost.settled or turn.closed):
-                mine = dispatch.owner == store.instance
-                if not dispatch.owned_elsewhere and await self._take_over(dispatch, mine=mine):
+            while dispatch.stage is not DispatchStage.FINISHED and turn.ending.closed is None:
+                mine = ownership.owner == self._out.store.instance
+                if not ownership.alive_elsewhere and await self._take_over(dispatch, mine=mine):
                     return
                 await asyncio.sleep(self._rules.look_every.total_seconds())
                 if not dispatch.heard and not unheard:
@@ -61,13 +63,8 @@ class GoOn:
                 await self._look_again(dispatch)
         finally:
             self._turns.ends_work(turn)
-            dispatch.followed = False
-            if not dispatch.finished.settled and not dispatch.runs_here:
-                # Nobody follows it any more: whoever asks next reads it from the record again.
-                dispatch.lose()
-                turn.uncertain = True
-                if turn.dispatches.get(dispatch.dispatch_id) is dispatch:
-                    turn.dispatches.pop(dispatch.dispatch_id)
+            if ownership.custody is Custody.FOLLOWED:
+                dispatch.unfollow()
 
     async def _look_again(self, dispatch: LiveDispatch) -> None:
         try:
@@ -79,17 +76,19 @@ class GoOn:
         """Make the dispatch this process's own and carry it out; says whether it came to that."""
         opened_id, turn, now = dispatch.dispatch_id, dispatch.turn, self._out.clock.now()
         if not mine:
-            taken = DispatchTaken(turn.turn_id, opened_id, dispatch.epoch + 1, now)
+            taken = DispatchTaken(turn.turn_id, opened_id, dispatch.ownership.epoch + 1, now)
             until = self._out.clock.monotonic() + self._rules.record_timeout.total_seconds()
             if await put_on_record(self._out.store, [taken], until) is not None:
                 await self._look_again(dispatch)
-                return dispatch.finished.settled
+                return dispatch.stage is DispatchStage.FINISHED
         try:
             await self._restore(turn)  # with what its owner wrote last
         except StoreUnavailable:
             return False
-        if dispatch.finished.settled or turn.closing is not None or dispatch.owner != self._out.store.instance:
-            return dispatch.finished.settled
+        finished = dispatch.stage is DispatchStage.FINISHED
+        mine = dispatch.ownership.owner == self._out.store.instance
+        if finished or turn.ending.stage is not EndStage.OPEN or not mine:
+            return finished
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
         dispatch.leave(None)  # if nobody listens, what the request asks for in that case is done
@@ -99,12 +98,9 @@ class GoOn:
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
         """Let what is left of the dispatch begin here; returns the children that are on record. No await in here."""
         turn, now = dispatch.turn, self._out.clock.now()
-        dispatch.begin_events_after(max(dispatch.sequence, events_of_owner(dispatch.epoch)))
-        dispatch.runs_here = True
-        left = (dispatch.settle_by - now).total_seconds() if dispatch.settle_by else 0.0
-        since = self._out.clock.monotonic() - dispatch.received_at
-        dispatch.settle_within(since + max(0.0, left), self._rules.record_timeout.total_seconds())
-        unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.outcomes]
+        after = events_of_owner(dispatch.ownership.epoch)
+        dispatch.take_over(after, self._rules.record_timeout.total_seconds())
+        unsettled = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         asked = {each.call.call_id for each in unsettled}
         begun = {child.call_id: child for child in turn.children_of(dispatch.dispatch_id) if child.call_id in asked}
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
@@ -116,5 +112,5 @@ class GoOn:
         )
         for child in begun.values():
             if child.log.state is ExecutionState.RUNNING:
-                child.unsaved.append(child.log.noted(now, TAKEN_OVER, "another sidecar goes on with it"))
+                child.note(now, TAKEN_OVER, "another sidecar goes on with it")
         return begun

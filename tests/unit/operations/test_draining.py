@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.adapters.virtual_time import Trace, VirtualLoop, simulate
 from sidecar.operations.process.draining import TELL_SECONDS, Awaited, Drain, DrainRules
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 
 RULES = DrainRules(grace=110.0, margin=5.0, end_within=4.0, outlived=True)
 
@@ -21,9 +22,9 @@ class OneDispatch:
 
     turn: Any
     dispatch_id: str = "d-1"
-    runs_here: bool = True
+    ownership: Any = field(default_factory=lambda: SimpleNamespace(here=True))
     received_at: float = 0.0
-    finished: Any = field(default_factory=lambda: SimpleNamespace(settled=False))
+    stage: DispatchStage = DispatchStage.OPEN
 
 
 @dataclass
@@ -32,7 +33,7 @@ class OneTurn:
 
     turn_id: str
     works: int = 0
-    closed: bool | None = None
+    ending: Any = field(default_factory=lambda: SimpleNamespace(closed=None))
     dispatches: dict[str, OneDispatch] = field(default_factory=dict)
     uncertain: bool = False
     late: tuple[()] = ()
@@ -60,7 +61,7 @@ def a_turn(turn_id: str, *, works: bool) -> OneTurn:
     """Return a turn that has dispatched."""
     turn = OneTurn(turn_id, works=int(works))
     turn.dispatches["d-1"] = OneDispatch(turn)
-    turn.dispatches["d-1"].finished.settled = not works
+    turn.dispatches["d-1"].stage = DispatchStage.OPEN if works else DispatchStage.FINISHED
     return turn
 
 
@@ -90,7 +91,7 @@ def test_a_turn_that_is_never_ended_costs_the_margin_and_not_the_grace() -> None
 def test_a_stop_is_over_as_soon_as_the_last_turn_is_ended() -> None:
     """The call is over after 20 seconds, and the parent ends the turn 2 seconds later."""
     turn = a_turn("t-1", works=True)
-    ends = ((20.0, lambda: setattr(turn, "works", 0)), (22.0, lambda: setattr(turn, "closed", True)))
+    ends = ((20.0, lambda: setattr(turn, "works", 0)), (22.0, lambda: setattr(turn.ending, "closed", True)))
     assert waited(SomeTurns([turn]), *ends)[0] == pytest.approx(22.0, abs=0.1)
 
 

@@ -24,6 +24,7 @@ from sidecar.operations.rollout.store.ports import KeptDefinition
 from sidecar.operations.rollout.store.replicas import Pinned, Replica
 from sidecar.operations.rollout.store.store_rules import ALIVE_FOR
 from sidecar.operations.turn.state.open_turns import Turn
+from sidecar.operations.turn.state.turn import Origin
 
 CHOSEN: Final = CandidateVerdict.CHOSEN
 MOST_ELSEWHERE: Final = 200
@@ -78,8 +79,8 @@ class PinnedTurns:
 
     def bound_here(self) -> Pinned:
         """Return what this replica shows to the others: each turn is counted by the one that bound it; memory only."""
-        open_ones = (turn for turn in self._open_here() if turn.closed is None and turn.bound_here)
-        return Pinned(Counter(digest for turn in open_ones for digest in _held_by(turn).digests), self._lasting)
+        bound = (turn for turn in self._open_here() if turn.origin is Origin.BOUND_HERE and turn.ending.closed is None)
+        return Pinned(Counter(digest for turn in bound for digest in _held_by(turn).digests), self._lasting)
 
     async def count(self) -> Mapping[Digest, int]:
         """Return how many open turns hold each digest, of the newest on record. Raises `StoreUnavailable`."""
@@ -129,7 +130,7 @@ class PinnedTurns:
         known: dict[TurnId, bool] = {}
         for turn in self._open_here():
             known[turn.turn_id] = True
-            if turn.closed is None:
+            if turn.ending.closed is None:
                 pinned.append(_held_by(turn))
         return pinned, known
 

@@ -57,7 +57,7 @@ class RolloutStanding:
         """Return how many turns that are open here hold a definition, by id; 0 for those that none holds."""
         counts: dict[tuple[str, ...], float] = {(str(facts.definition_id),): 0.0 for _, facts in self._shown()}
         for turn in self.turns():
-            if turn.closed is None:
+            if turn.ending.closed is None:
                 for tool in turn.surface.tools:
                     key = (str(tool.card.definition.id),)
                     counts[key] = counts.get(key, 0.0) + 1

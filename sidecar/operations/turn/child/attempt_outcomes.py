@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage
-from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
+from sidecar.core.executing.records import AttemptRecorded
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.core.replaying.frames import StoppedCall
@@ -131,26 +131,15 @@ def unrecorded(outcome: CallOutcome) -> CallOutcome:
     )
 
 
-def corrected(record: Record, told: CallOutcome) -> Record:
-    """Return `record`, or what the parent is told in the place of an outcome that could not be recorded in time.
-
-    The store may have the first one even so; the higher revision is the one that stands.
-    """
-    if not isinstance(record, CallSettled):
-        return record
-    return msgspec.structs.replace(record, outcome=told, revision=1)
-
-
 def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
     """Return what is to be kept of a child that settles now, and forget it; nothing, if frames are not recorded."""
-    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.frames
-    child.frames = None  # a child is kept longer than it runs
+    of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
     if frames is None or of_dispatch is None:
         return ()
     stopped = tuple(
         StoppedCall(each.dispatch_id, call_id, reason.name, microseconds(at - each.received_at))
         for each in turn.dispatches.values()
-        for call_id, reason, at in each.stopped
+        for call_id, reason, at in each.calls.stopped
         if reason is not CallFailure.JOIN_DEADLINE
     )
     made = frames.attempts or ([] if child.attempts else [frames.none_made()])

@@ -30,7 +30,6 @@ from sidecar.core.errors import (
     ToolNotAllowed,
 )
 from sidecar.core.executing.events import DATA_WITHHELD, TOOL_REFUSED
-from sidecar.core.executing.states import ExecutionState
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
 from sidecar.core.json_schemas import canonical_text
@@ -107,8 +106,7 @@ class CallTool:
         except SubagentsError as refused:
             self._note(child, TOOL_REFUSED, f"refused: {refused.reason}", tool=tool_id[:64], reason=refused.reason)
             raise
-        child.data.calls += 1
-        _keep(child, Effect.CALLED, tool.id)
+        child.use(Effect.CALLED, tool.id)
         child.ledger.use_tool_call()
         began = self._clock.monotonic()
         if tool.id in child.data.barred:  # never again, not by the sub-agent either (PC2-FR-12e)
@@ -120,8 +118,7 @@ class CallTool:
         self._grants.claim(grant)
         if isinstance(judgement, Withheld):
             return ToolResult(None)
-        child.data.released += 1  # only what the sub-agent really got
-        _keep(child, Effect.RELEASED, tool.id)
+        child.use(Effect.RELEASED, tool.id)  # only what the sub-agent really got
         return ToolResult(judgement.payload_json, judgement.status is EnvelopeStatus.PARTIAL)
 
     def _allowed(self, child: Child, tool_id: str, arguments_json: str) -> ToolEntry:
@@ -137,8 +134,7 @@ class CallTool:
         self._check_arguments(tool, arguments_json)
         budget, left = child.contract.budgets.tool_calls, child.ledger.tool_calls_left
         if left is not None and left <= 0:
-            child.data.budget_hit = True
-            _keep(child, Effect.BUDGET, tool.id)
+            child.use(Effect.BUDGET, tool.id)
             raise ToolBudgetExhausted(f"the child has used its {budget} tool calls", metadata={"limit": str(budget)})
         return tool
 
@@ -198,10 +194,9 @@ class CallTool:
             self._recorder.data_call(child.slot, tool.id, "released", seconds)
             return
         self._recorder.data_call(child.slot, tool.id, judgement.reason, seconds)
-        _keep(child, Effect.BARRED if judgement.security else Effect.WITHHELD, tool.id)
+        child.use(Effect.BARRED if judgement.security else Effect.WITHHELD, tool.id)
         fault = fault_of(judgement, tool)
         if judgement.security:
-            child.data.barred.add(tool.id)
             self._recorder.security_incident(child.slot, tool.id, child.child_id, judgement.reason)
         else:
             self._warn(child, tool, judgement.reason, fault)
@@ -219,8 +214,7 @@ class CallTool:
         self._recorder.anomaly("data_withheld", told, about)
 
     def _note(self, child: Child, name: str, summary: str, **details: str) -> None:
-        if child.log.state is ExecutionState.RUNNING:
-            child.unsaved.extend(child.log.repeatable(self._clock.now(), name, summary, **details))
+        child.note_repeatable(self._clock.now(), name, summary, **details)
 
 
 class TypingRegistries:
@@ -248,12 +242,6 @@ def fault_of(withheld: Withheld, tool: ToolEntry) -> Fault:
         return withheld.fault
     target = (tool.endpoint or "").partition("?")[0]  # a query may hold a key
     return Fault(target, target, remedy=REMEDY_OF_REASON[withheld.reason])
-
-
-def _keep(child: Child, effect: Effect, tool_id: str) -> None:
-    """Keep what changes the outcome, for replays."""
-    if child.frames is not None:
-        child.frames.effect(effect, tool_id)
 
 
 def _seen_of(judgement: Judgement) -> tuple[str, str]:

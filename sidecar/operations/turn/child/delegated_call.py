@@ -41,7 +41,7 @@ class DelegatedCall:
         self.delegation = Delegation()
         self._errand, self._parent, self._planned = errand, parent, planned
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(settle_at, self.delegation.stop.settle, CallFailure.JOIN_DEADLINE)
+        self._timer = loop.call_at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
     @property
     def dispatch_id(self) -> DispatchId:
@@ -76,4 +76,4 @@ class DelegatedCall:
     def end(self) -> None:
         """It is over."""
         self._timer.cancel()
-        self.delegation.over.settle(None)
+        self.delegation.end()

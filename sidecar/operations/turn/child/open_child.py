@@ -62,6 +62,6 @@ def _child(
         contract_json=contract_json,
         principal=turn.claims.principal,
         log=log,
-        unsaved=[opened, log.created(now, planned.tool.card.digest), log.started(now)],
+        opening=[opened, log.created(now, planned.tool.card.digest), log.started(now)],
         above=None if parent is None else parent.ledger,
     )

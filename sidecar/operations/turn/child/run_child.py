@@ -27,7 +27,6 @@ from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.attempt_outcomes import (
     accepted,
-    corrected,
     failed_at,
     failure_of,
     fault_details,
@@ -51,7 +50,6 @@ from sidecar.operations.turn.child.run_attempt import (
     Quarantine,
 )
 from sidecar.operations.turn.state.child import Child
-from sidecar.operations.turn.state.recorded_frames import ChildFrames
 from sidecar.policy.protocols import DelegateTool, Runner, RunRequest, StatusReported
 from subagents_errors import CallFailure
 
@@ -73,16 +71,12 @@ class RunChild:
         stop = dispatch.stop_of(child.call_id)
         clock = self._out.clock
         began = clock.monotonic()
-        child.started_at = child.started_at or clock.now()
-        if self._rules.record_frames:
-            child.frames = ChildFrames(began)
+        child.begin(clock.now(), began, keep_frames=self._rules.record_frames)
+        if child.frames is not None:
             stop.on_settled(child.frames.stopped)
         spent, evidence = Usage(), Answer()
         try:
             runner = self._out.runners.runner_for(child.tool.card)
-            wall_clock = child.contract.budgets.wall_clock_ms
-            used = max(0.0, (clock.now() - child.started_at).total_seconds()) if child.restored else 0.0
-            child.wall_clock_at = None if wall_clock is None else began + wall_clock / 1000 - used
             allowed = attempts_allowed(child.contract.execution)
             end = lost_with_its_sidecar(child, allowed)
             while end is None:
@@ -126,22 +120,22 @@ class RunChild:
         self, child: Child, dispatch: Errand, runner: Runner, collector: ResultCollector
     ) -> tuple[AttemptEnd, bool]:
         """Make the attempt; return its end, and whether anything was heard of the host."""
-        child.attempts += 1
+        attempt_id = AttemptId(self._out.ids.new("attempt"))
+        child.begin_attempt(self._out.clock.now(), attempt_id)
         if child.attempts == 1:
             self._budget.called(self._out.clock.monotonic())
-        attempt_id = AttemptId(self._out.ids.new("attempt"))
-        child.unsaved.append(child.log.attempt(self._out.clock.now(), child.attempts, attempt_id))
         # The first attempt is known from `started`. Others count once they are on record: whoever takes the child over
         # must not make one too many.
         if child.attempts > 1 and not await self._saved(child, dispatch):
             return Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"), False
         bounds = self._bounds(child, dispatch.settle_at)
         span = self._out.tracing.attempt(child, dispatch.trace, dispatch.turn.claims.episode_id)
-        child.trace = span.context if span is not None else dispatch.trace
-        request = self._request(child, dispatch, attempt_id, bounds)
+        ends_at = dispatch.settle_at if bounds.timeout_at is None else bounds.timeout_at
+        child.attempt_runs(span.context if span is not None else dispatch.trace, ends_at)
+        request = self._request(child, dispatch, attempt_id)
 
         def on_status(reported: StatusReported) -> None:
-            child.status_events += 1
+            child.report()
             dispatch.status(child, reported.type, reported.attributes)
 
         quarantine = Quarantine(self._out.recorder, self._rules.quarantine_after.total_seconds())
@@ -185,8 +179,7 @@ class RunChild:
         if again:
             summary = f"attempt {child.attempts} failed: {end.reason}; another one is made"
             details = {"reason": end.reason, **fault_details(end)}
-            repeated = child.log.noted(self._out.clock.now(), ATTEMPT_REPEATED, summary, **details)
-            child.unsaved.append(repeated)
+            child.note(self._out.clock.now(), ATTEMPT_REPEATED, summary, **details)
             self._out.recorder.attempt_repeated(child.slot)
         return again
 
@@ -196,36 +189,34 @@ class RunChild:
         """Write the end down, then tell. Source: SX-21, SX-23, SX-51, PC2-FR-10."""
         outcome = outcome_of(child, end, took, usage)
         now = self._out.clock.now()
-        child.unsaved.extend(child.log.left_out(now))
+        child.note_left_out(now)
         if isinstance(end, OutOfBudget) or child.data.budget_hit:
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
-            child.unsaved.append(child.log.noted(now, BUDGET_STOPPED, f"out of budget: {which}", budget=which))
+            child.note(now, BUDGET_STOPPED, f"out of budget: {which}", budget=which)
         detail = end.detail if isinstance(end, Broken) else ""
         if outcome.outcome is Outcome.FAILED:
             cause = str(outcome.reason)
             summary = f"failed: {cause}{failed_at(end)}"
             details = fault_details(end) | token_details(usage)
-            child.unsaved.append(child.log.failed(now, cause, summary, detail=detail, **details))
+            child.fail(now, cause, summary, detail=detail, **details)
         else:
-            child.unsaved.append(
-                child.log.waiting_for_merge(
-                    now,
-                    outcome.outcome,
-                    components=len(outcome.answer.components),
-                    data_unavailable=outcome.answer.data_unavailable,
-                    **token_details(usage),
-                )
+            child.wait_for_merge(
+                now,
+                outcome.outcome,
+                components=len(outcome.answer.components),
+                data_unavailable=outcome.answer.data_unavailable,
+                **token_details(usage),
             )
         if child.contract.parent_child_id is None:  # a delegation is not one of the orchestrator's calls
-            child.unsaved.append(CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now))
-        child.unsaved.extend(recorded_attempts(child, dispatch.turn))
+            child.add_unsaved([CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now)])
+        child.add_unsaved(recorded_attempts(child, dispatch.turn))
         if not await self._saved(child, dispatch):
             self._out.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded(outcome)
-            child.unsaved = [corrected(record, outcome) for record in child.unsaved]
+            child.correct(outcome)
         else:
             self._out.reports.write(child, outcome)
-        child.outcome, child.settled_at = outcome, now
+        child.settle(outcome, now)
         self._out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), took.total_seconds())
         return outcome
 
@@ -241,7 +232,6 @@ class RunChild:
     def _bounds(self, child: Child, settle_at: float) -> AttemptBounds:
         budgets, wall_clock_at = child.contract.budgets, child.wall_clock_at
         timeout_at = self._out.clock.monotonic() + child.contract.execution.attempt_timeout_ms / 1000
-        child.ends_at = min(timeout_at, settle_at)
         return AttemptBounds(
             timeout_at=timeout_at if timeout_at <= settle_at else None,
             wall_clock_at=wall_clock_at,
@@ -249,9 +239,8 @@ class RunChild:
             ledger=child.ledger,
         )
 
-    def _request(self, child: Child, dispatch: Errand, attempt_id: AttemptId, bounds: AttemptBounds) -> RunRequest:
+    def _request(self, child: Child, dispatch: Errand, attempt_id: AttemptId) -> RunRequest:
         card, surface = child.tool.card, dispatch.turn.surface
-        until = dispatch.settle_at if bounds.timeout_at is None else bounds.timeout_at
         return RunRequest(
             child_id=child.child_id,
             attempt_id=attempt_id,
@@ -263,7 +252,7 @@ class RunChild:
             prompt_suffix=dispatch.turn.prompt_suffix,
             contract_json=child.contract_json,
             grant=self._out.grants.mint(child, attempt_id),
-            timeout=timedelta(seconds=max(0.0, until - self._out.clock.monotonic())),
+            timeout=timedelta(seconds=max(0.0, child.ends_at - self._out.clock.monotonic())),
             trace_headers=child.trace.headers,
             delegates=delegates_of(child.contract, surface),
         )

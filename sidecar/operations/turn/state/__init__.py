@@ -1,1 +1,1 @@
-"""The state of a turn, its dispatches and its children while the sidecar holds them."""
+"""The state of a turn, its dispatches and its children, which is changed nowhere else."""

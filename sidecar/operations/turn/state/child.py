@@ -1,45 +1,30 @@
 """A child while it is alive here: contract, log, what it used, and what is not durable yet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
+from typing import Any, Final
+
+import msgspec
 
 from sidecar.core.binding.surface import SurfaceTool
-from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.outcomes import CallOutcome, Outcome, Usage
+from sidecar.core.errors import ChildClosed
 from sidecar.core.executing.contract import Contract
-from sidecar.core.executing.events import ChildEvent, ChildLog
+from sidecar.core.executing.events import PARENT, SIDECAR, ChildEvent, ChildLog
 from sidecar.core.executing.records import CallSettled, Record
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, Principal, Slot, ToolId
-from sidecar.operations.requests import Integration
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import AttemptId, CallId, ChildId, DispatchId, Principal, Slot, ToolId
+from sidecar.core.replaying.frames import Effect
+from sidecar.operations.requests import Integration, Verdict
+from sidecar.operations.turn.state.data_use import DataUse
 from sidecar.operations.turn.state.ledger import Ledger
 from sidecar.operations.turn.state.recorded_frames import ChildFrames
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TraceContext
+from sidecar.operations.turn.state.transitions import IllegalTransition
+from subagents_errors import CallFailure
 
-
-@dataclass(slots=True)
-class DataUse:
-    """What a child's calls of data services came to.
-
-    Attributes:
-        barred: tools whose service may have answered for somebody else; this child does not get to ask them again.
-        barred_below: that happened to a child that this one delegated to.
-    """
-
-    calls: int = 0
-    released: int = 0
-    barred: set[ToolId] = field(default_factory=set)
-    barred_below: bool = False
-    budget_hit: bool = False
-
-    @property
-    def barred_anywhere(self) -> bool:
-        """Whether an answer may have been for somebody else, here or below."""
-        return self.barred_below or bool(self.barred)
-
-    @property
-    def forces_degraded(self) -> bool:
-        """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
-        return self.barred_anywhere or (self.calls > 0 and self.released == 0)
+ANSWERED: Final = (Outcome.SUCCEEDED, Outcome.DEGRADED)
 
 
 @dataclass(slots=True)
@@ -47,6 +32,7 @@ class Child:
     """One delegated execution.
 
     Attributes:
+        opening: the first records that are to be written.
         unsaved: records that happened but are not durable yet; they go along with the next append.
         outcome: None while the call runs.
         status_events: reports made, before the policy.
@@ -70,7 +56,7 @@ class Child:
     principal: Principal
     log: ChildLog
     data: DataUse = field(default_factory=DataUse)
-    unsaved: list[Record] = field(default_factory=list)
+    opening: InitVar[Sequence[Record]] = ()
     outcome: CallOutcome | None = None
     attempts: int = 0
     status_events: int = 0
@@ -86,25 +72,21 @@ class Child:
     above: InitVar[Ledger | None] = None
     restored: bool = False
 
+    slot: Slot = field(init=False)
     ledger: Ledger = field(init=False)
+    unsaved: Sequence[Record] = field(init=False)
+    _unsaved: list[Record] = field(init=False)
 
-    def __post_init__(self, above: Ledger | None) -> None:
+    def __post_init__(self, opening: Sequence[Record], above: Ledger | None) -> None:
         """Open the ledger."""
+        self.slot = self.tool.slot
+        self.unsaved = self._unsaved = list(opening)
         self.ledger = Ledger(self.contract.budgets, above)
-
-    @property
-    def slot(self) -> Slot:
-        """The slot that was asked."""
-        return self.tool.slot
 
     @property
     def has_unsaved_outcome(self) -> bool:
         """Whether its outcome here still has to be written, and stands then whatever is on record of it now."""
         return any(isinstance(record, CallSettled) for record in self.unsaved)
-
-    def take_unsaved(self) -> Sequence[Record]:
-        """Return what is to be appended; `saved` forgets it once it is durable."""
-        return tuple(self.unsaved)
 
     def is_ahead_of(self, stored: Sequence[ChildEvent]) -> bool:
         """Say whether the log here is the stored one, or goes on from it."""
@@ -113,10 +95,156 @@ class Child:
         unsaved = [record for record in self.unsaved if isinstance(record, ChildEvent)]
         return stored[-1].link in {*(event.previous_link for event in unsaved), self.log.link}
 
+    # --- what is to be written
+
+    def take_unsaved(self) -> Sequence[Record]:
+        """Return what is to be appended; `saved` forgets it once it is durable."""
+        return tuple(self._unsaved)
+
+    def add_unsaved(self, records: Iterable[Record]) -> None:
+        """Have records written with the next append that are no events of the child."""
+        self._unsaved.extend(records)
+
     def saved(self, records: Sequence[Record]) -> None:
         """Forget records that are durable now. Others may have come in meanwhile, and two may save at once."""
-        if records and len(records) == len(self.unsaved) and records[-1] is self.unsaved[-1]:
-            self.unsaved = []  # the usual case: nothing came in
+        if records and len(records) == len(self._unsaved) and records[-1] is self._unsaved[-1]:
+            self._unsaved.clear()  # the usual case: nothing came in
             return
         durable = {record.record_id for record in records}
-        self.unsaved = [record for record in self.unsaved if record.record_id not in durable]
+        self._unsaved[:] = [record for record in self._unsaved if record.record_id not in durable]
+
+    def forget_unsaved(self) -> None:
+        """The turn has ended: everything of the child is on record."""
+        self._unsaved.clear()
+
+    def note(self, now: datetime, name: str, summary: str, *, actor: str = SIDECAR, **details: Any) -> None:
+        """Something happened that changes no state. Raises `ChildClosed` if the child does not run."""
+        self._unsaved.append(self.log.noted(now, name, summary, actor=actor, **details))
+
+    def note_repeatable(self, now: datetime, name: str, summary: str, **details: Any) -> None:
+        """The same for what may happen any number of times: only so many are kept, and none once it has ended."""
+        if self.log.state is ExecutionState.RUNNING:
+            self._unsaved.extend(self.log.repeatable(now, name, summary, **details))
+
+    # --- running
+
+    def begin(self, now: datetime, began: float, *, keep_frames: bool) -> None:
+        """It is run from `now`, which is `began` on the loop's clock, to its outcome."""
+        if self.outcome is not None:
+            raise IllegalTransition("begin", self.log.state)
+        self.started_at = self.started_at or now
+        self.frames = ChildFrames(began) if keep_frames else None
+        wall_clock_ms = self.contract.budgets.wall_clock_ms
+        if wall_clock_ms is not None:
+            used = max(0.0, (now - self.started_at).total_seconds()) if self.restored else 0.0
+            self.wall_clock_at = began + wall_clock_ms / 1000 - used
+
+    def begin_attempt(self, now: datetime, attempt_id: AttemptId) -> None:
+        """An attempt is made."""
+        event = self.log.attempt(now, self.attempts + 1, attempt_id)
+        self.attempts += 1
+        self._unsaved.append(event)
+
+    def attempt_runs(self, trace: TraceContext, ends_at: float) -> None:
+        """The attempt is on its way to the runner."""
+        self.trace, self.ends_at = trace, ends_at
+
+    def report(self) -> None:
+        """The sub-agent reported progress."""
+        self.status_events += 1
+
+    def use(self, effect: Effect, tool_id: ToolId) -> None:
+        """The tool gateway did something for it: count that, and keep it for replays."""
+        self.data.count(effect, tool_id)
+        if self.frames is not None:
+            self.frames.effect(effect, tool_id)
+
+    def add_below(self, usage: Usage, *, barred: bool) -> None:
+        """Take note of what a delegation came to."""
+        self.data.barred_below = self.data.barred_below or barred
+        self.ledger.add_below(usage)
+
+    # --- its outcome
+
+    def note_left_out(self, now: datetime) -> None:
+        """Nothing that may happen any number of times can happen any more: say how much of it was only counted."""
+        self._unsaved.extend(self.log.left_out(now))
+
+    def fail(self, now: datetime, cause: str, summary: str, **details: Any) -> None:
+        """The work failed. Raises `ChildClosed` if it was over."""
+        self._unsaved.append(self.log.failed(now, cause, summary, **details))
+
+    def wait_for_merge(self, now: datetime, outcome: str, **details: Any) -> None:
+        """The work is done, and its integration is up to the parent. Raises `ChildClosed` if it was over."""
+        self._unsaved.append(self.log.waiting_for_merge(now, outcome, **details))
+
+    def take_frames(self) -> ChildFrames | None:
+        """Return what was kept for replays, and forget it: a child is kept longer than it runs."""
+        frames, self.frames = self.frames, None
+        return frames
+
+    def correct(self, told: CallOutcome) -> None:
+        """Have `told` written in the place of an outcome that could not be recorded in time.
+
+        The store may have the first one even so; the higher revision is the one that stands.
+        """
+        self._unsaved[:] = [
+            msgspec.structs.replace(record, outcome=told, revision=1) if isinstance(record, CallSettled) else record
+            for record in self._unsaved
+        ]
+
+    def settle(self, outcome: CallOutcome, now: datetime) -> None:
+        """Its work is over, and its outcome is on record or could not be recorded."""
+        if self.outcome is not None or self.log.state is ExecutionState.RUNNING:
+            raise IllegalTransition("settle", self.log.state)
+        self.outcome, self.settled_at = outcome, now
+
+    def revise(self, outcome: CallOutcome) -> None:
+        """Take the outcome that stands on record now; only what was brought back from there and has no newer one."""
+        if not self.restored or self.has_unsaved_outcome:
+            raise IllegalTransition("revise", self.log.state)
+        self.outcome = outcome
+
+    # --- its end
+
+    def integrate(self, integration: Integration, now: datetime, actor: str = PARENT) -> None:
+        """Apply a verdict to a child whose work has ended, and close it.
+
+        Raises:
+            ChildClosed: the child still runs, or is closed.
+        """
+        if self.outcome is None:
+            raise ChildClosed("the child is still running; cancel its call first", metadata={"child_id": self.child_id})
+        reason = "execution_failed"
+        if self.log.state is ExecutionState.WAITING_FOR_MERGE:
+            answered = self.outcome.outcome in ANSWERED
+            accepted = answered and integration.verdict is not Verdict.REJECTED
+            if accepted:
+                self._unsaved.append(self.log.integrated(now, actor))
+            else:
+                # Without an answer there was nothing to reject: its outcome could not be recorded in time.
+                why = integration.reason or "rejected by the parent" if answered else str(self.outcome.reason)
+                self._unsaved.append(self.log.integration_failed(now, why, actor))
+            reason = "integrated" if accepted else "integration_failed"
+        self._close(now, reason, actor)
+
+    def integrate_for_parent(self, integration: Integration, now: datetime) -> None:
+        """Do so because the parent asks for it before the end of the turn; asking for the same again is fine then."""
+        self.integrate(integration, now)
+        self.verdict = integration
+
+    def close_unintegrated(self, now: datetime, reason: str, actor: str) -> None:
+        """Close it without a verdict; what waits for the parent has failed to be integrated."""
+        if self.log.state is ExecutionState.WAITING_FOR_MERGE:
+            self._unsaved.append(self.log.integration_failed(now, reason, actor))
+        self._close(now, reason, actor)
+
+    def fail_unfinished(self, now: datetime, cause: CallFailure) -> None:
+        """Fail it if it was brought back from the record and never came to its end."""
+        if self.log.state in {ExecutionState.CREATED, ExecutionState.RUNNING}:
+            self._unsaved.append(self.log.failed(now, cause, f"failed: {cause}"))
+
+    def _close(self, now: datetime, reason: str, actor: str) -> None:
+        integrated = self.log.state is ExecutionState.COMPLETED
+        self._unsaved.append(self.log.closed(now, reason, actor))
+        self.integrated, self.close_reason = integrated, reason

@@ -4,6 +4,8 @@ Each use counts for the child and for all that wait for it above, at once: two w
 spend what is left. Source: DESIGN section 5.
 """
 
+from collections.abc import Mapping
+
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.contract import Budgets
 from sidecar.core.identifiers import ChildId
@@ -21,6 +23,14 @@ class Delegation:
         self.stop: Ending[CallFailure] = Ending()
         self.over: Ending[None] = Ending()
 
+    def cancel(self, reason: CallFailure) -> None:
+        """Stop it, unless something else has."""
+        self.stop.settle(reason)
+
+    def end(self) -> None:
+        """It is over."""
+        self.over.settle(None)
+
 
 class Ledger:
     """One child's.
@@ -32,7 +42,7 @@ class Ledger:
         running: by the child that was delegated to, in order of beginning.
     """
 
-    __slots__ = ("_above", "_budgets", "made", "running", "tokens", "tool_calls", "usage_below")
+    __slots__ = ("_above", "_budgets", "_running", "made", "running", "tokens", "tool_calls", "usage_below")
 
     def __init__(self, budgets: Budgets, above: "Ledger | None" = None) -> None:
         """Begin with nothing used; `above` is that of the child that delegates to this one."""
@@ -40,7 +50,17 @@ class Ledger:
         self._above = above
         self.tokens = self.tool_calls = self.made = 0
         self.usage_below = Usage()
-        self.running: dict[ChildId, Delegation] = {}
+        self._running: dict[ChildId, Delegation] = {}
+        self.running: Mapping[ChildId, Delegation] = self._running
+
+    def delegate(self, child_id: ChildId, delegation: Delegation) -> None:
+        """A delegation begins."""
+        self.made += 1
+        self._running[child_id] = delegation
+
+    def delegated(self, child_id: ChildId) -> None:
+        """A delegation is over."""
+        self._running.pop(child_id, None)
 
     def use_tokens(self, more: int) -> None:
         """Count tokens."""
@@ -74,7 +94,7 @@ class Ledger:
         """Stop every delegation that runs and wait until each is over, which takes no longer than recording it."""
         running = list(self.running.values())
         for delegation in running:  # all before waiting for any
-            delegation.stop.settle(reason)
+            delegation.cancel(reason)
         for delegation in running:
             await delegation.over.wait()
 

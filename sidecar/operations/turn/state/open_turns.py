@@ -16,7 +16,7 @@ from sidecar.operations.ports import Clock, Definitions
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.places import Places
-from sidecar.operations.turn.state.turn import TurnState
+from sidecar.operations.turn.state.turn import Origin, TurnState
 
 Turn: TypeAlias = TurnState[LiveDispatch]
 
@@ -86,7 +86,7 @@ class Turns:
     @property
     def idle(self) -> int:
         """How many have not ended although nothing runs in them."""
-        return sum(1 for turn in self._idle.values() if turn.closed is None)
+        return sum(1 for turn in self._idle.values() if turn.ending.closed is None)
 
     def known(self, turn_id: TurnId) -> Turn | None:
         """Return a turn by id, open or ended, if it is kept here."""
@@ -107,7 +107,7 @@ class Turns:
         )
         while len(self._idle) >= self._most_idle:
             oldest = self._idle.pop(next(iter(self._idle)))
-            if oldest.closed is None:
+            if oldest.ending.closed is None:
                 self._give_up(oldest)
         self._turns[turn.turn_id] = self._by_token[turn.token] = turn
         self._rest(turn)
@@ -127,19 +127,19 @@ class Turns:
 
     def asked_for(self, turn: Turn) -> None:
         """Take note that somebody asks for a turn: it is the last one to be given up."""
-        if turn.closed is not None:
+        if turn.ending.closed is not None:
             self.ended(turn)
         elif turn.turn_id in self._idle:
             self._rest(turn)
 
     def idle_for(self, seconds: float) -> Turn | None:
         """Return the turn that has been idle longest, if it has been so long."""
-        turn = next((each for each in self._idle.values() if each.closed is None), None)
+        turn = next((each for each in self._idle.values() if each.ending.closed is None), None)
         return turn if turn is not None and turn.idle_since <= self._clock.monotonic() - seconds else None
 
     def _rest(self, turn: Turn) -> None:
         self._idle.pop(turn.turn_id, None)
-        if turn.closed is None and self._turns.get(turn.turn_id) is turn:
+        if turn.ending.closed is None and self._turns.get(turn.turn_id) is turn:
             turn.idle_since = self._clock.monotonic()
             self._idle[turn.turn_id] = turn
 
@@ -192,7 +192,7 @@ class Turns:
         left = claims.expires_at - self._clock.now()
         # By a clock that was set back, a turn would seem to last longer than any does.
         reap_at = self._clock.monotonic() + min(left, claims.expires_at - claims.bound_at).total_seconds()
-        turn = Turn(claims, token, self._surface_of(claims, fetched), reap_at, bound_here=False)
+        turn = Turn(claims, token, self._surface_of(claims, fetched), reap_at, origin=Origin.UNREAD)
         self.add(turn)
         return turn
 

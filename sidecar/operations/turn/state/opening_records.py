@@ -8,7 +8,7 @@ import msgspec
 from sidecar.core.decoding import from_json
 from sidecar.core.executing.records import DispatchOpened
 from sidecar.operations.ports import Clock
-from sidecar.operations.requests import DispatchRequest, EndTurnRequest
+from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
 
@@ -24,8 +24,8 @@ def opened_record(dispatch: LiveDispatch, clock: Clock) -> DispatchOpened:
         claims_json=dispatch.turn.claims_json,
         request_json=request_json,
         fingerprint=fingerprint_of(request_json),
-        first_step=dispatch.first_step,
-        places=dispatch.places,
+        first_step=dispatch.plan.first_step,
+        places=dispatch.plan.places,
         calls=len(dispatch.request.calls),
         intents=dispatch.intents,
         cap=dispatch.plan.cap,
@@ -48,9 +48,3 @@ def request_from_json(text: str, surface_token: str) -> DispatchRequest:
 def fingerprint_of(request_json: str) -> str:
     """Return what two requests with the same contents share."""
     return sha256(request_json.encode()).hexdigest()
-
-
-def end_fingerprint(request: EndTurnRequest) -> str:
-    """Return what two requests to end a turn with the same contents share."""
-    contents = (request.integrations, request.narration, request.declared_intent_count, request.user_message)
-    return sha256(msgspec.json.encode(contents)).hexdigest()

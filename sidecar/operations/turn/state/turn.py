@@ -1,7 +1,9 @@
 """One turn while it is kept here. `live_dispatch.Turn` is this with the dispatches that point back to it."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -9,24 +11,51 @@ import msgspec
 from sidecar.core.binding.surface import Surface
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.definitions.cards.prompt import DynamicContext, suffix_of
-from sidecar.core.dispatching.frames import DispatchResult
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.errors import SubagentsError, TurnEnded
-from sidecar.core.executing.records import CallSettled, Record
+from sidecar.core.executing.records import CallSettled
 from sidecar.core.history.compaction import CompactionDue
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
 from sidecar.operations.first_result import Ending
+from sidecar.operations.requests import DispatchRequest
 from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage, Ownership
+from sidecar.operations.turn.state.ending import EndStage, TurnEnding
 from sidecar.operations.turn.state.lanes import TurnLanes
-from sidecar.operations.turn.state.turn_ends import PARENT_GONE, EndCause, TurnClosed
+from sidecar.operations.turn.state.transitions import IllegalTransition
+
+
+class Origin(Enum):
+    """Where a turn was bound, and how much of it is known here.
+
+    Attributes:
+        BOUND_HERE: by this process, which knows all of it.
+        UNREAD: elsewhere; what is on record of it has not been read.
+        READING: it is being read.
+        READ: what is on record of it is known here.
+        UNREADABLE: it could not be read, and the turn is forgotten.
+    """
+
+    BOUND_HERE = auto()
+    UNREAD = auto()
+    READING = auto()
+    READ = auto()
+    UNREADABLE = auto()
 
 
 class KeptDispatch(Protocol):
     """What a turn itself asks of its dispatches; see `LiveDispatch`."""
 
-    finished: Ending[DispatchResult]
-    runs_here: bool
-    owned_elsewhere: bool
+    dispatch_id: DispatchId
+    request: DispatchRequest
+    stage: DispatchStage
+    ownership: Ownership
+
+    def lose(self) -> None:
+        """Give it up: another sidecar has gone on with it."""
+
+    def finish_with_turn(self, outcomes: Mapping[CallId, CallOutcome]) -> None:
+        """Take the outcomes that the end of the turn gave to its calls, which are on record."""
 
 
 Dispatch = TypeVar("Dispatch", bound=KeptDispatch)
@@ -44,18 +73,11 @@ class TurnState(Generic[Dispatch]):
         uncertain: the store did not confirm something that it may have even so: it is read before the turn is ended.
         idle_since: of the loop's clock: when anything of it was asked for last, or the last work in it was over.
         works: pieces of work that run in it: dispatches, and its end.
-        closing: set while and after the turn is being ended.
-        closing_request: what it is ended with; None if the parent did not ask for it.
-        cause: why it is ended then.
-        prepared, closing_records: how it ends and what is written of that; prepared once, so that a repeated end
-            appends the same.
-        closed: how it ended, once that is on record.
-        closed_as: fingerprint of the request that ended it, if another process recorded that; empty by the reaper.
-        reported: its routing decision was reported here; only by the process that wrote it.
+        overhead: what its dispatches took beside the time of their sub-agents.
+        ending: how far its end has come.
         late: outcomes that could not be recorded when they came; they go along with the end.
-        settling: outcomes that the end gives to what nobody finished; told once the end is on record.
-        bound_here: by this process, which therefore knows all of it.
-        restored: settled once what is on record of a turn bound elsewhere is known here.
+        origin: where it was bound, and how much of it is known here.
+        restoring: settled once what is on record of a turn bound elsewhere is known here, or cannot be read.
         prompt_suffix: of every prompt of the turn.
     """
 
@@ -67,27 +89,23 @@ class TurnState(Generic[Dispatch]):
     compaction_due: CompactionDue = CompactionDue.UNKNOWN
     next_step: int = 0
     lanes: TurnLanes = field(default_factory=TurnLanes)
-    dispatches: dict[DispatchId, Dispatch] = field(default_factory=dict)
-    children: dict[ChildId, Child] = field(default_factory=dict)
     uncertain: bool = False
     overhead: timedelta = timedelta(0)
     idle_since: float = 0.0
     works: int = 0
-    closing: Ending[TurnClosed | SubagentsError] | None = None
-    closing_request: object = None
-    cause: EndCause = PARENT_GONE
-    prepared: TurnClosed | None = None
-    closing_records: list[Record] = field(default_factory=list)
-    closed: TurnClosed | None = None
-    closed_as: str | None = None
-    reported: bool = False
-    late: list[CallSettled] = field(default_factory=list)
-    settling: dict[DispatchId, dict[CallId, CallOutcome]] = field(default_factory=dict)
-    bound_here: bool = True
-    restored: Ending[SubagentsError | None] | None = None
+    ending: TurnEnding = field(default_factory=TurnEnding)
+    origin: Origin = Origin.BOUND_HERE
+    restoring: Ending[SubagentsError | None] = field(default_factory=Ending)
 
+    turn_id: TurnId = field(init=False)
+    dispatches: Mapping[DispatchId, Dispatch] = field(init=False)
+    children: Mapping[ChildId, Child] = field(init=False)
+    late: Sequence[CallSettled] = field(init=False)
     prompt_suffix: str = field(init=False)
-    _claims_json: str = ""
+    _dispatches: dict[DispatchId, Dispatch] = field(init=False, default_factory=dict)
+    _children: dict[ChildId, Child] = field(init=False, default_factory=dict)
+    _late: list[CallSettled] = field(init=False, default_factory=list)
+    _claims_json: str = field(init=False, default="")
 
     @property
     def claims_json(self) -> str:
@@ -99,37 +117,103 @@ class TurnState(Generic[Dispatch]):
     def __post_init__(self) -> None:
         """Make the suffix once: it is the same for the orchestrator and every sub-agent."""
         claims = self.claims
+        self.turn_id = claims.turn_id
+        self.dispatches, self.children, self.late = self._dispatches, self._children, self._late
         date = datetime.fromisoformat(claims.date).date()
         self.prompt_suffix = suffix_of(DynamicContext(date, claims.location, claims.principal, claims.locale))
-
-    @property
-    def turn_id(self) -> TurnId:
-        """Which turn."""
-        return self.claims.turn_id
 
     def children_of(self, dispatch_id: DispatchId) -> list[Child]:
         """Return the children that the orchestrator's calls of a dispatch have, in emission order."""
         called = (each for each in self.children.values() if each.contract.parent_child_id is None)
         return sorted((each for each in called if each.dispatch_id == dispatch_id), key=lambda each: each.step_idx)
 
-    def drop_late(self, dispatch_id: DispatchId) -> None:
-        """Forget the outcomes that go along with the end, of one dispatch."""
-        self.late = [each for each in self.late if each.dispatch_id != dispatch_id]
+    def accept(self, dispatch: Dispatch) -> None:
+        """Keep a dispatch that begins here; its calls are counted from now on."""
+        if self.ending.stage is not EndStage.OPEN or dispatch.dispatch_id in self.dispatches:
+            raise IllegalTransition("accept", self.ending.stage)
+        self._dispatches[dispatch.dispatch_id] = dispatch
+        self.next_step += len(dispatch.request.calls)
+
+    def bring_back(self, dispatch: Dispatch) -> None:
+        """Keep a dispatch as the record says that it is, in the place of what was known of it."""
+        self._dispatches[dispatch.dispatch_id] = dispatch
+
+    def drop(self, dispatch: Dispatch) -> None:
+        """Forget a dispatch, unless another state of it is kept by now."""
+        if self.dispatches.get(dispatch.dispatch_id) is dispatch:
+            del self._dispatches[dispatch.dispatch_id]
+
+    def lose(self, dispatch: Dispatch) -> None:
+        """Forget a dispatch that another sidecar has gone on with, which settles what could not be recorded here."""
+        dispatch.lose()
+        self.drop(dispatch)
+        self._late[:] = [each for each in self._late if each.dispatch_id != dispatch.dispatch_id]
+
+    def take_steps(self, count: int) -> None:
+        """Give the next emission indexes away."""
+        self.next_step += count
+
+    def count_steps_from(self, step: int) -> None:
+        """Give no emission index below `step` away any more: those are on record."""
+        self.next_step = max(self.next_step, step)
+
+    def keep_child(self, child: Child) -> None:
+        """Keep a child that is on record, in the place of what was known of it."""
+        self._children[child.child_id] = child
+
+    def add_late(self, settled: CallSettled) -> None:
+        """Have an outcome that could not be recorded go along with the end."""
+        self._late.append(settled)
+
+    def late_recorded(self, recorded: Collection[CallSettled]) -> None:
+        """Some of these outcomes are on record after all."""
+        self._late[:] = [each for each in self._late if each not in recorded]
+
+    def begin_restoring(self) -> None:
+        """What is on record of a turn that was bound elsewhere is being read."""
+        if self.origin is not Origin.UNREAD:
+            raise IllegalTransition("begin_restoring", self.origin)
+        self.origin = Origin.READING
+
+    def restored(self, refused: SubagentsError | None) -> None:
+        """It was read, or could not be."""
+        if self.origin is not Origin.READING:
+            raise IllegalTransition("restored", self.origin)
+        self.origin = Origin.READ if refused is None else Origin.UNREADABLE
+        self.restoring.settle(refused)
+
+    def note_unconfirmed(self) -> None:
+        """The store may have something of the turn that it did not confirm."""
+        self.uncertain = True
+
+    def note_confirmed(self) -> None:
+        """What the store has of the turn is known, or is about to be read."""
+        self.uncertain = False
 
     def runs_elsewhere(self, dispatch_id: DispatchId) -> bool:
         """Say whether another process that lives runs a dispatch, as far as is known here."""
         dispatch = self.dispatches.get(dispatch_id)
-        if dispatch is None or dispatch.runs_here or dispatch.finished.settled:
+        if dispatch is None or dispatch.ownership.here or dispatch.stage is DispatchStage.FINISHED:
             return False
-        return dispatch.owned_elsewhere
+        return dispatch.ownership.alive_elsewhere
+
+    def end_recorded(self) -> None:
+        """The end is on record as it was laid out: nothing is left to be written, and the last outcomes are told."""
+        laid_out = self.ending.recorded()
+        for child in self.children.values():
+            child.forget_unsaved()
+        for dispatch_id, outcomes in laid_out.settling.items():
+            self.dispatches[dispatch_id].finish_with_turn(outcomes)
 
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
+        if self.ending.stage is not EndStage.ENDED:
+            raise IllegalTransition("slim", self.ending.stage)
         self.lanes = TurnLanes()
-        for kept in (self.dispatches, self.children, self.settling, self.late, self.closing_records):
+        for kept in (self._dispatches, self._children, self._late):
             kept.clear()
 
     def refuse_if_over(self) -> None:
         """Raise `TurnEnded` once the turn is being ended, or has been by another process."""
-        if self.closing is not None or self.closed is not None:
+        if self.ending.stage is not EndStage.OPEN:
             raise TurnEnded("the turn has ended; bind a new one", metadata={"turn_id": self.turn_id})

@@ -1,0 +1,114 @@
+"""Where each call of one dispatch stands: whether it waits, runs or has its outcome, and what stops it."""
+
+from collections.abc import Mapping, Sequence
+
+from sidecar.core.dispatching.frames import CallSnapshot, CallState
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.plan import DispatchPlan
+from sidecar.core.identifiers import CallId, ChildId, Slot
+from sidecar.operations.first_result import Ending
+from sidecar.operations.ports import Clock
+from sidecar.operations.requests import DispatchRequest
+from sidecar.operations.turn.state.child import Child
+from sidecar.operations.turn.state.transitions import IllegalTransition
+from subagents_errors import CallFailure
+
+
+class Calls:
+    """The calls of one dispatch, with those that the plan settled.
+
+    Attributes:
+        places: of all calls, in emission order.
+        planned: calls that run, or wait to.
+        outcomes: by place.
+        stops: what stops each call that has no outcome yet.
+        stopped: calls that were stopped, why, and when by the loop's clock; for replays.
+        busy_for: seconds in which calls ran.
+    """
+
+    def __init__(self, request: DispatchRequest, plan: DispatchPlan, clock: Clock) -> None:
+        self._request, self._clock = request, clock
+        self._outcomes: dict[int, CallOutcome] = dict(plan.settled)
+        self._stops: dict[CallId, Ending[CallFailure]] = {each.call.call_id: Ending() for each in plan.run}
+        self._stopped: list[tuple[CallId, CallFailure, float]] = []
+        self.outcomes: Mapping[int, CallOutcome] = self._outcomes
+        self.stops: Mapping[CallId, Ending[CallFailure]] = self._stops
+        self.stopped: Sequence[tuple[CallId, CallFailure, float]] = self._stopped
+        self.places = {call.call_id: place for place, call in enumerate(request.calls)}
+        self.planned = {each.call.call_id: each for each in plan.run}
+        self.busy_for = 0.0
+        self._busy_since = 0.0
+        self._active = 0
+        self._children: dict[CallId, ChildId] = {}
+        self._states = {
+            call.call_id: CallState.SETTLED if place in plan.settled else CallState.WAITING
+            for place, call in enumerate(request.calls)
+        }
+
+    @property
+    def run(self) -> int:
+        """How many have a child."""
+        return len(self._children)
+
+    def take_in(self, outcomes: Mapping[CallId, CallOutcome], children: Mapping[CallId, ChildId]) -> None:
+        """Take in what is on record of them, without telling it as something that happened here."""
+        self._children.update(children)
+        for call_id, outcome in outcomes.items():
+            place = self.places.get(call_id)
+            if place is not None:
+                self._settled(place, outcome)
+
+    def begin(self, child: Child) -> None:
+        """A call that waited runs as `child`."""
+        if self._states[child.call_id] is not CallState.WAITING:
+            raise IllegalTransition("begin", self._states[child.call_id])
+        if self._active == 0:
+            self._busy_since = self._clock.monotonic()
+        self._active += 1
+        self._children[child.call_id] = child.child_id
+        self._states[child.call_id] = CallState.RUNNING
+
+    def settle(self, outcome: CallOutcome) -> int:
+        """A call that waited or ran has its outcome; returns its place."""
+        state, place = self._states[outcome.call_id], self.places[outcome.call_id]
+        if state is CallState.SETTLED:
+            raise IllegalTransition("settle", state)
+        if state is CallState.RUNNING:
+            self._active -= 1
+            if self._active == 0:
+                self.busy_for += self._clock.monotonic() - self._busy_since
+        self._settled(place, outcome)
+        return place
+
+    def stop(self, call_id: CallId, reason: CallFailure) -> bool:
+        """Stop one call; say whether it was still going."""
+        stop = self._stops.get(call_id)
+        if stop is None or not stop.settle(reason):
+            return False
+        self._stopped.append((call_id, reason, self._clock.monotonic()))
+        return True
+
+    def stop_all(self, reason: CallFailure) -> None:
+        """Stop every call that has not settled, in emission order."""
+        for call_id in list(self._stops):
+            self.stop(call_id, reason)
+
+    def joined(self) -> tuple[CallOutcome, ...]:
+        """Return the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
+        return tuple(self._outcomes[place] for place in range(len(self._request.calls)))
+
+    def snapshot(self) -> tuple[CallSnapshot, ...]:
+        """Return where they stand."""
+        return tuple(
+            CallSnapshot(call.call_id, self._slot_of(call.call_id), self._children.get(call.call_id), state)
+            for call, state in zip(self._request.calls, self._states.values(), strict=True)
+        )
+
+    def _slot_of(self, call_id: CallId) -> Slot | None:
+        planned, settled = self.planned.get(call_id), self._outcomes.get(self.places[call_id])
+        return planned.tool.slot if planned else settled.sub_agent_id if settled else None
+
+    def _settled(self, place: int, outcome: CallOutcome) -> None:
+        self._outcomes[place] = outcome
+        self._states[outcome.call_id] = CallState.SETTLED
+        self._stops.pop(outcome.call_id, None)

@@ -1,0 +1,54 @@
+"""What a child's calls of data services came to."""
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+
+from sidecar.core.identifiers import ToolId
+from sidecar.core.replaying.frames import Effect
+
+
+@dataclass(slots=True)
+class DataUse:
+    """What a child's calls of data services came to.
+
+    Attributes:
+        calls: through the gateway.
+        released: payloads that the sub-agent really got.
+        barred_below: a service may have answered for somebody else to a child that this one delegated to.
+        budget_hit: a call was refused because the budget was used up.
+    """
+
+    calls: int = 0
+    released: int = 0
+    _barred: set[ToolId] = field(init=False, default_factory=set)
+    barred_below: bool = False
+    budget_hit: bool = False
+
+    @property
+    def barred(self) -> Set[ToolId]:
+        """Tools whose service may have answered for somebody else; this child does not get to ask them again."""
+        return self._barred
+
+    @property
+    def barred_anywhere(self) -> bool:
+        """Whether an answer may have been for somebody else, here or below."""
+        return self.barred_below or bool(self._barred)
+
+    @property
+    def forces_degraded(self) -> bool:
+        """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
+        return self.barred_anywhere or (self.calls > 0 and self.released == 0)
+
+    def count(self, effect: Effect, tool_id: ToolId) -> None:
+        """Count what the tool gateway did."""
+        match effect:
+            case Effect.CALLED:
+                self.calls += 1
+            case Effect.RELEASED:
+                self.released += 1
+            case Effect.BARRED:
+                self._barred.add(tool_id)
+            case Effect.BUDGET:
+                self.budget_hit = True
+            case Effect.WITHHELD:
+                pass  # what counts is that nothing was released

@@ -1,0 +1,160 @@
+"""The end of a turn: one state machine, from its cause to the record."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from hashlib import sha256
+from typing import TypeAlias
+
+import msgspec
+
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.errors import SubagentsError
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.operations.first_result import Ending
+from sidecar.operations.requests import EndTurnRequest
+from sidecar.operations.turn.state.transitions import IllegalTransition
+from sidecar.operations.turn.state.turn_ends import BY_PARENT, PARENT_GONE, EndCause, TurnClosed
+
+
+class EndStage(Enum):
+    """How far the end of a turn has come.
+
+    Attributes:
+        OPEN: the turn takes dispatches.
+        ENDING: it takes none any more; its end is not laid out yet.
+        LAID_OUT: what is written of the end is fixed: a repeated try appends the same.
+        ENDED: the end is on record.
+    """
+
+    OPEN = auto()
+    ENDING = auto()
+    LAID_OUT = auto()
+    ENDED = auto()
+
+
+Settling: TypeAlias = Mapping[DispatchId, Mapping[CallId, CallOutcome]]
+"""Outcomes by dispatch and call."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """What is written of an end.
+
+    Attributes:
+        closed: what the end is answered with once `records` are on record.
+        settling: outcomes of the calls that have none yet; told once they are on record.
+    """
+
+    closed: TurnClosed
+    records: tuple[Record, ...]
+    settling: Settling
+
+
+class TurnEnding:
+    """The end of one turn. The first try comes from a request or a cause; a failed one can be repeated.
+
+    Attributes:
+        stage: changed by the methods only.
+        attempt: the last try: settled with how the turn ended, or with why the try failed.
+        request: what the turn is ended with; None if its parent did not ask for it.
+        cause: why it is ended.
+        laid_out: in the stage `LAID_OUT`.
+        closed: how the turn ended, in the stage `ENDED`.
+        fingerprint: of the request, if the end was found on record; empty if nobody asked for it.
+        unreported: the routing decision of an ended turn, until it is reported; only here if this process wrote it.
+    """
+
+    __slots__ = ("attempt", "cause", "closed", "fingerprint", "laid_out", "request", "stage", "unreported")
+
+    def __init__(self) -> None:
+        self.stage = EndStage.OPEN
+        self.attempt: Ending[TurnClosed | SubagentsError] | None = None
+        self.request: EndTurnRequest | None = None
+        self.cause: EndCause = PARENT_GONE
+        self.laid_out: LaidOut | None = None
+        self.closed: TurnClosed | None = None
+        self.fingerprint: str | None = None
+        self.unreported: RoutingRecord | None = None
+
+    def contradicts(self, request: EndTurnRequest) -> bool:
+        """Say whether the turn is ended with other contents than those of `request`."""
+        if self.fingerprint is None:
+            return self.request is not None and self.request != request
+        return self.fingerprint not in {"", end_fingerprint(request)}
+
+    def begin(self, request: EndTurnRequest | None, cause: EndCause) -> Ending[TurnClosed | SubagentsError]:
+        """Begin a try; only while none is under way, and before the turn has ended.
+
+        Args:
+            request: of the parent; that of an earlier try stays.
+            cause: of an end that no parent asks for.
+        """
+        if self.stage is EndStage.ENDED or not (self.attempt is None or self.attempt.settled):
+            raise IllegalTransition("begin", self.stage)
+        if self.stage is EndStage.OPEN:
+            self.stage = EndStage.ENDING
+        self.request = self.request or request
+        self.cause = cause if self.request is None else BY_PARENT
+        self.attempt = Ending()
+        return self.attempt
+
+    def lay_out(self, laid_out: LaidOut) -> LaidOut:
+        """Fix what is written; returns it."""
+        if self.stage is not EndStage.ENDING or self.attempt is None or self.attempt.settled:
+            raise IllegalTransition("lay_out", self.stage)
+        self.stage, self.laid_out = EndStage.LAID_OUT, laid_out
+        return laid_out
+
+    def contradicted(self) -> None:
+        """The record says otherwise than what was laid out: it is to be laid out anew."""
+        if self.stage is not EndStage.LAID_OUT:
+            raise IllegalTransition("contradicted", self.stage)
+        self.stage, self.laid_out = EndStage.ENDING, None
+
+    def give_back(self) -> None:
+        """Leave the end to another sidecar: the turn is open again. Not once it is laid out."""
+        if self.stage is not EndStage.ENDING:
+            raise IllegalTransition("give_back", self.stage)
+        self.stage = EndStage.OPEN
+
+    def recorded(self) -> LaidOut:
+        """What was laid out is on record; returns it."""
+        if self.stage is not EndStage.LAID_OUT or self.laid_out is None:
+            raise IllegalTransition("recorded", self.stage)
+        done = self.laid_out
+        self._ended(done.closed)
+        return done
+
+    def found(self, closed: TurnClosed, fingerprint: str) -> None:
+        """The end was found on record, which may be the one that was laid out here and never confirmed."""
+        if self.stage is EndStage.ENDED:
+            raise IllegalTransition("found", self.stage)
+        self._ended(closed)
+        self.fingerprint = fingerprint
+
+    def conclude(self, refused: SubagentsError | None) -> None:
+        """Settle the try, unless it is; `refused` says why it failed if the turn has not ended."""
+        told = self.closed or refused
+        if self.attempt is None or told is None:
+            raise IllegalTransition("conclude", self.stage)
+        self.attempt.settle(told)
+
+    def reported(self) -> None:
+        """The routing decision was reported."""
+        if self.unreported is None:
+            raise IllegalTransition("reported", self.stage)
+        self.unreported = None
+
+    def _ended(self, closed: TurnClosed) -> None:
+        if self.laid_out is not None and self.laid_out.closed.routing == closed.routing:
+            self.unreported = closed.routing
+        self.stage, self.closed, self.laid_out = EndStage.ENDED, closed, None
+
+
+def end_fingerprint(request: EndTurnRequest) -> str:
+    """Return what two requests to end a turn with the same contents share."""
+    contents = (request.integrations, request.narration, request.declared_intent_count, request.user_message)
+    return sha256(msgspec.json.encode(contents)).hexdigest()

@@ -1,0 +1,10 @@
+"""The error of a transition that is not possible, and how it is raised."""
+
+from enum import Enum
+
+
+class IllegalTransition(RuntimeError):
+    """A defect of the sidecar: a state was to be changed where that makes no sense. Nothing was changed."""
+
+    def __init__(self, transition: str, stage: Enum) -> None:
+        super().__init__(f"{transition} is not possible in the state {stage.name}")
