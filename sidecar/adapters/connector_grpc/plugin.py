@@ -7,11 +7,12 @@ from sidecar.adapters.connector_grpc.connector import GrpcConnector
 from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import ConnectorSpec
+from sidecar.settings.schema import json_schema
 
 
 def grpc_connector(settings: Mapping[str, Any]) -> GrpcConnector:
     """Return a connector made from the `grpc` section of the connectors' settings."""
-    return GrpcConnector(GrpcConnectorSettings.model_validate(settings))
+    return GrpcConnector(GrpcConnectorSettings(**settings))
 
 
 @hookimpl
@@ -22,7 +23,7 @@ def sidecar_connectors() -> Sequence[ConnectorSpec]:
             name="grpc",
             contract="connector/1",
             summary="asks data services that serve EnricherService over gRPC",
-            config_schema=GrpcConnectorSettings.model_json_schema(),
+            config_schema=json_schema(GrpcConnectorSettings),
             factory=grpc_connector,
         )
     ]

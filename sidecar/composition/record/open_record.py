@@ -193,7 +193,7 @@ def _heard(
 def dsn_of(said: PostgresRecordSettings, redactor: Redactor) -> str:
     """Return the address of the database, which the log must not show. Raises `SecretFileProblem`."""
     if said.dsn is not None:
-        dsn = said.dsn.get_secret_value()
+        dsn = said.dsn.reveal()
     elif said.dsn_file is not None:
         dsn = read_secret(said.dsn_file, SHORTEST_DSN)
     else:
