@@ -136,12 +136,13 @@ def load_plugins(
     Args:
         built_ins: modules or objects with marked hooks, from the composition root.
         selection: what the settings enable.
-        offers: what is installed; None: ask the metadata.
+        offers: what is installed; None: ask the metadata, if anything is selected.
 
     Raises:
         PluginProblem: a selected plugin is missing, broken or incompatible, or two descriptors share a name.
     """
-    host = survey_plugins(built_ins, selection, offers)
+    none_wanted = offers is None and not selection.enabled  # then the metadata of everything installed need not be read
+    host = survey_plugins(built_ins, selection, () if none_wanted else offers)
     for _, problem in host.failed:
         raise problem
     return host

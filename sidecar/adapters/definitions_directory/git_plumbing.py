@@ -1,7 +1,6 @@
 """Asks git about one checkout without touching it: no checkout, no index, no hook, no setting of a person."""
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
@@ -48,7 +47,9 @@ class Git:
 
     def __call__(self, *arguments: str, given: bytes = b"") -> bytes:
         """Run one command and return its output. Raises `SubprocessError` if it fails or is too slow, or `OSError`."""
-        git = shutil.which("git")
+        from shutil import which  # noqa: PLC0415  only where commits are looked up
+
+        git = which("git")
         if git is None:
             raise FileNotFoundError("git")
         left = self.until - time.monotonic()

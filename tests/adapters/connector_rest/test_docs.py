@@ -10,7 +10,7 @@ import pytest
 
 from examples.ccs.envelopes import EnricherRequest, envelope_of
 from examples.ccs.faults import Fault, FaultKind
-from sidecar.adapters.connector_rest import RestSettings
+from sidecar.adapters.connector_rest.settings import RestSettings
 from sidecar.core.envelopes import WithholdReason
 
 PAGE: Final = (Path(__file__).parents[3] / "docs" / "data-services.md").read_text()
