@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from typing import Final
+
+from msgspec import Struct
 
 FORM: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
@@ -18,8 +19,7 @@ class DatabaseHeld(DatabaseProblem):
     """Another process has the database, which only one can have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One step of a schema.
 
     Attributes:

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from sidecar.policy.hookspecs import ENTRY_POINT_GROUP
 from sidecar.policy.problems import PluginProblem, choices_for
 
@@ -15,8 +17,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSelection:
+class PluginSelection(Struct, frozen=True):
     """Which installed plugins may run.
 
     Attributes:

@@ -5,10 +5,11 @@ are imported one by one, each behind its own border. Source: DESIGN section 9, r
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
 from sidecar.policy.problems import PluginProblem, choices_for
@@ -36,8 +37,7 @@ class PluginState(StrEnum):
     """Enabled, but written for a contract that this sidecar does not speak."""
 
 
-@dataclass(frozen=True, slots=True)
-class InventoryRow:
+class InventoryRow(Struct, frozen=True):
     """One line of `sidecar plugins list`.
 
     Attributes:
@@ -57,8 +57,7 @@ class InventoryRow:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """A descriptor and who offered it."""
 
     spec: PluginSpec
@@ -67,8 +66,7 @@ class Registered:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class PluginHost:
+class PluginHost(Struct, frozen=True):
     """Every loaded descriptor, by kind and name, and what else is installed.
 
     Attributes:

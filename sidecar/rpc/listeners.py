@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import grpc
+from msgspec import Struct
 
 from sidecar.rpc.authorisation import Entrance
 from sidecar.rpc.health import Health
@@ -20,8 +20,7 @@ STOP_SECONDS: Final = 0.5
 """For calls that are still there after the drain; their outcomes are on record by then."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerPlan:
+class ListenerPlan(Struct, frozen=True):
     """What to serve where.
 
     Attributes:

@@ -8,10 +8,10 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Final
 
 import h11
+from msgspec import Struct
 
 from sidecar.rpc.socket_files import AddressHeld, CannotListen
 
@@ -25,8 +25,7 @@ LARGEST_REQUEST: Final = 16 * 1024
 READ_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """An answer."""
 
     status: int

@@ -4,10 +4,11 @@ import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import new as new_hash
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.adapters.definitions_directory.files import ENDINGS
 from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
@@ -26,8 +27,7 @@ PLAIN_FILES: Final = ("100644", "100755")
 SHA256_DIGITS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(Struct, frozen=True):
     """Git in one folder.
 
     Attributes:
@@ -106,8 +106,7 @@ class Git:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedFiles:
+class CommittedFiles(Struct, frozen=True):
     """What a commit holds of a configuration.
 
     Attributes:

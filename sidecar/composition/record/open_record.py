@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.record_sqlite import SqliteRecord
@@ -62,8 +64,7 @@ class Surroundings:
     redactor: Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRecord:
+class OpenRecord(Struct, frozen=True):
     """The record of a running sidecar.
 
     Attributes:

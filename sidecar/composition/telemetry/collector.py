@@ -5,11 +5,11 @@ import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Final
 
 import grpc
+from msgspec import Struct, field
 
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
@@ -26,8 +26,7 @@ LAST_SECONDS: Final = 2.0
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-@dataclass(slots=True)
-class Telemetry:
+class Telemetry(Struct):
     """Everything that leaves the process otherwise than over the log and the ops address.
 
     Attributes:

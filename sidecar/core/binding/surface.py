@@ -1,6 +1,7 @@
 """What one turn may call: values that a turn keeps from its bind to its end, whatever happens meanwhile."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.definitions.cards.card import Card
@@ -8,8 +9,7 @@ from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.core.rollout.serving import CandidateVerdict
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One listed slot and the definition that was looked at; None if nothing fills the slot."""
 
     slot: Slot
@@ -17,8 +17,7 @@ class Candidate:
     verdict: CandidateVerdict
 
 
-@dataclass(frozen=True, slots=True)
-class SurfaceTool:
+class SurfaceTool(Struct, frozen=True):
     """One sub-agent as a tool.
 
     Attributes:
@@ -33,8 +32,7 @@ class SurfaceTool:
     card: Card
 
 
-@dataclass(frozen=True, slots=True)
-class Surface:
+class Surface(Struct, frozen=True):
     """The part of a turn's surface that is the same for everybody in its cohort.
 
     Attributes:
@@ -43,7 +41,7 @@ class Surface:
         flags_on: names of the flags that decide gated prompt blocks.
         prompt_prefix: the orchestrator's.
         binding_digest: over everything here that a call depends on.
-        claimed_tools, claimed_candidates: tools and candidates as the surface token says them.
+        claimed_tools, claimed_candidates: tools and candidates as the surface token says them; filled in.
     """
 
     orchestrator: Card
@@ -56,15 +54,15 @@ class Surface:
     fan_out_cap: int
     max_dispatches: int
     binding_digest: Digest
-    claimed_tools: tuple[tuple[Slot, Digest], ...] = field(init=False, repr=False, compare=False)
-    claimed_candidates: tuple[tuple[Slot, DefinitionId | None, str], ...] = field(init=False, repr=False, compare=False)
+    claimed_tools: tuple[tuple[Slot, Digest], ...] = ()
+    claimed_candidates: tuple[tuple[Slot, DefinitionId | None, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Say once for all turns what the surface token claims of tools and candidates."""
         tools = tuple((tool.slot, tool.card.digest) for tool in self.tools)
         candidates = tuple((each.slot, each.definition_id, each.verdict.value) for each in self.candidates)
-        object.__setattr__(self, "claimed_tools", tools)  # frozen for everybody else
-        object.__setattr__(self, "claimed_candidates", candidates)
+        force_setattr(self, "claimed_tools", tools)  # frozen for everybody else
+        force_setattr(self, "claimed_candidates", candidates)
 
     def tool_named(self, name: str) -> SurfaceTool | None:
         """Return the sub-agent tool with exactly that name, if it is on the surface."""
