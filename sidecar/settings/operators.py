@@ -99,6 +99,11 @@ class OperatorSettings(Section):
     issuer: IssuerSettings | None = setting(None, description="An OIDC issuer whose tokens count, too.")
     streams: int = setting(64, ge=1, description="Most calls at a time on one connection of an operator.")
 
+    @property
+    def anybody(self) -> bool:
+        """Whether anybody could come in."""
+        return bool(self.keys or self.key or self.issuer)
+
     def _check(self) -> None:
         if (self.keys or self.key) and not self.deployment:
             raise ValueError("deployment is empty; name it, so that no token of another deployment counts here")

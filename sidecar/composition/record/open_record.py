@@ -11,10 +11,6 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
-from sidecar.adapters.record_memory import MemoryStore
-from sidecar.adapters.record_sqlite import SqliteRecord
-from sidecar.adapters.rollout_memory import MemoryRollouts
-from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
@@ -118,6 +114,9 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
         SettingsProblem: it cannot be opened; says why and what to do.
     """
     if said.database == "memory":
+        from sidecar.adapters.record_memory import MemoryStore  # noqa: PLC0415  what is not chosen is not loaded
+        from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  the same holds
+
         memory = MemoryStore()
         lease = Lease(memory, None, clock=around.clock, recorder=around.recorder)
         yield OpenRecord(
@@ -149,6 +148,9 @@ async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings
 
 
 async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
+    from sidecar.adapters.record_sqlite import SqliteRecord  # noqa: PLC0415  what is not chosen is not loaded
+    from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
+
     def report(doing: str, error: str) -> None:
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 

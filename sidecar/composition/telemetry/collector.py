@@ -5,7 +5,6 @@ import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Final
 
 import grpc
@@ -107,6 +106,8 @@ class EventsToOutbox(logging.Handler):
 
 def check_installed(setting: str) -> None:
     """Raise `SettingsProblem`, which names the setting, unless what sends OTLP is installed."""
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  only with a collector
+
     try:
         distribution(EXPORTERS)
     except PackageNotFoundError:
