@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.otlp.readings import MetricsPump
 from sidecar.observability.outbox import Outbox, Shipping, Signal
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.turn.state.tracing import LateTracing
@@ -62,6 +61,8 @@ class Telemetry(Struct):
         """Load what sends, and let it send from now on; returns its loop, for the supervisor."""
         if self.outbox is None or self.settings.otlp_endpoint is None:
             return ()
+        from sidecar.observability.otlp.readings import MetricsPump  # noqa: PLC0415  only with a collector
+
         shipping = await asyncio.to_thread(self._load, self.settings.otlp_endpoint, self.outbox)
         events = EventsToOutbox(self.outbox)
         always = logging.getLogger(ALWAYS)
