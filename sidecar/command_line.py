@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sidecar.cli.app import Commands, make_app
+from sidecar.cli.serve import serve_alone
 
 if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command line; does not return."""
+    code = serve_alone(arguments, _read_settings, _serve, sys.stderr)
+    if code is not None:
+        sys.exit(code)
+    from sidecar.cli.app import Commands, make_app  # noqa: PLC0415  typer, and what it needs
+
     commands = Commands(
         read_settings=_read_settings,
         serve=_serve,

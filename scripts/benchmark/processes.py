@@ -40,7 +40,7 @@ class Process:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of all its threads so far, in user and kernel mode."""
-        return _cpu_seconds(self.pid)
+        return cpu_seconds(self.pid)
 
     async def ask(self, line: str) -> str:
         """Write a line to it and return the line it answers with; empty: it has ended."""
@@ -63,7 +63,7 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of all its threads so far, in user and kernel mode."""
-        return _cpu_seconds(self.pid)
+        return cpu_seconds(self.pid)
 
 
 @asynccontextmanager
@@ -98,7 +98,8 @@ async def started(module: str, arguments: Sequence[str]) -> AsyncIterator[Proces
         await _stop(process)
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of all threads of a process so far, in user and kernel mode."""
     return time.clock_gettime((~pid << 3) | _SCHEDULER_CLOCK)
 
 

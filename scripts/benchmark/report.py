@@ -21,6 +21,7 @@ from scripts.benchmark.targets import (
     ASLEEP,
     BARE,
     BARE_BIND,
+    BARE_START,
     BIND,
     COHORT,
     ECHO,
@@ -36,6 +37,7 @@ from scripts.benchmark.targets import (
     SQLITE,
     SQLITE_ASLEEP,
     SQLITE_FAN_OUT,
+    START,
     TAKEN_AWAY,
     UNOBSERVED,
 )
@@ -91,6 +93,7 @@ def aims(series: Series, rows: frozenset[int] = ROWS) -> Sequence[Aim]:
         _at_least(10, f"rate with PostgreSQL and {MORE} in flight, against SQLite",
                   _compared(series, "rate", POSTGRES, SQLITE, MORE), "x", 0.8,
                   NOT_MEASURED if binaries() else NO_POSTGRES),
+        _at_most(11, "CPU of a start, against a bare one's", _compared(series, "cpu", START, BARE_START, 1), "x", 2.5),
         *_taken_away(series),
     )  # fmt: skip
     return [aim for aim in all_aims if aim.row in rows]

@@ -24,8 +24,11 @@ from scripts.benchmark.replicas import USUAL as USUAL_ACTIONS
 from scripts.benchmark.replicas import replicas
 from scripts.benchmark.sidecar_server import SQLITE as SQLITE_RECORD
 from scripts.benchmark.sidecar_server import secret_file
+from scripts.benchmark.starts import USUAL as USUAL_STARTS
+from scripts.benchmark.starts import starts
 from scripts.benchmark.targets import (
     BARE,
+    BARE_START,
     COHORT,
     IN_POSTGRES,
     IN_SQLITE,
@@ -33,6 +36,7 @@ from scripts.benchmark.targets import (
     OPEN,
     ROWS,
     SLEEPING_TURNS,
+    START,
     TAKEN_AWAY,
     TWIN,
     WITH_ROLLOUTS,
@@ -151,7 +155,7 @@ async def _half_as_much(cell: Cell, requests: Sequence[Any], series: Series) -> 
 
 @asynccontextmanager
 async def _others(plan: Plan) -> AsyncIterator[Sequence[Slot]]:
-    """Start what is no server of one request: LangGraph, cohort checks, replicas."""
+    """Start what is no server of one request: LangGraph, cohort checks, starts, replicas."""
     found: list[Slot] = []
     async with AsyncExitStack() as started:
         if plan.asks(frozenset({4})):
@@ -159,6 +163,11 @@ async def _others(plan: Plan) -> AsyncIterator[Sequence[Slot]]:
         if plan.asks(frozenset({8})):
             checks = await started.enter_async_context(cohort_checks(plan.server_cpu))
             found.append(Slot(COHORT, 1, USUAL_CHECKS, checks.measure))
+        if plan.asks(frozenset({11})):
+            folder = Path(started.enter_context(TemporaryDirectory(prefix="bench-")))
+            write_definitions(folder / "definitions")
+            named = zip((BARE_START, START), starts(folder, folder / "definitions", plan.server_cpu), strict=True)
+            found += [Slot(name, 1, USUAL_STARTS, each.measure) for name, each in named]
         if plan.asks(frozenset({13})) and plan.databases:
             folder = Path(started.enter_context(TemporaryDirectory(prefix="bench-")))
             actions = plan.rounds * plan.requests(USUAL_ACTIONS, 1) + 1  # one more to warm up

@@ -84,7 +84,7 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
         "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
     }
-    return Settings.model_validate(said | _operated(socket, varied))
+    return Settings(**said | _operated(socket, varied))
 
 
 def _operated(socket: Path, varied: Varied) -> dict[str, Any]:

@@ -33,8 +33,10 @@ BIND: Final = "sidecar, BindTurn"
 BARE_BIND: Final = "bare BindTurn echo"
 COHORT: Final = "cohort check of a sub-agent, in process"
 TAKEN_AWAY: Final = "kill or rollback, two replicas"
+BARE_START: Final = "start of a bare server"
+START: Final = "start of the sidecar"
 
-ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 13})
+ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13})
 """Of the table in DESIGN section 14: those that can be measured."""
 ALWAYS: Final = ROWS
 IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10})

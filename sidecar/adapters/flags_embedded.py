@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.operations.ports import Clock

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
@@ -17,8 +16,7 @@ from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import EpisodeMemorySpec
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryBounds:
+class MemoryBounds(msgspec.Struct, frozen=True):
     """How much is kept.
 
     Attributes:
@@ -32,13 +30,12 @@ class MemoryBounds:
     total_bytes: int = 256 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(msgspec.Struct):
     """One episode, what a model would be given of it, and about how many bytes it takes."""
 
-    turns: OrderedDict[TurnId, TurnHistory] = field(default_factory=OrderedDict)
+    turns: OrderedDict[TurnId, TurnHistory] = msgspec.field(default_factory=OrderedDict)
     summary: Summary | None = None
-    size: EpisodeSize = field(default_factory=EpisodeSize)
+    size: EpisodeSize = msgspec.field(default_factory=EpisodeSize)
     weight: int = 0
 
 

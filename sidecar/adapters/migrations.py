@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 FORM: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
@@ -18,8 +20,7 @@ class DatabaseHeld(DatabaseProblem):
     """Another process has the database, which only one can have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One step of a schema.
 
     Attributes:
@@ -47,7 +48,7 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
         ValueError: a file has another name, or a number is missing or there twice.
     """
     found = []
-    for file in files(package).iterdir():
+    for file in Path(import_module(package).__path__[0]).iterdir():
         if not file.name.endswith(".sql"):
             continue
         match = FORM.fullmatch(file.name)

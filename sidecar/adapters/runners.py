@@ -6,8 +6,9 @@ the end: a breaker and a connection pool are worth something only as long as the
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
@@ -30,8 +31,7 @@ from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
 Made = TypeVar("Made", Runner, Connector)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMap:
+class TargetMap(Struct, frozen=True):
     """Where the settings say that hosts are. A slot's entry wins over its card, a vertical's gives way to it."""
 
     slots: Mapping[str, str] = field(default_factory=dict)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sidecar.cli.serve import EX_CONFIG, refusal
+
 if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.backup import BackUp, Migrate
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from sidecar.core.definitions.resolve import Loaded
     from sidecar.settings import Settings
 
-EX_CONFIG: Final = 78
-"""As `sidecar.policy.problems` has it."""
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The settings file, TOML. Variables override it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -232,9 +232,5 @@ def _settings(commands: Commands, config: Path | None) -> "Settings":
     try:
         return commands.read_settings(config)
     except SettingsProblem as problem:
-        raise _refused("the settings cannot be used:\n" + "\n".join(f"  {line}" for line in problem.problems)) from None
-
-
-def _refused(text: str) -> typer.Exit:
-    typer.echo(text, err=True)
-    return typer.Exit(EX_CONFIG)
+        typer.echo(refusal(problem), err=True)
+        raise typer.Exit(EX_CONFIG) from None

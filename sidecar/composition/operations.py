@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from sidecar.adapters.definitions_directory.git_history import GitHistory
 from sidecar.adapters.definitions_directory.source import DefinitionsSource
@@ -12,7 +13,6 @@ from sidecar.adapters.flags_embedded import kept_in
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.adapters.system import OffLoop
 from sidecar.composition.name_checks import NamesInSettings, check_signed_connectors
-from sidecar.composition.operators.operator_access import OperatorAccess
 from sidecar.composition.parts import Parts
 from sidecar.composition.plugins.built_ins import BUILT_INS
 from sidecar.composition.plugins.conversations import open_memory
@@ -25,7 +25,7 @@ from sidecar.composition.plugins.from_settings import (
     signing_keys,
 )
 from sidecar.composition.record.open_record import OpenRecord
-from sidecar.composition.rollout.open_rollout import RolloutSurroundings, opened_rollout
+from sidecar.composition.rollout.open_rollout import OpenRollout, RolloutSurroundings, opened_rollout
 from sidecar.composition.telemetry.background_reports import (
     DefinitionsReports,
     FlagReports,
@@ -114,8 +114,18 @@ async def joined_operations(
     operations = assemble(dispatch_rules(settings, parts.redactor), keys, ports)
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
-    operators = OperatorAccess(
-        settings=settings,
+    plans, more = _for_operators(parts, operations, rollout, record, policy) if settings.operators.anybody else ((), ())
+    return operations, [*listener_plans(settings, operations, boot_secret), *plans], [*loops, *more]
+
+
+def _for_operators(
+    parts: Parts, operations: Operations, rollout: OpenRollout, record: OpenRecord, policy: PolicyMap
+) -> tuple[Sequence[ListenerPlan], Sequence[Loop]]:
+    """Return the operators' listener, and what runs in the background for it."""
+    from sidecar.composition.operators.operator_access import OperatorAccess  # noqa: PLC0415  only where there are any
+
+    return OperatorAccess(
+        settings=parts.settings,
         operations=operations,
         rollout=rollout,
         record=record,
@@ -125,9 +135,7 @@ async def joined_operations(
         metrics=parts.metrics,
         clock=parts.replaced.clock,
         anomaly=parts.recorder.anomaly,
-    )
-    plans, more = operators.plans()
-    return operations, [*listener_plans(settings, operations, boot_secret), *plans], [*loops, *more]
+    ).plans()
 
 
 def _policy(parts: Parts) -> PolicyMap:

@@ -1,7 +1,8 @@
 """What is built before anything else of a process, and what a test puts in the place of the real thing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from sidecar.adapters.system import (
     OwnedTasks,
@@ -21,8 +22,7 @@ from sidecar.rpc.in_flight import InFlight
 from sidecar.settings import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replaced:
+class Replaced(Struct, frozen=True, kw_only=True):
     """What a test puts in the place of the real thing."""
 
     clock: Clock = field(default_factory=SystemClock)
@@ -33,8 +33,7 @@ class Replaced:
     """Seconds for which `/metrics` is handed out again as it was made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What is built before anything listens."""
 
     settings: Settings

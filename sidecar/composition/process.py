@@ -12,7 +12,8 @@ from sidecar.adapters.system import look_for_garbage_less_often
 from sidecar.composition.running import running_sidecar
 from sidecar.composition.stopping import StopSignals, serve_until_stopped
 from sidecar.composition.telemetry.background_reports import show_lost_lines
-from sidecar.observability.logging import LossyQueue, logging_to, standard_error
+from sidecar.observability.log_thread import LossyQueue
+from sidecar.observability.logging import logging_to, standard_error
 from sidecar.observability.redaction import Redactor
 from sidecar.policy.problems import EX_CONFIG, PluginProblem
 from sidecar.rpc.socket_files import AddressHeld, CannotListen

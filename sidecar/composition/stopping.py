@@ -7,8 +7,9 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from typing import Final
+
+from msgspec.structs import asdict
 
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.running import Sidecar

@@ -5,9 +5,10 @@ snapshots is `operations/flag_snapshot.py`. Times here are monotonic seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum, unique
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from sidecar.core.identifiers import Vertical
 
@@ -21,8 +22,7 @@ class FlagValue(Enum):
     UNREACHABLE = "unreachable"
 
 
-@dataclass(frozen=True, slots=True)
-class FlagReport:
+class FlagReport(Struct, frozen=True):
     """What a backend knew at its last confirmed contact.
 
     Attributes:
@@ -36,8 +36,7 @@ class FlagReport:
     off: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class BackendContact:
+class BackendContact(Struct, frozen=True):
     """The last confirmed contact with one backend.
 
     Attributes:
@@ -49,8 +48,7 @@ class BackendContact:
     confirmed_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class FlagRoutes:
+class FlagRoutes(Struct, frozen=True):
     """Which backend answers for which vertical. Source: DESIGN section 9.
 
     Attributes:
@@ -71,8 +69,7 @@ class FlagRoutes:
         return (self.default, *sorted(set(self.by_vertical.values()) - {self.default}))
 
 
-@dataclass(frozen=True, slots=True)
-class FlagSnapshot:
+class FlagSnapshot(Struct, frozen=True):
     """All flag states at one moment. Made by `flag_snapshot_of`.
 
     Attributes:

@@ -9,8 +9,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from sidecar.observability import names
 
@@ -23,8 +24,7 @@ MOST_KINDS: Final = 500
 OTHER: Final = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """What lines are limited by.
 
     Attributes:
@@ -37,8 +37,7 @@ class Kind:
     told_by: str
 
 
-@dataclass(slots=True)
-class _Period:
+class _Period(Struct):
     until: float
     passed: int = 0
     left_out: int = 0

@@ -6,8 +6,6 @@ which are counted, and never a turn.
 
 import json
 import logging
-import logging.handlers
-import queue
 import sys
 import traceback
 from collections.abc import Iterator
@@ -15,10 +13,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
-from sidecar.observability.log_limits import LineLimit
+from sidecar.observability.log_thread import LogThread, LossyQueue
 from sidecar.observability.redaction import Redactor
 
-LINES_WAITING: Final = 10_000
 LONGEST_LINE: Final = 64 * 1024
 """Characters."""
 CHATTY: Final = ("httpx", "httpcore", "hpack", "asyncio")
@@ -70,61 +67,11 @@ class LineFormatter(logging.Formatter):
         return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
 
 
-class LossyQueue(logging.handlers.QueueHandler):
-    """Hands records to the writing thread; counts those that find no room, and those that are too many of a kind."""
-
-    def __init__(self, waiting: "queue.Queue[logging.LogRecord]") -> None:
-        super().__init__(waiting)
-        self.lost = 0
-        self.limit = LineLimit()
-        self.addFilter(lambda record: record.name == ALWAYS or self.limit.passes(record))
-
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Hand the record over as it is: its thread is ours, and formatting is what the loop should not do."""
-        return record
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Never wait."""
-        try:
-            self.queue.put_nowait(record)
-        except queue.Full:
-            self.lost += 1
-
-
-class SummingListener(logging.handlers.QueueListener):
-    """Writes what comes, and in between how many lines the limit has left out."""
-
-    def __init__(self, waiting: "queue.Queue[logging.LogRecord]", writer: logging.Handler, limit: LineLimit) -> None:
-        super().__init__(waiting, writer)
-        self._waiting = waiting
-        self._limit = limit
-
-    def dequeue(self, block: bool) -> logging.LogRecord:
-        """Wait for the next record; write summaries as they become due."""
-        while True:
-            self.sum_up()
-            try:
-                record = self._waiting.get(block, self._limit.due_in())
-            except queue.Empty:
-                if not block:
-                    raise
-            else:
-                return record
-
-    def sum_up(self, *, at_the_end: bool = False) -> None:
-        """Write what the limit has to say by now."""
-        for summary in self._limit.summaries(at_the_end=at_the_end):
-            self.handle(summary)
-
-
 @contextmanager
 def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor: Redactor) -> Iterator[LossyQueue]:
     """Let the whole process log to `out` while the context is open; flushes at its end."""
-    waiting: queue.Queue[logging.LogRecord] = queue.Queue(LINES_WAITING)
-    front = LossyQueue(waiting)
-    writer = logging.StreamHandler(out)
-    writer.setFormatter(LineFormatter(kind, redactor))
-    listener = SummingListener(waiting, writer, front.limit)
+    front = LossyQueue(ALWAYS)
+    thread = LogThread(front, out, LineFormatter(kind, redactor).format)
     root, always = logging.getLogger(), logging.getLogger(ALWAYS)
     before = (root.level, root.handlers[:], logging.raiseExceptions)
     logging.raiseExceptions = False  # a closed standard error must not make noise about itself
@@ -133,12 +80,11 @@ def logging_to(out: TextIO, kind: Literal["text", "json"], level: str, redactor:
     always.setLevel(logging.INFO)
     for name in CHATTY:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
-    listener.start()
+    thread.start()
     try:
         yield front
     finally:
-        listener.stop()
-        listener.sum_up(at_the_end=True)
+        thread.stop()
         root.level, root.handlers[:], logging.raiseExceptions = before
 
 

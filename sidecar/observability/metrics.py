@@ -6,8 +6,9 @@ event loop only.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
 
 MOST_SERIES: Final = 2000
 """Label sets of one metric; further ones are counted together, so that no caller can fill the memory."""
@@ -16,8 +17,7 @@ OTHER: Final = "other"
 Labels = tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Counter:
+class Counter(Struct):
     """Only rises. `labels` names the parts of each key."""
 
     name: str
@@ -39,16 +39,14 @@ class Counter:
         series[key] += by
 
 
-@dataclass(slots=True)
-class Buckets:
+class Buckets(Struct):
     """One histogram series: counts per bucket, the last one unbounded, and the sum."""
 
     counts: list[int]
     total: float = 0.0
 
 
-@dataclass(slots=True)
-class Histogram:
+class Histogram(Struct):
     """Counts values by size. `bounds` are inclusive upper ends, ascending."""
 
     name: str
@@ -77,8 +75,7 @@ class Histogram:
         return self.series.setdefault(key, Buckets([0] * (len(self.bounds) + 1)))
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
+class Gauge(Struct, frozen=True):
     """Is read when somebody asks; `rises`: it counts, somewhere else."""
 
     name: str

@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.definitions.files.names import SUBAGENT_FLAG_PREFIX
 from sidecar.core.rollout.definition_changes import Waiting
@@ -108,8 +109,7 @@ def _unflagged(each: Waiting) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ShownGauge:
+class ShownGauge(Struct, frozen=True):
     """What is the case now, and is read whenever somebody asks. `labels` name the parts of each key."""
 
     name: str

@@ -7,10 +7,11 @@ read as unreachable. One backend never delays or spoils another. Source: PF1-NFR
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, unique
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.flag_states import BackendContact, FlagReport, FlagRoutes, FlagSnapshot, flag_snapshot_of
 from sidecar.operations.ports import Clock
@@ -20,8 +21,7 @@ LONGEST_DETAIL: Final = 200
 """Characters of a backend's own error text that are kept for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlagTiming:
+class FlagTiming(Struct, frozen=True):
     """How flags are kept fresh.
 
     Attributes:
@@ -53,8 +53,7 @@ class ContactState(Enum):
     UNREACHABLE = "unreachable"
 
 
-@dataclass(frozen=True, slots=True)
-class FlagContactChanged:
+class FlagContactChanged(Struct, frozen=True):
     """A backend became fresh or unreachable, or its content changed.
 
     Attributes:
@@ -68,8 +67,7 @@ class FlagContactChanged:
     detail: str | None = None
 
 
-@dataclass(slots=True)
-class _Standing:
+class _Standing(Struct):
     """What the observer last heard about one backend, and why its last fetch failed, if it did."""
 
     state: ContactState | None = None

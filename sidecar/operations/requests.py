@@ -1,7 +1,6 @@
 """What callers ask for, as plain values; `rpc/translate` makes them from messages."""
 
 import datetime as dt
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
 
@@ -20,8 +19,7 @@ class TurnSource(StrEnum):
     NOTIFICATION = "notification"
 
 
-@dataclass(frozen=True, slots=True)
-class BindTurnRequest:
+class BindTurnRequest(msgspec.Struct, frozen=True):
     """Ask what a turn may call. `date` None: today in UTC."""
 
     turn_id: TurnId
@@ -73,8 +71,7 @@ class DispatchRequest(msgspec.Struct, frozen=True):
     join: JoinPolicy = JoinPolicy()
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeRequest:
+class ResumeRequest(msgspec.Struct, frozen=True):
     """Listen again."""
 
     surface_token: str
@@ -82,8 +79,7 @@ class ResumeRequest:
     after_sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRequest:
+class CancelRequest(msgspec.Struct, frozen=True):
     """Cancel one call."""
 
     surface_token: str
@@ -100,8 +96,7 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
 
 
-@dataclass(frozen=True, slots=True)
-class Integration:
+class Integration(msgspec.Struct, frozen=True):
     """The verdict on one child."""
 
     child_id: ChildId
@@ -109,16 +104,14 @@ class Integration:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CloseChildRequest:
+class CloseChildRequest(msgspec.Struct, frozen=True):
     """Give a verdict on one child and close it."""
 
     surface_token: str
     integration: Integration
 
 
-@dataclass(frozen=True, slots=True)
-class EndTurnRequest:
+class EndTurnRequest(msgspec.Struct, frozen=True):
     """End a turn. `user_message` is for history only."""
 
     surface_token: str

@@ -1,7 +1,8 @@
 """What an operator decided about dispatching, as plain values for the operations."""
 
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.dispatching.result_checks import ResultLimits
@@ -12,8 +13,7 @@ from sidecar.core.history.compaction import CompactionRules
 from sidecar.core.status_events.policy import Vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRules:
+class AdmissionRules(Struct, frozen=True):
     """How much at once.
 
     Attributes:
@@ -31,8 +31,7 @@ class AdmissionRules:
     idle_turns: int = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRules:
+class HistoryRules(Struct, frozen=True):
     """How conversations are kept.
 
     Attributes:
@@ -56,8 +55,7 @@ class HistoryRules:
     size_fresh_for: timedelta = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRules:
+class RecordRules(Struct, frozen=True):
     """How what is on record is shown.
 
     Attributes:
@@ -77,8 +75,7 @@ class RecordRules:
     gather: timedelta = timedelta(milliseconds=20)
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchRules:
+class DispatchRules(Struct, frozen=True):
     """How the calls of a response are carried out.
 
     Attributes:

@@ -6,14 +6,18 @@ Source: reliability row 56: a distribution that nobody enabled must not get to r
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from sidecar.policy.hookspecs import ENTRY_POINT_GROUP
 from sidecar.policy.problems import PluginProblem, choices_for
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
-@dataclass(frozen=True, slots=True)
-class PluginSelection:
+
+class PluginSelection(Struct, frozen=True):
     """Which installed plugins may run.
 
     Attributes:
@@ -37,7 +41,7 @@ class Offer:
     version: str
     name: str
     target: str
-    entry_point: metadata.EntryPoint = field(repr=False, compare=False)
+    entry_point: "EntryPoint" = field(repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -52,8 +56,10 @@ class Offer:
 
 def list_offers() -> tuple[Offer, ...]:
     """Return every entry point of the group, by distribution and name. Reads metadata files only."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  only where a plugin is enabled
+
     offers = []
-    for found in metadata.entry_points(group=ENTRY_POINT_GROUP):
+    for found in entry_points(group=ENTRY_POINT_GROUP):
         distribution = found.dist
         name = _normalised(distribution.name) if distribution else "unknown"
         version = distribution.version if distribution else "unknown"

@@ -2,10 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import jsonschema_rs
+from msgspec.structs import replace
 
 from sidecar.policy.audit import AuditSink
 from sidecar.policy.config_schemas import compiled, plain

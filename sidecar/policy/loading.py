@@ -5,10 +5,11 @@ are imported one by one, each behind its own border. Source: DESIGN section 9, r
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from sidecar.policy.entry_points import Offer, PluginSelection, list_offers, select_offers
 from sidecar.policy.problems import PluginProblem, choices_for
@@ -36,8 +37,7 @@ class PluginState(StrEnum):
     """Enabled, but written for a contract that this sidecar does not speak."""
 
 
-@dataclass(frozen=True, slots=True)
-class InventoryRow:
+class InventoryRow(Struct, frozen=True):
     """One line of `sidecar plugins list`.
 
     Attributes:
@@ -57,8 +57,7 @@ class InventoryRow:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """A descriptor and who offered it."""
 
     spec: PluginSpec
@@ -67,8 +66,7 @@ class Registered:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class PluginHost:
+class PluginHost(Struct, frozen=True):
     """Every loaded descriptor, by kind and name, and what else is installed.
 
     Attributes:
@@ -136,12 +134,13 @@ def load_plugins(
     Args:
         built_ins: modules or objects with marked hooks, from the composition root.
         selection: what the settings enable.
-        offers: what is installed; None: ask the metadata.
+        offers: what is installed; None: ask the metadata, if anything is selected.
 
     Raises:
         PluginProblem: a selected plugin is missing, broken or incompatible, or two descriptors share a name.
     """
-    host = survey_plugins(built_ins, selection, offers)
+    none_wanted = offers is None and not selection.enabled  # then the metadata of everything installed need not be read
+    host = survey_plugins(built_ins, selection, () if none_wanted else offers)
     for _, problem in host.failed:
         raise problem
     return host

@@ -173,8 +173,7 @@ class Runner(Protocol):
 # --- Connector --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class EnricherCall:
+class EnricherCall(msgspec.Struct, frozen=True):
     """One request to a data service on the user's behalf. Source: PC2-FR-11, REQUIREMENTS 6.5.
 
     Attributes:
@@ -192,11 +191,10 @@ class EnricherCall:
     arguments_json: str
     nonce: str | None
     timeout: timedelta
-    trace_headers: Mapping[str, str] = field(default_factory=dict)
+    trace_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EnricherAnswer:
+class EnricherAnswer(msgspec.Struct, frozen=True):
     """The envelope as it came, unopened: nothing may read it before the principal check.
 
     Attributes:

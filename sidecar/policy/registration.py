@@ -157,7 +157,7 @@ def _check_spec(spec: PluginSpec, where: str) -> None:
 
 def _problem_with(spec: PluginSpec) -> str | None:
     """Say what is wrong with a descriptor's parts; a plugin may have put anything there."""
-    parts: Mapping[str, Any] = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    parts: Mapping[str, Any] = {name: getattr(spec, name) for name in spec.__struct_fields__}
     if not isinstance(parts["name"], str) or not DEFINITION_SIDE.match(parts["name"]):
         return "its name must be 1 to 60 lower-case letters, digits, `-` or `_`, not beginning with a sign"
     if not isinstance(parts["contract"], str) or not isinstance(parts["summary"], str):

@@ -1,8 +1,10 @@
 """Chooses plugins by name: the platform's default, and per vertical what differs. Source: DESIGN section 9."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
@@ -24,8 +26,7 @@ ANY_GATE = "*"
 """Stands for every gate that is not named."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyNames:
+class PolicyNames(Struct, frozen=True):
     """What `[policy.default]` or `[policy.verticals.<id>]` names. None: the platform's default.
 
     Attributes:
@@ -52,8 +53,7 @@ PLATFORM_DEFAULT = PolicyNames(
 """What holds where `[policy.default]` says nothing. No gate client comes with the sidecar: every gate holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySettings:
+class PolicySettings(Struct, frozen=True):
     """The whole `[policy]` section.
 
     Attributes:
@@ -65,8 +65,7 @@ class PolicySettings:
     sinks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VerticalPlugins:
+class VerticalPlugins(Struct, frozen=True):
     """The descriptors that serve one vertical.
 
     Attributes:
@@ -86,8 +85,7 @@ class VerticalPlugins:
         return (self.flags, self.runner, self.connector, *self.gates.values(), *self.lifecycle)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyMap:
+class PolicyMap(Struct, frozen=True):
     """Which descriptors serve whom. Made by `resolve_policy`.
 
     Attributes:
@@ -168,7 +166,7 @@ def _resolved(full: PolicyNames, where: str, host: PluginHost) -> VerticalPlugin
 
 
 def _filled(names: PolicyNames, otherwise: PolicyNames) -> PolicyNames:
-    said = {each.name: getattr(names, each.name) for each in fields(PolicyNames)}
+    said = asdict(names)
     full = {name: getattr(otherwise, name) if value is None else value for name, value in said.items()}
     own = _by_gate(names.gates)
     inherited = {} if ANY_GATE in own else _by_gate(otherwise.gates)

@@ -5,10 +5,11 @@ and calls the factory.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
+
+from msgspec import Struct, field
 
 from sidecar.policy.audit import AuditSink
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
@@ -46,8 +47,7 @@ SUPPORTED_MAJORS: Final[Mapping[PluginKind, tuple[int, ...]]] = MappingProxyType
 """Majors of each contract that this sidecar speaks. A new major is added beside the old one, never in its place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginSpec:
+class PluginSpec(Struct, frozen=True, kw_only=True):
     """What every descriptor has.
 
     Attributes:
@@ -67,8 +67,7 @@ class PluginSpec:
     capabilities: frozenset[str] = field(default_factory=frozenset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlagBackendSpec(PluginSpec):
+class FlagBackendSpec(PluginSpec, frozen=True, kw_only=True):
     """Describes a flag backend; the factory gets the settings, checked against `config_schema`."""
 
     kind: ClassVar[PluginKind] = PluginKind.FLAG_BACKEND
@@ -76,8 +75,7 @@ class FlagBackendSpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], FlagBackend]
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerConfig:
+class RunnerConfig(Struct, frozen=True):
     """What a runner is made from.
 
     Attributes:
@@ -91,8 +89,7 @@ class RunnerConfig:
     gateway_address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerSpec(PluginSpec):
+class RunnerSpec(PluginSpec, frozen=True, kw_only=True):
     """Describes a runner; the factory is called once for each target."""
 
     kind: ClassVar[PluginKind] = PluginKind.RUNNER
@@ -100,8 +97,7 @@ class RunnerSpec(PluginSpec):
     factory: Callable[[RunnerConfig], Runner]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorSpec(PluginSpec):
+class ConnectorSpec(PluginSpec, frozen=True, kw_only=True):
     """Describes a connector; the factory gets the settings, checked against `config_schema`."""
 
     kind: ClassVar[PluginKind] = PluginKind.CONNECTOR
@@ -109,8 +105,7 @@ class ConnectorSpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], Connector]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeMemorySpec(PluginSpec):
+class EpisodeMemorySpec(PluginSpec, frozen=True, kw_only=True):
     """Describes an episode memory; the factory gets the settings, checked against `config_schema`."""
 
     kind: ClassVar[PluginKind] = PluginKind.EPISODE_MEMORY
@@ -118,8 +113,7 @@ class EpisodeMemorySpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], EpisodeMemory]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateClientSpec(PluginSpec):
+class GateClientSpec(PluginSpec, frozen=True, kw_only=True):
     """Describes a gate client; the factory gets the settings, checked, once for each vertical that names it."""
 
     kind: ClassVar[PluginKind] = PluginKind.GATE_CLIENT
@@ -127,8 +121,7 @@ class GateClientSpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], GateClient]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecyclePolicySpec(PluginSpec):
+class LifecyclePolicySpec(PluginSpec, frozen=True, kw_only=True):
     """Describes a lifecycle policy; the factory gets the settings, checked, once for each vertical that names it."""
 
     kind: ClassVar[PluginKind] = PluginKind.LIFECYCLE_POLICY
@@ -136,8 +129,7 @@ class LifecyclePolicySpec(PluginSpec):
     factory: Callable[[Mapping[str, Any]], LifecyclePolicy]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSinkSpec(PluginSpec):
+class AuditSinkSpec(PluginSpec, frozen=True, kw_only=True):
     """Describes an audit sink; the factory gets the settings, checked against `config_schema`."""
 
     kind: ClassVar[PluginKind] = PluginKind.AUDIT_SINK

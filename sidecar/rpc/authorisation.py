@@ -5,10 +5,11 @@ Each listener has one kind of caller. A method without a row may be called by no
 
 import hmac
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from sidecar.core.decoding import from_ascii
 from sidecar.core.errors import BootSecretWrong, CallerNotAllowed, GrantInvalid, RoleTokenInvalid, WrongListener
@@ -111,8 +112,7 @@ class Door(Protocol):
         """Return who calls; `raw` is the request, unread. Raises `RoleTokenInvalid`, `RoleRequired`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entrance:
+class Entrance(Struct, frozen=True):
     """One listener, as far as it decides who gets in.
 
     Attributes:

@@ -4,7 +4,6 @@ Source: STYLE_EXAMPLES section 6, AIP-193.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.any_pb2 import Any as PackedAny
@@ -12,6 +11,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, ResourceInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc import StatusCode
+from msgspec import Struct
 
 from sidecar.core.errors import (
     AlreadyExists,
@@ -54,8 +54,7 @@ STATUS_OF: Final[dict[type[SubagentsError], StatusCode]] = {
 """The most specific base class wins."""
 
 
-@dataclass(frozen=True, slots=True)
-class RichStatus:
+class RichStatus(Struct, frozen=True):
     """How a failed RPC ends."""
 
     code: StatusCode

@@ -2,58 +2,25 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 import grpc
-from google.protobuf.message import Message
-from grpc_reflection.v1alpha import reflection_pb2
-from grpc_reflection.v1alpha.reflection import aio
+from msgspec import Struct
 
 from sidecar.rpc.authorisation import Entrance
 from sidecar.rpc.health import Health
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.methods import Method
 from sidecar.rpc.outermost import Outermost, Surroundings
 from sidecar.rpc.socket_files import CannotListen, held_alone
 from sidecar.settings import LimitsSettings
-
-
-class Reflection:
-    """Describes the given services.
-
-    Args:
-        services: full names.
-    """
-
-    def __init__(self, services: Sequence[str]) -> None:
-        self._servicer = aio.ReflectionServicer(services)
-
-    def methods(self) -> Sequence[Method]:
-        """Return the RPC."""
-        return (
-            Method(
-                "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-                Shape.MANY_TO_MANY,
-                reflection_pb2.ServerReflectionRequest.FromString,
-                self._info,
-                reserved=True,
-            ),
-        )
-
-    async def _info(self, requests: AsyncIterator[Message], call: Call) -> None:
-        answers: Any = self._servicer.ServerReflectionInfo(cast("Any", requests), cast("Any", call.context))
-        async for answer in answers:
-            await call.write(answer)
-
 
 SOCKET_MODE: Final = 0o600
 STOP_SECONDS: Final = 0.5
 """For calls that are still there after the drain; their outcomes are on record by then."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerPlan:
+class ListenerPlan(Struct, frozen=True):
     """What to serve where.
 
     Attributes:
@@ -91,8 +58,7 @@ async def listening(
         CannotListen: the socket cannot be served.
     """
     health = Health(plan.services)
-    reflection = Reflection((*plan.services, "grpc.health.v1.Health")).methods() if plan.reflection else ()
-    methods = [*plan.methods, *health.methods(), *reflection]
+    methods = [*plan.methods, *health.methods(), *(_reflection(plan.services) if plan.reflection else ())]
     with held_alone(plan.socket):
         server = grpc.aio.server(interceptors=interceptors, options=options(limits, plan.streams))
         server.add_generic_rpc_handlers((Outermost(plan.entrance, methods, around),))
@@ -124,3 +90,9 @@ def options(limits: LimitsSettings, streams: int) -> Sequence[tuple[str, int]]:
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.max_ping_strikes", 2),
     )
+
+
+def _reflection(services: Sequence[str]) -> Sequence[Method]:
+    from sidecar.rpc.reflection import Reflection  # noqa: PLC0415  off by default
+
+    return Reflection((*services, "grpc.health.v1.Health")).methods()

@@ -1,7 +1,6 @@
 """What a servicer offers: one row for each RPC, without anything of gRPC in it."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
 from typing import Any, Final, Protocol
@@ -84,8 +83,7 @@ Handle = Callable[[Any, Call], Awaitable[Any]]
 """Takes the request (for MANY_TO_MANY an `AsyncIterator` of them); returns the answer, or writes it to the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """One RPC.
 
     Attributes:

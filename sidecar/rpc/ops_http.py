@@ -1,6 +1,6 @@
 """The ops listener: `GET /metrics`, `/healthz` and `/readyz` over HTTP/1.1 on loopback.
 
-h11 reads and writes the protocol. One request a connection: what asks here does so every few seconds. A probe always
+One request a connection: what asks here does so every few seconds. A probe always
 has room: the connection that has been there longest makes it, one that has not asked anything yet before all others.
 """
 
@@ -8,10 +8,9 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Final
 
-import h11
+from msgspec import Struct
 
 from sidecar.rpc.socket_files import AddressHeld, CannotListen
 
@@ -22,11 +21,9 @@ SILENCE: Final = 1.0
 MOST_CONNECTIONS: Final = 32
 LARGEST_REQUEST: Final = 16 * 1024
 """Bytes."""
-READ_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """An answer."""
 
     status: int
@@ -87,7 +84,7 @@ class OpsHttp:
             self._make_room()
         self._silent[writer] = None
         try:
-            with suppress(OSError, TimeoutError, h11.RemoteProtocolError):
+            with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(SECONDS):
                     await self._exchange(reader, writer)
         finally:
@@ -103,11 +100,13 @@ class OpsHttp:
         oldest.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_REQUEST)
+        from sidecar.rpc.ops_wire import NotHttp, Wire  # noqa: PLC0415  at the first request; no start waits for h11
+
+        wire = Wire(LARGEST_REQUEST)
         try:
             async with asyncio.timeout(self._silence):
-                request = await _request(connection, reader)
-        except h11.RemoteProtocolError:
+                request = await wire.request(reader)
+        except NotHttp:
             page = BAD_REQUEST
         else:
             if request is None:
@@ -115,41 +114,19 @@ class OpsHttp:
             if writer in self._silent:
                 del self._silent[writer]
                 self._answering[writer] = None
-            page = await self._page(request)
-        headers = [
-            ("content-type", page.content_type),
-            ("content-length", str(len(page.body))),
-            ("connection", "close"),
-        ]
-        for event in (
-            h11.Response(status_code=page.status, headers=headers),
-            h11.Data(data=page.body),
-            h11.EndOfMessage(),
-        ):
-            writer.write(connection.send(event) or b"")
+            page = await self._page(*request)
+        writer.write(wire.answer(page.status, page.content_type, page.body))
         await writer.drain()
 
-    async def _page(self, request: h11.Request) -> Page:
-        path = request.target.decode("ascii", "replace").partition("?")[0]
+    async def _page(self, method: bytes, target: bytes, accept: bytes) -> Page:
+        path = target.decode("ascii", "replace").partition("?")[0]
         render = self._pages.get(path)
         if render is None:
             return NOT_FOUND
-        if request.method != b"GET":
+        if method != b"GET":
             return NOT_ALLOWED
-        accept = b", ".join(value for name, value in request.headers if name == b"accept")
         try:
             return await render(accept.decode("latin-1"))
         except Exception as error:  # noqa: BLE001  a metric that cannot be read must not end the listener
             self._on_defect(path, error)
             return FAILED
-
-
-async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
-    """Return the request's head; None if the other side left before it was whole."""
-    while True:
-        event = connection.next_event()
-        if isinstance(event, h11.Request):
-            return event
-        if event is not h11.NEED_DATA:
-            return None
-        connection.receive_data(await reader.read(READ_BYTES))

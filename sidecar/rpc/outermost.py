@@ -6,12 +6,12 @@ arrive as bytes, so that parsing happens inside.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError, Message
+from msgspec import Struct, field
 
 from sidecar.core.errors import AdmissionRefused, DeadlineTooShort, InternalFault, MalformedMessage, SubagentsError
 from sidecar.rpc.authorisation import CALLERS_OF, Entrance, admit, caller_of
@@ -29,8 +29,7 @@ ABORT_SECONDS: Final = 1.0
 """Longest to wait for a status to be sent: it comes after messages that the client may never read."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServingRules:
+class ServingRules(Struct, frozen=True):
     """How calls are let in.
 
     Attributes:
@@ -43,8 +42,7 @@ class ServingRules:
     write_timeout: timedelta = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What the wrapper needs of the process.
 
     Attributes:

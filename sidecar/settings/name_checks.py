@@ -5,8 +5,9 @@ a signature that is never demanded.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import AgentDefinition, Catalogue
 from sidecar.core.definitions.files.addresses import problem_with_target
@@ -17,8 +18,7 @@ from sidecar.settings.whole import Settings
 GRPC: Final = "grpc"
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """What there is to be named: slots, verticals and data-backed tools."""
 
     slots: frozenset[str] = frozenset()

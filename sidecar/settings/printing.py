@@ -8,9 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeGuard, get_args, get_origin
 
-from pydantic.fields import FieldInfo
-
-from sidecar.settings.values import Section, duration_text
+from sidecar.settings.durations import duration_text
+from sidecar.settings.section import Section, Setting
 from sidecar.settings.whole import Settings
 
 ANY_NAME: Final = "<name>"
@@ -36,10 +35,10 @@ class Table:
     section: type[Section]
     defaults: Section | None
 
-    def fields(self) -> Iterator[tuple[str, FieldInfo, Any]]:
+    def fields(self) -> Iterator[tuple[str, Setting, Any]]:
         """Return name, description and default of each setting that is no section itself."""
-        for name, field in self.section.model_fields.items():
-            if not _is_section(field.annotation):
+        for name, field in self.section.SETTINGS.items():
+            if not _is_section(field.kind):
                 yield name, field, field.default if self.defaults is None else getattr(self.defaults, name)
 
 
@@ -88,15 +87,15 @@ def settings_page() -> str:
 
 def _tables(section: type[Section], path: str, defaults: Section | None) -> Iterator[Table]:
     yield Table(path, section, defaults)
-    for name, field in section.model_fields.items():
-        inner, kind = (f"{path}.{name}" if path else name), field.annotation
+    for name, field in section.SETTINGS.items():
+        inner, kind = (f"{path}.{name}" if path else name), field.kind
         if _is_section(kind):
             yield from _tables(kind, inner, None if field.is_required() else field.default)
         elif get_origin(kind) is dict and _is_section(get_args(kind)[1]):
             yield from _tables(get_args(kind)[1], f"{inner}.{ANY_NAME}", None)
 
 
-def _example_lines(path: str, name: str, field: FieldInfo, default: Any) -> list[str]:
+def _example_lines(path: str, name: str, field: Setting, default: Any) -> list[str]:
     """Return comment and assignment of one setting."""
     comment = f"# {field.description}"
     if field.is_required():
@@ -107,7 +106,7 @@ def _example_lines(path: str, name: str, field: FieldInfo, default: Any) -> list
     return [comment, f"#{name} = {_toml(default)}"]
 
 
-def _cell(field: FieldInfo, default: Any) -> str:
+def _cell(field: Setting, default: Any) -> str:
     if field.is_required():
         return "**required**"
     return "none" if default is None or default in ("", {}) else f"`{_toml(default)}`"

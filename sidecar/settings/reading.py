@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
-
 from sidecar.core.decoding import Undecodable, from_json, from_toml
 from sidecar.policy.problems import nearest
+from sidecar.settings.kinds import Problem, ProblemKind, UnfitValues
 from sidecar.settings.problems import SettingsProblem
+from sidecar.settings.section import Section
 from sidecar.settings.whole import Settings
 
 PREFIX: Final = "SIDECAR__"
@@ -34,8 +33,8 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
         SettingsProblem: lists everything that is wrong.
     """
     document, problems = ({}, []) if file is None else _document(file)
-    for name, field in Settings.model_fields.items():
-        if field.is_required():
+    for name, one in Settings.SETTINGS.items():
+        if one.is_required():
             document.setdefault(name, {})  # so that what is missing in it is told by its own name
     variables: dict[Path_, str] = {}
     for name in sorted(name for name in environ if name.upper().startswith(PREFIX)):
@@ -46,10 +45,9 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings:
         else:
             problems.append(f"{name}: {problem}")
     try:
-        settings = Settings.model_validate(document)
-    except ValidationError as wrong:
-        found = (_line(error, file, variables) for error in wrong.errors(include_url=False, include_input=False))
-        raise SettingsProblem([*problems, *found]) from None
+        settings = Settings(**document)
+    except UnfitValues as wrong:
+        raise SettingsProblem([*problems, *(_line(one, file, variables) for one in wrong.problems)]) from None
     if problems:
         raise SettingsProblem(problems)
     return settings
@@ -92,16 +90,16 @@ def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
 
 def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
     """Return the type of a member; or, if there is none of that name, the names there are."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field = kind.model_fields.get(part)
-        return (None, tuple(kind.model_fields)) if field is None or not part else (field.annotation, None)
+    if isinstance(kind, type) and issubclass(kind, Section):
+        one = kind.SETTINGS.get(part)
+        return (None, tuple(kind.SETTINGS)) if one is None or not part else (one.kind, None)
     if get_origin(kind) is dict and part:
         return get_args(kind)[1], None
     return (kind, None) if kind is Any and part else (None, ())
 
 
 def _is_structured(kind: Any) -> bool:
-    return get_origin(kind) in {list, dict} or (isinstance(kind, type) and issubclass(kind, BaseModel))
+    return get_origin(kind) in {list, dict} or (isinstance(kind, type) and issubclass(kind, Section))
 
 
 def _hint(name: str, known: tuple[str, ...]) -> str:
@@ -109,9 +107,8 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
     return f"; did you mean `{meant}`?" if meant else f"; there are: {', '.join(known)}" if known else ""
 
 
-def _line(error: ErrorDetails, file: Path | None, variables: Mapping[Path_, str]) -> str:
-    path = tuple(str(part) for part in error["loc"])
-    return f"{_source(path, file, variables)}: {_sentence(error, path)}"
+def _line(problem: Problem, file: Path | None, variables: Mapping[Path_, str]) -> str:
+    return f"{_source(problem.path, file, variables)}: {_sentence(problem)}"
 
 
 def _source(path: Path_, file: Path | None, variables: Mapping[Path_, str]) -> str:
@@ -126,12 +123,13 @@ def _prefixes(path: Path_) -> Iterator[Path_]:
     return (path[:length] for length in range(len(path), 0, -1))
 
 
-def _sentence(error: ErrorDetails, path: Path_) -> str:
-    if error["type"] == "missing":
-        return f"is required (or set {PREFIX}{'__'.join(path).upper()})"
-    if error["type"] == "extra_forbidden":
+def _sentence(problem: Problem) -> str:
+    path = problem.path
+    if problem.kind is ProblemKind.MISSING:
+        return f"{problem.text} (or set {PREFIX}{'__'.join(path).upper()})"
+    if problem.kind is ProblemKind.UNKNOWN:
         kind: Any = Settings
         for part in path[:-1]:
             kind, _ = _below(kind, part)
-        return f"no such setting{_hint(path[-1], _below(kind, path[-1])[1] or ())}"
-    return error["msg"].removeprefix("Value error, ")
+        return f"{problem.text}{_hint(path[-1], _below(kind, path[-1])[1] or ())}"
+    return problem.text

@@ -1,36 +1,35 @@
 """The `[rollout]` section: how sub-agents reach users."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, model_validator
-
-from sidecar.settings.values import Section
+from sidecar.settings.section import Section, setting
 
 
 class RolloutSettings(Section):
     """How sub-agents reach users: promoted and ramped by operators; see docs/lifecycle.md."""
 
-    kills_file: Path | None = Field(
+    kills_file: Path | None = setting(
         None,
         description="Kills and ramp-downs that were made here, which need neither database nor flag backend; one file "
         "for each sidecar. Unset: kills.jsonl beside the record's file, or in /var/lib/sidecar.",
     )
-    serve_unflagged_entries_at_once: bool = Field(
+    serve_unflagged_entries_at_once: bool = setting(
         False,
         description="Whether an entry that names no flag and is alone in a slot where nothing was promoted yet serves "
         "every user at once, without a gate. Off: it starts at dev, and serves no user until it names a flag and is "
         "promoted. What is on record as serving goes on serving. For trying things out, and for the first start on a "
         "record that does not know the entries that serve already.",
     )
-    decommission_days: int = Field(
+    decommission_days: int = setting(
         90,
         ge=1,
         le=3650,
         description="Days from the begin of a decommission until nothing of the sub-agent may be left. One that has "
         "begun keeps the end that it began with.",
     )
-    most_cohorts: int = Field(
+    most_cohorts: int = setting(
         64,
         ge=1,
         le=100_000,
@@ -38,15 +37,14 @@ class RolloutSettings(Section):
         "of its own doubles them.",
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _without_the_old_switch(cls, said: Any) -> Any:
+    def _prepared(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
         """Let `enabled` pass where it says what is so anyway: replicas of two releases may share a file.
 
         Raises:
             ValueError: it is anything but true.
         """
-        if not isinstance(said, dict) or "enabled" not in said:
+        if "enabled" not in said:
             return said
         if str(said["enabled"]).lower() not in {"true", "1"}:
             raise ValueError(

@@ -6,40 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter
+from sidecar.settings.durations import duration
 
-PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-ISO: Final = TypeAdapter(timedelta)
 LONGEST_SOCKET_PATH: Final = 100
 """Bytes; the kernel takes 107, and the lock beside the socket has a longer name."""
 HIGHEST_PORT: Final = 65_535
-
-
-class Section(BaseModel):
-    """A table of the settings file: closed, and never changed after the start."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-def duration(text: Any) -> timedelta:
-    """Return `"250ms"`, `"90s"`, `"1h30m"` or an ISO 8601 duration. Raises `ValueError`."""
-    if isinstance(text, timedelta):
-        return text
-    if isinstance(text, str):
-        parts = PART.findall(text)
-        if parts and "".join(number + unit for number, unit in parts) == text:
-            return timedelta(milliseconds=sum(float(number) * MILLISECONDS[unit] for number, unit in parts))
-        if text.startswith("P"):
-            return ISO.validate_python(text)
-    raise ValueError('must be a duration with its unit, e.g. "250ms", "90s", "15m" or "PT1.5S"')
-
-
-def duration_text(value: timedelta) -> str:
-    """Return the duration in the largest unit that fits; `duration` reads it back."""
-    milliseconds = round(value / timedelta(milliseconds=1))
-    unit = next(name for name in ("h", "m", "s", "ms") if milliseconds % MILLISECONDS[name] == 0)
-    return f"{milliseconds // MILLISECONDS[unit]}{unit}"
 
 
 def socket_path(text: Any) -> Path:
@@ -75,6 +46,6 @@ def loopback_address(text: Any) -> str:
     return str(text)
 
 
-Duration = Annotated[timedelta, BeforeValidator(duration), PlainSerializer(duration_text)]
-SocketPath = Annotated[Path, BeforeValidator(socket_path)]
-LoopbackAddress = Annotated[str, BeforeValidator(loopback_address)]
+Duration = Annotated[timedelta, duration]
+SocketPath = Annotated[Path, socket_path]
+LoopbackAddress = Annotated[str, loopback_address]

@@ -37,9 +37,9 @@ backwards. Neither is open to the inner three."""
 FOR_ADAPTERS: Final = ("sidecar.adapters.migrations", "sidecar.adapters.postgresql", "sidecar.adapters.sqlite")
 """What several adapters stand on; they hold no port of their own."""
 THIRD_PARTY: Final[Mapping[str, frozenset[str]]] = {
-    "core": frozenset({"pydantic", "msgspec", "jsonschema_rs", "subagents_errors", "subagents_legacy"}),
-    "policy": frozenset({"pydantic", "msgspec", "jsonschema_rs", "subagents_errors", "pluggy"}),
-    "operations": frozenset({"pydantic", "msgspec", "jsonschema_rs", "subagents_errors"}),
+    "core": frozenset({"msgspec", "jsonschema_rs", "subagents_errors", "subagents_legacy"}),
+    "policy": frozenset({"msgspec", "jsonschema_rs", "subagents_errors", "pluggy"}),
+    "operations": frozenset({"msgspec", "jsonschema_rs", "subagents_errors"}),
 }
 """An allow-list: whatever does I/O (grpc, google, subagents, httpx, apsw, opentelemetry, yaml, ...) is not on it."""
 OUTSIDE: Final[Mapping[str, tuple[str, ...]]] = {

@@ -60,7 +60,7 @@ def test_settings_that_cannot_be_used_are_told_on_standard_error(command: str, t
     assert errors == (
         "the settings cannot be used:\n"
         f"  {file}: definitions.path: is required (or set SIDECAR__DEFINITIONS__PATH)\n"
-        f"  {file}: dispatch.fan_out_cap: Input should be greater than or equal to 1\n"
+        f"  {file}: dispatch.fan_out_cap: must be at least 1\n"
     )
 
 
@@ -75,7 +75,7 @@ OF_OTHERS = {
     "validate examples/config": "grpc httpcore uvloop sidecar.composition sidecar.operations sidecar.cli.subagent",
     "subagent list --target unix:/nowhere": f"yaml cryptography jsonschema_rs sidecar.settings {OF_A_SERVER}",
     "turns --target unix:/nowhere": f"yaml cryptography jsonschema_rs sidecar.settings {OF_A_SERVER}",
-    "serve --config /nowhere": "grpc rich sidecar.cli.subagent sidecar.cli.record sidecar.composition",
+    "serve --config /nowhere": "grpc typer rich sidecar.cli.app sidecar.cli.record sidecar.composition",
     "serve --help": "grpc yaml cryptography sidecar.core sidecar.policy sidecar.settings sidecar.composition",
 }
 """By command: what it has no use for."""
@@ -88,17 +88,5 @@ def test_a_command_does_not_load_what_it_has_no_use_for(command: str) -> None:
     done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT)
     loaded = json.loads(done.stderr.splitlines()[-1])
     unused = OF_OTHERS[command].split()
-    assert "sidecar.cli.app" in loaded
+    assert "sidecar.cli.serve" in loaded
     assert [name for name in loaded if any(f"{name}.".startswith(f"{package}.") for package in unused)] == []
-
-
-def test_a_sidecar_that_serves_loads_no_other_command_and_no_adapter_that_is_not_chosen() -> None:
-    """What a server starts with: no screen, no telemetry, no PostgreSQL, nothing of the commands beside `serve`."""
-    program = (
-        "import json, sys, sidecar.command_line, sidecar.composition.process; print(json.dumps(list(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded = json.loads(done.stdout)
-    unused = ("rich", "httpx", "opentelemetry", "prometheus_client", "asyncpg", "jwt", "rapidfuzz")
-    assert [name for name in loaded if name.split(".")[0] in unused] == []
-    assert [name for name in loaded if name.startswith("sidecar.cli")] == ["sidecar.cli", "sidecar.cli.app"]

@@ -121,7 +121,7 @@ def test_the_command_and_the_image_begin_where_a_health_check_is_light() -> None
 
 def test_the_address_that_is_asked_is_the_one_of_the_settings() -> None:
     """By default; the variable wins over the file, in any case of letters, as for every setting."""
-    assert ServerSettings.model_fields["ops_address"].default == OPS_ADDRESS
+    assert ServerSettings.SETTINGS["ops_address"].default == OPS_ADDRESS
 
 
 @pytest.mark.parametrize("variable", ["SIDECAR__SERVER__OPS_ADDRESS", "sidecar__server__ops_address"])

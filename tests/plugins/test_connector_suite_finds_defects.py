@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -161,8 +161,7 @@ class RaisesAfterClose(StraightConnector):
         return await super().enrich(call)
 
 
-@dataclass(frozen=True)
-class Talkative(EnricherAnswer):
+class Talkative(EnricherAnswer, frozen=True):
     """Prints its body."""
 
     def __repr__(self) -> str:

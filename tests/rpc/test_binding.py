@@ -1,10 +1,10 @@
 """BindTurn: what a turn may call is decided once, from the registries and flags of that moment, and then frozen."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from grpc import StatusCode
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import BlockCategory, Card, PromptBlock, Role, ToolEntry
 from sidecar.core.executing.records import ChildOpened

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.core.faults import Fault
 from sidecar.operations.turn.child.connector_boundary import MOST_LEFT_BEHIND

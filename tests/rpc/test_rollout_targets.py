@@ -1,10 +1,10 @@
 """Rolling back: whom it brings back is recorded with the promotion, proven first, and served at the next bind."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.files.problems import Problem

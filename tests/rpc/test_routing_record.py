@@ -1,6 +1,6 @@
 """The routing decision of a turn: one for every turn, in the answer to EndTurn, in the log and in the store."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.dispatching.routing_record import RoutingRecord

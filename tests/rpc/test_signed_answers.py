@@ -1,10 +1,10 @@
 """Where answers must be signed, the gateway withholds every other, whoever the answer says it is for."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from examples.ccs.faults import Fault, FaultKind
 from examples.ccs.signing import Signer, signed_json

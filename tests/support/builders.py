@@ -1,8 +1,9 @@
 """Small cards, catalogues and surfaces for tests, with everything a test does not care about filled in."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface import Surface

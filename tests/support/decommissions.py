@@ -8,8 +8,9 @@ async with an_operated_sidecar(*CARDS) as bench:
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import BlockCategory, Card, Catalogue, PromptBlock, ToolEntry
 from sidecar.core.identifiers import BlockId, Digest, ToolId

@@ -7,7 +7,7 @@ async with an_operated_sidecar() as bench:
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final, cast
@@ -16,6 +16,7 @@ import grpc
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec.structs import replace
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory

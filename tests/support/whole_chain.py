@@ -350,21 +350,20 @@ async def _served_before_it_was_flagged(file: Path, settings: Settings) -> None:
 
 def _settings(folder: Path, dispatch: Mapping[str, Any], *, unflagged_at_once: bool) -> Settings:
     target = f"unix:{folder}/host.sock"
-    return Settings.model_validate(
-        {
-            "server": {
-                "dispatch_socket": f"{folder}/d/s.sock",
-                "agents_socket": f"{folder}/a/s.sock",
-                "boot_secret_file": f"{folder}/d/secret",
-                "ops_address": "127.0.0.1:0",
-            },
-            "record": {"sqlite": {"path": f"{folder}/record/record.sqlite"}},
-            "rollout": {"serve_unflagged_entries_at_once": unflagged_at_once},
-            "definitions": {"path": str(folder / "config"), "git_commits": False, "expected": ["travel"]},
-            "dispatch": {"fan_out_cap": 3, **dispatch},
-            "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},
-            "flag_refresh": {"quiet_time": "1ms"},
-            "runners": {"grpc": {}},
-            "targets": {"slots": dict.fromkeys(("shop", "rewards", "support", "travel"), target)},
-        }
-    )
+    said: dict[str, Any] = {
+        "server": {
+            "dispatch_socket": f"{folder}/d/s.sock",
+            "agents_socket": f"{folder}/a/s.sock",
+            "boot_secret_file": f"{folder}/d/secret",
+            "ops_address": "127.0.0.1:0",
+        },
+        "record": {"sqlite": {"path": f"{folder}/record/record.sqlite"}},
+        "rollout": {"serve_unflagged_entries_at_once": unflagged_at_once},
+        "definitions": {"path": str(folder / "config"), "git_commits": False, "expected": ["travel"]},
+        "dispatch": {"fan_out_cap": 3, **dispatch},
+        "policy": {"default": {"flags": "watched", "runner": "grpc", "connector": "rest"}},
+        "flag_refresh": {"quiet_time": "1ms"},
+        "runners": {"grpc": {}},
+        "targets": {"slots": dict.fromkeys(("shop", "rewards", "support", "travel"), target)},
+    }
+    return Settings(**said)

@@ -15,6 +15,7 @@ from scripts.benchmark.rounds import Plan, run
 from scripts.benchmark.targets import (
     BARE,
     BARE_BIND,
+    BARE_START,
     BIND,
     FAN_OUT,
     MANY,
@@ -27,6 +28,7 @@ from scripts.benchmark.targets import (
     SQLITE,
     SQLITE_ASLEEP,
     SQLITE_FAN_OUT,
+    START,
     TAKEN_AWAY,
     TWIN,
     UNOBSERVED,
@@ -72,6 +74,15 @@ async def test_chosen_rows_start_only_what_they_need() -> None:
 
 
 @pytest.mark.seconds(240)
+async def test_starts_are_measured_beside_a_bare_servers() -> None:
+    """Row 11: each start until the process listens, and what CPU time it took until then."""
+    series = await run(Plan(rounds=1, share=0.02, databases=False, rows=frozenset({11})))
+
+    assert series.keys() == {(BARE, MANY), (TWIN, MANY), (BARE, 1), (TWIN, 1), (BARE_START, 1), (START, 1)}
+    assert series[START, 1][0].cpu > 0
+
+
+@pytest.mark.seconds(240)
 async def test_a_whole_round_of_cohort_checks_is_answered() -> None:
     """As many users as a real round has, which is a long line; a cohort check is of the order of microseconds."""
     async with cohort_checks(None) as checks:
@@ -88,7 +99,7 @@ def test_a_row_that_cannot_be_measured_is_refused() -> None:
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=False)
 
     assert ended.returncode == 2
-    assert "only these rows can be measured: 0, 1, 3, 4, 6, 7, 8, 9, 10, 13" in ended.stderr
+    assert "only these rows can be measured: 0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13" in ended.stderr
 
 
 @pytest.mark.seconds(240)

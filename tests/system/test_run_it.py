@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pydantic
 import pytest
 
 from sidecar.settings import Settings, read_settings
+from sidecar.settings.section import Section
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import ROOT, place
 from tests.support.typed_commands import free_port, typed_in
@@ -33,11 +33,11 @@ def folder() -> Iterator[Path]:
         yield path
 
 
-def paths_in(section: pydantic.BaseModel) -> Iterator[Path]:
+def paths_in(section: Section) -> Iterator[Path]:
     """Yield every path that settings name."""
-    for name in type(section).model_fields:
+    for name in section.SETTINGS:
         value = getattr(section, name)
-        if isinstance(value, pydantic.BaseModel):
+        if isinstance(value, Section):
             yield from paths_in(value)
         elif isinstance(value, Path):
             yield value

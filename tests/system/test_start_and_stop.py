@@ -113,7 +113,7 @@ async def test_sockets_and_secret_are_for_their_owner_only(folder: Path) -> None
                 "sidecar.toml: server.limits.mesage_bytes: no such setting; did you mean `message_bytes`?",
                 "SIDECAR__DISPATCH__FAN_OUT_CAPS: no setting is called dispatch.fan_out_caps; "
                 "did you mean `fan_out_cap`?",
-                "SIDECAR__LOG__LEVEL: Input should be 'debug', 'info', 'warning' or 'error'",
+                "SIDECAR__LOG__LEVEL: must be 'debug', 'info', 'warning' or 'error'",
             ],
         ),
         ("", {"SIDECAR__SERVER__OPS_ADDRESS": "0.0.0.0:9464"}, ["SIDECAR__SERVER__OPS_ADDRESS: is not a loopback"]),

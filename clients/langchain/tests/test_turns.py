@@ -1,7 +1,6 @@
 """Turns in which everything works: routing, fan-out, composition, several responses, own tools, costs."""
 
 import asyncio
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.errors import GraphRecursionError
+from msgspec.structs import replace
 from typing_extensions import override
 
 from clients.langchain.tests.support.scripted_model import Messages, ScriptedModel, calling, composes, says

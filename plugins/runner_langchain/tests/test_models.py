@@ -3,10 +3,10 @@
 import asyncio
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from plugins.runner_langchain.tests.support import requests
 from plugins.runner_langchain.tests.support.openai_stub import message, running_openai_stub

@@ -4,7 +4,6 @@ Both are PEM, so that other tools can read them, e.g. `openssl pkey -in KEY -tex
 """
 
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -13,15 +12,8 @@ from typing import Final
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-)
 
+from sidecar.adapters.checkpoints.pem import PRIVATE, PUBLIC, key_in, pem_of
 from sidecar.core.decoding import from_hex
 from sidecar.core.executing.checkpoints import Judgement
 
@@ -55,7 +47,7 @@ class Ed25519Signer:
 
     def public_pem(self) -> bytes:
         """Return the public half in PEM."""
-        return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return pem_of(PUBLIC, self._key.public_key().public_bytes_raw())
 
 
 class Ed25519Judge:
@@ -78,7 +70,7 @@ class Ed25519Judge:
 
 def key_id_of(key: Ed25519PublicKey) -> str:
     """Return the id of a key: the first 16 hex digits of the SHA-256 of its 32 bytes."""
-    return sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:KEY_ID_LENGTH]
+    return sha256(key.public_bytes_raw()).hexdigest()[:KEY_ID_LENGTH]
 
 
 def public_key_file(key_file: Path) -> Path:
@@ -97,7 +89,7 @@ def read_or_make_signer(key_file: Path) -> Ed25519Signer:
     try:
         if not key_file.exists():
             fresh = Ed25519PrivateKey.generate()
-            _appear(key_file, fresh.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+            _appear(key_file, pem_of(PRIVATE, fresh.private_bytes_raw()), 0o600)
         signer = Ed25519Signer(_private_key(key_file))
         if not public_key_file(key_file).exists():
             _appear(public_key_file(key_file), signer.public_pem(), 0o644)
@@ -115,12 +107,12 @@ def read_public_key(file: Path) -> Ed25519PublicKey:
     """Return the public key in a file. Raises `KeyFileProblem`."""
     try:
         with file.open("rb") as opened:
-            key = load_pem_public_key(opened.read(LARGEST))
+            content = opened.read(LARGEST)
     except OSError as error:
         raise KeyFileProblem(f"{file} cannot be read: {error.strerror}") from None
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
+    usual = key_in(PUBLIC, content)
+    key = _public_key_in(content) if usual is None else Ed25519PublicKey.from_public_bytes(usual)
+    if key is None:
         raise KeyFileProblem(f"{file} holds no Ed25519 public key in PEM")
     return key
 
@@ -134,19 +126,39 @@ def _private_key(file: Path) -> Ed25519PrivateKey:
         if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise KeyFileProblem(f"{file} may be read by others (mode {found.st_mode & 0o777:04o}): chmod 0600 it")
         content = opened.read(LARGEST)
+    usual = key_in(PRIVATE, content)
+    key = _private_key_in(content) if usual is None else Ed25519PrivateKey.from_private_bytes(usual)
+    if key is None:
+        raise KeyFileProblem(f"{file} holds no unencrypted Ed25519 private key in PEM")
+    return key
+
+
+def _public_key_in(content: bytes) -> Ed25519PublicKey | None:
+    """Return a key that is written in a rarer form of PEM."""
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415  see `pem.py`
+
+    try:
+        key = load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    return key if isinstance(key, Ed25519PublicKey) else None
+
+
+def _private_key_in(content: bytes) -> Ed25519PrivateKey | None:
+    """Return a key that is written in a rarer form of PEM."""
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415  see `pem.py`
+
     try:
         key = load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise KeyFileProblem(f"{file} holds no unencrypted Ed25519 private key in PEM")
-    return key
+        return None
+    return key if isinstance(key, Ed25519PrivateKey) else None
 
 
 def _appear(path: Path, content: bytes, mode: int) -> None:
     """Make a file that is there whole or not at all; one that another process made meanwhile stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:

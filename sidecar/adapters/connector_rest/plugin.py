@@ -1,17 +1,22 @@
 """Registers connector `rest`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sidecar.adapters.connector_rest.connector import RestConnector
 from sidecar.adapters.connector_rest.settings import RestSettings
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import ConnectorSpec
+from sidecar.settings.schema import json_schema
+
+if TYPE_CHECKING:
+    from sidecar.adapters.connector_rest.connector import RestConnector
 
 
-def rest_connector(settings: Mapping[str, Any]) -> RestConnector:
+def rest_connector(settings: Mapping[str, Any]) -> "RestConnector":
     """Return a connector made from the `rest` section of the settings."""
-    return RestConnector(RestSettings.model_validate(settings))
+    from sidecar.adapters.connector_rest.connector import RestConnector  # noqa: PLC0415  httpcore, if it is used
+
+    return RestConnector(RestSettings(**settings))
 
 
 @hookimpl
@@ -22,7 +27,7 @@ def sidecar_connectors() -> Sequence[ConnectorSpec]:
             name="rest",
             contract="connector/1",
             summary="POSTs EnricherRequest as JSON over HTTP to the tool's endpoint",
-            config_schema=RestSettings.model_json_schema(),
+            config_schema=json_schema(RestSettings),
             factory=rest_connector,
         )
     ]

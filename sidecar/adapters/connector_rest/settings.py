@@ -1,20 +1,18 @@
 """How connector `rest` uses the network."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from sidecar.settings.section import Section, setting
 
 
-class RestSettings(BaseModel):
+class RestSettings(Section):
     """Settings of connector `rest`. The time for one call is the tool's, not set here."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    max_connections: int = Field(64, ge=1, le=4096, description="Most connections to all data services together.")
-    max_idle_connections: int = Field(16, ge=0, le=4096, description="Most connections kept open between calls.")
-    idle_seconds: float = Field(
+    max_connections: int = setting(64, ge=1, le=4096, description="Most connections to all data services together.")
+    max_idle_connections: int = setting(16, ge=0, le=4096, description="Most connections kept open between calls.")
+    idle_seconds: float = setting(
         4.0, gt=0, le=300, description="A connection idle for longer is closed. Keep it below the service's own limit."
     )
-    connect_seconds: float = Field(2.0, gt=0, le=60, description="Longest time for making one connection.")
-    max_body_bytes: int = Field(
+    connect_seconds: float = setting(2.0, gt=0, le=60, description="Longest time for making one connection.")
+    max_body_bytes: int = setting(
         1024 * 1024, ge=1024, le=64 * 1024 * 1024, description="Largest answer, after decompression."
     )
-    ca_file: str | None = Field(None, description="PEM file of authorities for https; none: the bundled public ones.")
+    ca_file: str | None = setting(None, description="PEM file of authorities for https; none: the bundled public ones.")

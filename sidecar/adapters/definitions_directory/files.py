@@ -7,10 +7,11 @@ state is swapped by one rename. Hidden entries are skipped, and the root itself 
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from sidecar.adapters.definitions_directory.yaml_documents import BYTES_AT_MOST
 from sidecar.core.definitions.files.problems import Problem
@@ -22,8 +23,7 @@ FOLDERS_DEEP_AT_MOST: Final = 8
 ENDINGS: Final = (".yaml", ".yml")
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(Struct):
     """The bytes of every file of one state.
 
     Attributes:

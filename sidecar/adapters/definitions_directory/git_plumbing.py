@@ -1,14 +1,14 @@
 """Asks git about one checkout without touching it: no checkout, no index, no hook, no setting of a person."""
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import new as new_hash
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.adapters.definitions_directory.files import ENDINGS
 from sidecar.core.definitions.files.registries import BLOCKS_FOLDER, CONFIG_FILE
@@ -27,8 +27,7 @@ PLAIN_FILES: Final = ("100644", "100755")
 SHA256_DIGITS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(Struct, frozen=True):
     """Git in one folder.
 
     Attributes:
@@ -48,7 +47,9 @@ class Git:
 
     def __call__(self, *arguments: str, given: bytes = b"") -> bytes:
         """Run one command and return its output. Raises `SubprocessError` if it fails or is too slow, or `OSError`."""
-        git = shutil.which("git")
+        from shutil import which  # noqa: PLC0415  only where commits are looked up
+
+        git = which("git")
         if git is None:
             raise FileNotFoundError("git")
         left = self.until - time.monotonic()
@@ -105,8 +106,7 @@ class Git:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedFiles:
+class CommittedFiles(Struct, frozen=True):
     """What a commit holds of a configuration.
 
     Attributes:

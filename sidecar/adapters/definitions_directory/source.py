@@ -8,9 +8,10 @@ write beside and rename.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.adapters.definitions_directory.files import Tree, read_tree
 from sidecar.adapters.definitions_directory.loading import load_directory, load_tree
@@ -26,8 +27,7 @@ LOOKS_AT_START: Final = 5
 CARDS_KEPT: Final = 4_096
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionsChange:
+class DefinitionsChange(Struct, frozen=True):
     """A new state was seen.
 
     Attributes:

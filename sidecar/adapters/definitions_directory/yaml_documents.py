@@ -7,10 +7,10 @@ chosen, some author would mean the other.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
+from msgspec import Struct, field
 
 from sidecar.core.decoding import Undecodable, from_utf8
 from sidecar.core.definitions.files.documents import Document, Steps
@@ -50,8 +50,7 @@ class _Unreadable(Exception):
         self.text = text
 
 
-@dataclass(slots=True)
-class Parsed:
+class Parsed(Struct):
     """What came of one file: a document, or problems, or (for what reading can go on after) both."""
 
     document: Document | None

@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import RecordConflict
@@ -24,8 +25,7 @@ from sidecar.core.identifiers import AttemptId, ChildId, DispatchId, EpisodeId, 
 Undo = Callable[[], object]
 
 
-@dataclass(slots=True)
-class DispatchKept:
+class DispatchKept(Struct):
     """One dispatch; `settled` by call and revision, `owners` by epoch."""
 
     opened: DispatchOpened
@@ -48,8 +48,7 @@ class DispatchKept:
         return iter(newest.values())
 
 
-@dataclass(slots=True)
-class ChildKept:
+class ChildKept(Struct):
     """One child with its events."""
 
     opened: ChildOpened
@@ -61,8 +60,7 @@ class ChildKept:
         return bool(self.events) and self.events[-1].name == CLOSED
 
 
-@dataclass(slots=True)
-class TurnKept:
+class TurnKept(Struct):
     """Everything of one turn."""
 
     dispatches: dict[DispatchId, DispatchKept] = field(default_factory=dict)
@@ -72,8 +70,7 @@ class TurnKept:
     routing: RoutingRecord | None = None
 
 
-@dataclass(slots=True)
-class RecordInMemory:
+class RecordInMemory(Struct):
     """The record; several instances may append to one.
 
     Attributes:

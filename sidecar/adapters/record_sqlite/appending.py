@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import apsw
+from msgspec import Struct
 
 from sidecar.adapters.record_sqlite.projecting import dispatch_in_turns, end_in_turns
 from sidecar.adapters.record_sqlite.rows import (
@@ -56,8 +56,7 @@ OWNERS: Final = "SELECT epoch, instance FROM dispatch_owners WHERE turn_id = ? A
 """Nearly always one row. Asked for the newest alone, SQLite takes five times as long in each new transaction."""
 
 
-@dataclass(slots=True)
-class _Head:
+class _Head(Struct):
     """The end of a child's chain, with the events of this transaction."""
 
     turn_id: TurnId

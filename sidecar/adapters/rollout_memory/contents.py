@@ -1,7 +1,6 @@
 """What is kept of rollouts, as plain objects, and the rules of changing it: the reference for every database."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, takewhile
 
@@ -23,8 +22,7 @@ from sidecar.operations.rollout.store.replicas import Replica
 from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
 
 
-@dataclass(slots=True)
-class RolloutsInMemory:
+class RolloutsInMemory(msgspec.Struct):
     """All of it; the stores of several replicas may share one.
 
     Attributes:
@@ -39,16 +37,16 @@ class RolloutsInMemory:
 
     version: int = 0
     last_number: int = 0
-    rollouts: dict[Slot, SlotRollout] = field(default_factory=dict)
-    audit: dict[int, AuditRow] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
-    effective: dict[str, datetime] = field(default_factory=dict)
-    answers: dict[str, StoredAnswer] = field(default_factory=dict)
-    definitions: dict[Digest, KeptDefinition] = field(default_factory=dict)
-    flags: dict[str, StoredFlag] = field(default_factory=dict)
-    shown: dict[InstanceId, Replica] = field(default_factory=dict)
-    markers: list[AuditMarker] = field(default_factory=list)
-    listeners: list[Callable[[], None]] = field(default_factory=list)
+    rollouts: dict[Slot, SlotRollout] = msgspec.field(default_factory=dict)
+    audit: dict[int, AuditRow] = msgspec.field(default_factory=dict)
+    numbers: dict[str, int] = msgspec.field(default_factory=dict)
+    effective: dict[str, datetime] = msgspec.field(default_factory=dict)
+    answers: dict[str, StoredAnswer] = msgspec.field(default_factory=dict)
+    definitions: dict[Digest, KeptDefinition] = msgspec.field(default_factory=dict)
+    flags: dict[str, StoredFlag] = msgspec.field(default_factory=dict)
+    shown: dict[InstanceId, Replica] = msgspec.field(default_factory=dict)
+    markers: list[AuditMarker] = msgspec.field(default_factory=list)
+    listeners: list[Callable[[], None]] = msgspec.field(default_factory=list)
 
     def write(self, change: RolloutWrite) -> None:
         """Keep one change, whole or not at all. Raises `RevisionConflict` and `RequestIdReused`."""

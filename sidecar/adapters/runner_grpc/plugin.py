@@ -6,11 +6,12 @@ from sidecar.adapters.runner_grpc.runner import GrpcRunner
 from sidecar.adapters.runner_grpc.settings import GrpcRunnerSettings
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import RunnerConfig, RunnerSpec
+from sidecar.settings.schema import json_schema
 
 
 def grpc_runner(config: RunnerConfig) -> GrpcRunner:
     """Return a runner for one host."""
-    settings = GrpcRunnerSettings.model_validate(config.settings)
+    settings = GrpcRunnerSettings(**config.settings)
     return GrpcRunner(config.target or settings.target or "", config.gateway_address, settings)
 
 
@@ -22,7 +23,7 @@ def sidecar_runners() -> Sequence[RunnerSpec]:
             name="grpc",
             contract="runner/1",
             summary="runs sub-agents on any host that serves SubAgentRunnerService",
-            config_schema=GrpcRunnerSettings.model_json_schema(),
+            config_schema=json_schema(GrpcRunnerSettings),
             capabilities=frozenset({"remote", "cancels_agent", "usage"}),
             factory=grpc_runner,
         )

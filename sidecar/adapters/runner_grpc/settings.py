@@ -1,31 +1,29 @@
 """How runner `grpc` uses the network."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from sidecar.settings.section import Section, setting
 
 
-class GrpcRunnerSettings(BaseModel):
+class GrpcRunnerSettings(Section):
     """Settings of runner `grpc`. The time for one attempt is the definition's, not set here."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    target: str | None = Field(
+    target: str | None = setting(
         None, description="Host for definitions that name none, as a gRPC target: `unix:/run/shop.sock`, `xds:///shop`."
     )
-    allow_remote: bool = Field(
+    allow_remote: bool = setting(
         False,
         description="Reach hosts beyond this machine. Nothing is encrypted or authenticated then: only behind a mesh "
         "that does both.",
     )
-    max_message_bytes: int = Field(
+    max_message_bytes: int = setting(
         4 * 1024 * 1024, ge=64 * 1024, le=64 * 1024 * 1024, description="Largest message that a host may send."
     )
-    keepalive_seconds: float = Field(
+    keepalive_seconds: float = setting(
         10.0,
         ge=1,
         le=3600,
         description="How often a silent connection is probed; without it, a host that was cut off "
         "is noticed at the attempt's deadline only.",
     )
-    keepalive_timeout_seconds: float = Field(
+    keepalive_timeout_seconds: float = setting(
         3.0, gt=0, le=60, description="A connection whose probe is not answered for this long is given up."
     )

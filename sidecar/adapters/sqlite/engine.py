@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -11,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 import apsw
+from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.sqlite.backup import back_up
@@ -62,8 +62,7 @@ STEPS: Final = 10_000
 CLOSE_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """What is as it is, but for tests that break the disk.
 
     Attributes:

@@ -5,11 +5,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import apsw
+from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration, pending
 
@@ -20,8 +20,7 @@ CHECKED_UP_TO: Final = 64 * 1024 * 1024
 """Bytes. A larger file is not read through at each start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """What a kind of database file is.
 
     Attributes:

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Final
+
+from msgspec.structs import asdict
 
 from sidecar.policy.entry_points import Offer, PluginSelection
 from sidecar.policy.loading import InventoryRow, PluginState, survey_plugins

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import IntEnum, unique
 from pathlib import Path
 from typing import Final, TextIO
@@ -110,7 +110,7 @@ class _Report:
                 "findings": self._findings,
                 "findings_count": self._count,
                 "notices": notices,
-                "looked_at": asdict(looked),
+                "looked_at": looked,
             }
             self._out.write(msgspec.json.format(msgspec.json.encode(whole)).decode() + "\n")
         else:

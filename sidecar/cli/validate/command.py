@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
+
+from msgspec.structs import asdict
 
 from sidecar.cli.validate.costs import agent_costs, cost_lines, cost_object, scaled, sub_agent_tokens, tool_lines
 from sidecar.core.definitions.cards.card import Card, Catalogue

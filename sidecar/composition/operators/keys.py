@@ -1,8 +1,9 @@
 """The keys of operators as the settings name them, and what each may be used for."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from sidecar.adapters.checkpoints import Ed25519Judge, KeyFileProblem, key_id_of, read_public_key
 from sidecar.core.executing.checkpoints import SignatureJudge
@@ -12,8 +13,7 @@ from sidecar.settings import SettingsProblem
 from sidecar.settings.operators import OperatorSettings
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorKeys:
+class OperatorKeys(Struct, frozen=True):
     """Who knows the keys, and what each may be used for, by its id."""
 
     judge: SignatureJudge

@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
+
+from msgspec import Struct
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
 from sidecar.composition.operators.keys import read_operator_keys
@@ -65,8 +66,7 @@ def operator_plan(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OpenIssuer:
+class OpenIssuer(Struct, frozen=True):
     """An issuer.
 
     Attributes:
@@ -105,8 +105,7 @@ def open_issuer(said: IssuerSettings, clock: Clock, report: Callable[[str, str],
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorAccess:
+class OperatorAccess(Struct, frozen=True, kw_only=True):
     """The operators' listener, and what they look after by it."""
 
     settings: Settings

@@ -203,4 +203,4 @@ def _retries(settings: DispatchSettings) -> RetryRules:
 
 def _plain(section: Any) -> dict[str, Any]:
     """Return a section's fields, which carry the same names and units as the value that is made of them."""
-    return {name: getattr(section, name) for name in type(section).model_fields}
+    return {name: getattr(section, name) for name in type(section).SETTINGS}

@@ -3,16 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
-from sidecar.adapters.record_memory import MemoryStore
-from sidecar.adapters.record_sqlite import SqliteRecord
-from sidecar.adapters.rollout_memory import MemoryRollouts
-from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
@@ -51,8 +48,7 @@ class ClosesItself(Protocol):
         """Give everything back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What a record needs of the process."""
 
     clock: Clock
@@ -62,8 +58,7 @@ class Surroundings:
     redactor: Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRecord:
+class OpenRecord(Struct, frozen=True):
     """The record of a running sidecar.
 
     Attributes:
@@ -117,6 +112,9 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
         SettingsProblem: it cannot be opened; says why and what to do.
     """
     if said.database == "memory":
+        from sidecar.adapters.record_memory import MemoryStore  # noqa: PLC0415  what is not chosen is not loaded
+        from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  the same holds
+
         memory = MemoryStore()
         lease = Lease(memory, None, clock=around.clock, recorder=around.recorder)
         yield OpenRecord(
@@ -148,6 +146,9 @@ async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings
 
 
 async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
+    from sidecar.adapters.record_sqlite import SqliteRecord  # noqa: PLC0415  what is not chosen is not loaded
+    from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
+
     def report(doing: str, error: str) -> None:
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
@@ -193,7 +194,7 @@ def _heard(
 def dsn_of(said: PostgresRecordSettings, redactor: Redactor) -> str:
     """Return the address of the database, which the log must not show. Raises `SecretFileProblem`."""
     if said.dsn is not None:
-        dsn = said.dsn.get_secret_value()
+        dsn = said.dsn.reveal()
     elif said.dsn_file is not None:
         dsn = read_secret(said.dsn_file, SHORTEST_DSN)
     else:

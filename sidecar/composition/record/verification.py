@@ -42,7 +42,7 @@ def record_source(settings: Settings) -> RecordSource:
     if said.database == "sqlite":
         return RecordSource(said.sqlite.path).with_defaults_of(signed)
     dsn = said.postgresql.dsn
-    address = None if dsn is None else dsn.get_secret_value()
+    address = None if dsn is None else dsn.reveal()
     return RecordSource(None, said.postgresql.dsn_file, signed.checkpoints, signed.public_keys, address)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from sidecar.adapters.flags_embedded import EmbeddedFlags, EmbeddedFlagWriter
 from sidecar.adapters.flags_file import FILE_FLAGS, FileFlagEdits, FileFlags
 from sidecar.adapters.flags_memory import FlagsInTheSettings, MemoryFlags, MemoryFlagWriter
-from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.core.flag_states import FlagRoutes
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock
@@ -43,6 +42,8 @@ def _writer(
     if isinstance(backend, EmbeddedFlags):
         return EmbeddedFlagWriter(store, clock)
     if isinstance(backend, MemoryFlags):
+        from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  only beside flags in memory
+
         return MemoryFlagWriter(backend) if isinstance(store, MemoryRollouts) else FlagsInTheSettings()
     if isinstance(backend, FileFlags) and name == FILE_FLAGS.name:
         return FileFlagEdits(Path(settings["path"]))

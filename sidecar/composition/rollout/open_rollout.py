@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from sidecar.adapters.flags_embedded import EmbeddedFlags
 from sidecar.adapters.step_checks import ChosenGates, ChosenPolicies, PolicyThreads
@@ -36,8 +37,7 @@ from sidecar.settings import Settings, SettingsProblem
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutSurroundings:
+class RolloutSurroundings(Struct, frozen=True, kw_only=True):
     """What the rollout needs of the process.
 
     Attributes:
@@ -57,8 +57,7 @@ class RolloutSurroundings:
     redactor: Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRollout:
+class OpenRollout(Struct, frozen=True):
     """The rollout of a running sidecar.
 
     Attributes:

@@ -6,7 +6,8 @@ from typing import Any, Final
 from sidecar.adapters.definitions_directory.source import DefinitionsChange
 from sidecar.core.definitions.files.problems import Problem
 from sidecar.observability import names
-from sidecar.observability.logging import LossyQueue, StructuredLog
+from sidecar.observability.log_thread import LossyQueue
+from sidecar.observability.logging import StructuredLog
 from sidecar.observability.metrics import Labels, Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.flag_snapshot import ContactState, FlagContactChanged, FlagSnapshots

@@ -5,16 +5,14 @@ import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Final
 
 import grpc
+from msgspec import Struct, field
 
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.otlp.readings import MetricsPump
 from sidecar.observability.outbox import Outbox, Shipping, Signal
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.turn.state.tracing import LateTracing
@@ -26,8 +24,7 @@ LAST_SECONDS: Final = 2.0
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-@dataclass(slots=True)
-class Telemetry:
+class Telemetry(Struct):
     """Everything that leaves the process otherwise than over the log and the ops address.
 
     Attributes:
@@ -64,6 +61,8 @@ class Telemetry:
         """Load what sends, and let it send from now on; returns its loop, for the supervisor."""
         if self.outbox is None or self.settings.otlp_endpoint is None:
             return ()
+        from sidecar.observability.otlp.readings import MetricsPump  # noqa: PLC0415  only with a collector
+
         shipping = await asyncio.to_thread(self._load, self.settings.otlp_endpoint, self.outbox)
         events = EventsToOutbox(self.outbox)
         always = logging.getLogger(ALWAYS)
@@ -108,6 +107,8 @@ class EventsToOutbox(logging.Handler):
 
 def check_installed(setting: str) -> None:
     """Raise `SettingsProblem`, which names the setting, unless what sends OTLP is installed."""
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  only with a collector
+
     try:
         distribution(EXPORTERS)
     except PackageNotFoundError:

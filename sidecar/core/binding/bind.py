@@ -4,8 +4,9 @@ Source: PC2-FR-1, PC2-FR-2, PC1-D-10, TN-51, DESIGN section 8 (first bullet).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from sidecar.core.binding.candidates import CardOf, Flags, Judged, judge, left_out
 from sidecar.core.binding.cohort import Cohort
@@ -22,8 +23,7 @@ from sidecar.core.rollout.serving import Asker
 from sidecar.core.rollout.view import RolloutView
 
 
-@dataclass(frozen=True, slots=True)
-class BindingRules:
+class BindingRules(Struct, frozen=True):
     """What the operator decided about every turn. The cap has no default anywhere (TN-19)."""
 
     fan_out_cap: int

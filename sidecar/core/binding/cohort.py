@@ -1,12 +1,11 @@
 """The six-field tuple that distinguishes the users who see the same surface."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sidecar.core.identifiers import Slot
 
 
-@dataclass(frozen=True, slots=True)
-class Cohort:
+class Cohort(Struct, frozen=True):
     """Six fields, in the order of PF1 §5.5. Source: TN-49, REQUIREMENTS 6.11.
 
     Attributes:

@@ -7,8 +7,10 @@ with the major changes inside a slot. Source: PF1-FR-12a, PF1-FR-12e, PF1-D-58, 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.cards.digest import PLACE_ONLY, canonical
@@ -75,11 +77,11 @@ def changes_inside(old: Part, new: Part) -> tuple[FieldChange, ...]:
     return tuple(_part_change(name, old, new) for name in _changed_fields(old, new))
 
 
-def _changed_fields(old: object, new: object) -> tuple[str, ...]:
+def _changed_fields(old: Struct, new: Struct) -> tuple[str, ...]:
     """Compare as digests do, so that there is a change exactly if the digest is another."""
     if canonical(old) == canonical(new):
         return ()
-    names = [one.name for one in fields(old) if one.name not in PLACE_ONLY]  # type: ignore[arg-type]  # a dataclass
+    names = [name for name in old.__struct_fields__ if name not in PLACE_ONLY]
     return tuple(name for name in names if canonical(getattr(old, name)) != canonical(getattr(new, name)))
 
 

@@ -1,10 +1,12 @@
 """From parsed files to a catalogue: read, check, resolve every reference, weigh, identify. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from sidecar.core.definitions.advice import advise
 from sidecar.core.definitions.cards.ask_arguments import offered
@@ -40,8 +42,7 @@ CommitsOf: TypeAlias = Callable[[frozenset[Digest]], Mapping[Digest, Commit]]
 """Where each digest first appeared; one that is left out gets itself as its commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """What came of reading one state of a configuration.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -18,8 +17,7 @@ INLINE_COMPONENT: Final = re.compile(r"<component\b|```\s*json\b", re.IGNORECASE
 """Component data inside a narration, as the legacy path wrote it (PC1-FR-10a, PC1-D-50)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResultLimits:
+class ResultLimits(msgspec.Struct, frozen=True):
     """Bounds on what one attempt may bring. Characters of text; events of any kind; `total`: UTF-8 bytes of it all."""
 
     narration: int = 256 * 1024

@@ -4,7 +4,6 @@ Holds nothing that a user or a sub-agent wrote. Source: PC2-FR-15, REQUIREMENTS 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -35,8 +34,7 @@ class RoutedCall(msgspec.Struct, frozen=True):
     status_events: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoutingRecord:
+class RoutingRecord(msgspec.Struct, frozen=True):
     """One per turn, also for a turn without any call (TN-35)."""
 
     turn_id: TurnId

@@ -1,10 +1,9 @@
 """How large an answer of a data service may be."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class EnvelopeLimits:
+class EnvelopeLimits(Struct, frozen=True):
     """Bounds on one envelope.
 
     Attributes:

@@ -45,8 +45,7 @@ class PayloadSchema:
         return self.validator.is_valid(payload)
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryProblem:
+class RegistryProblem(msgspec.Struct, frozen=True):
     """Why one tool's key cannot be used. Its calls are withheld until the configuration is right.
 
     Attributes:
@@ -57,11 +56,10 @@ class RegistryProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class TypingRegistry:
+class TypingRegistry(msgspec.Struct, frozen=True):
     """Immutable. An unknown key has no schema, so nothing of its type is released."""
 
-    schemas: Mapping[TypingKey, PayloadSchema] = field(default_factory=dict)
+    schemas: Mapping[TypingKey, PayloadSchema] = msgspec.field(default_factory=dict)
 
     def schema_of(self, domain_type: str, enricher_id: str) -> PayloadSchema | None:
         """Return the schema of a key, or None if the key is unknown."""

@@ -6,6 +6,8 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
+
 from sidecar.core.envelopes.typing_registry import PayloadSchema
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Principal
@@ -85,8 +87,7 @@ REMEDY_OF_REASON: Final[Mapping[WithholdReason, str]] = MappingProxyType(
 """What an operator can do, where the connector knows no better."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
+class Expectation(Struct, frozen=True):
     """What the envelope must say before its payload may be released.
 
     Attributes:
@@ -120,8 +121,7 @@ class Released:
     cache_meta_json: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
+class Withheld(Struct, frozen=True):
     """No payload. Holds the reason and nothing that came from the service.
 
     Attributes:

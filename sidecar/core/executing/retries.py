@@ -5,9 +5,10 @@ Times are monotonic seconds.
 """
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Final
+
+from msgspec import Struct, field
 
 from sidecar.core.executing.contract import Execution
 from sidecar.core.identifiers import Slot
@@ -16,8 +17,7 @@ MOST_BREAKERS: Final = 4096
 """More than a deployment has slots; only a configuration that keeps renaming them comes near it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryRules:
+class RetryRules(Struct, frozen=True):
     """Backoff and the shared budget.
 
     Attributes:
@@ -72,8 +72,7 @@ class RetryBudget:
                 times.popleft()
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerRules:
+class BreakerRules(Struct, frozen=True):
     """A breaker opens after `failures` transport faults in a row and tries again after `open_for` seconds."""
 
     failures: int = 5
@@ -89,8 +88,7 @@ class BreakerState(StrEnum):
     HALF_OPEN = "half_open"
 
 
-@dataclass(slots=True)
-class Breaker:
+class Breaker(Struct):
     """Makes calls of one slot to a target that cannot be reached fail at once. Never changes a surface."""
 
     rules: BreakerRules = field(default_factory=BreakerRules)

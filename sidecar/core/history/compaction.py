@@ -4,8 +4,9 @@ The sidecar only says that it is time; the orchestrator makes the summary with a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum, unique
+
+from msgspec import Struct
 
 from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import CompactionNotDue, FieldProblem, InvalidRequest, RecentTurnsIntact, SummaryOutdated
@@ -22,8 +23,7 @@ class CompactionDue(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionRules:
+class CompactionRules(Struct, frozen=True):
     """What the operator decided; the thresholds have no number by default, traffic has to give it (PC1-NFR-5).
 
     Attributes:
@@ -37,8 +37,7 @@ class CompactionRules:
     recent_turns: int = 5
 
 
-@dataclass(frozen=True, slots=True)
-class NewSummary:
+class NewSummary(Struct, frozen=True):
     """A summary that somebody wants to write.
 
     Attributes:

@@ -5,10 +5,11 @@ Set per event type for the whole platform, never per sub-agent (PC2-D-21, TN-36)
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum, unique
 from typing import Final
+
+from msgspec import Struct
 
 TYPE_FORM: Final = re.compile(r"[a-z][a-z0-9_]{2,63}\Z")
 """An identifier; anything else is taken for prose and dropped (PC2-FR-13a, TN-37)."""
@@ -26,8 +27,7 @@ class Handling(StrEnum):
     BATCH = "batch"
 
 
-@dataclass(frozen=True, slots=True)
-class EventRule:
+class EventRule(Struct, frozen=True):
     """What to do with one type.
 
     Attributes:
@@ -40,8 +40,7 @@ class EventRule:
     window: timedelta = timedelta(milliseconds=500)
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """The known event types and their rules, and how fast one child may report.
 
     Attributes:

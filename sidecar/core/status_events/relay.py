@@ -4,7 +4,6 @@ Time comes in as monotonic seconds; whoever owns a relay asks `next_due` when to
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -13,8 +12,7 @@ from sidecar.core.identifiers import CallId, Slot
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary, bounded_attributes
 
 
-@dataclass(slots=True)
-class TokenBucket:
+class TokenBucket(msgspec.Struct):
     """Allows `burst` at once and `per_second` in the long run."""
 
     per_second: float
@@ -34,13 +32,12 @@ class TokenBucket:
         return True
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(msgspec.Struct):
     """Reports of one type, gathered until `due`."""
 
     due: float
-    reports: list[tuple[int, CallId, Slot]] = field(default_factory=list)
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    reports: list[tuple[int, CallId, Slot]] = msgspec.field(default_factory=list)
+    attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Reporter(msgspec.Struct, frozen=True):

@@ -5,8 +5,9 @@ is neither silent nor a flood. Time comes in as monotonic seconds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.status_events.relay import Reporter
 
@@ -14,8 +15,7 @@ STILL_WORKING: Final = "still_working"
 """The type that is reported for a silent sub-agent."""
 
 
-@dataclass(slots=True)
-class _Silence:
+class _Silence(Struct):
     reporter: Reporter
     wait: float
     due: float

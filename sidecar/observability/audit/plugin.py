@@ -1,8 +1,9 @@
 """What the audit sinks `log` and `otlp` register."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from sidecar.observability.audit.sinks import LateSender, LogAuditSink, OtlpAuditSink
 from sidecar.observability.redaction import Redactor

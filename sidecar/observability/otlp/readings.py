@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sidecar.observability.metrics import Counter, Gauge, Histogram, Labels, Metrics
 from sidecar.observability.outbox import Outbox, Signal
@@ -33,8 +34,7 @@ class MetricsPump:
         self._outbox.put(Signal.METRICS, reading_of(self._metrics, self._begun))
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A counter or gauge; `rises`: it counts."""
 
     name: str
@@ -44,8 +44,7 @@ class Number:
     series: Sequence[tuple[Labels, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """A histogram; each series has its counts by bucket and their sum."""
 
     name: str
@@ -55,8 +54,7 @@ class Distribution:
     series: Sequence[tuple[Labels, tuple[int, ...], float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """All metrics. Times in nanoseconds since 1970; everything is counted since `begun`."""
 
     begun: int

@@ -1,8 +1,9 @@
 """What is known of an episode when a turn is bound: from what was seen here, else from one short read, else unknown."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from sidecar.core.errors import SubagentsError
 from sidecar.core.history.compaction import CompactionDue, CompactionRules, due_of, grown
@@ -54,8 +55,7 @@ class EpisodeFacts:
         return slots
 
 
-@dataclass(frozen=True, slots=True)
-class SizeBounds:
+class SizeBounds(Struct, frozen=True):
     """What may be remembered of how large episodes are.
 
     Attributes:

@@ -1,7 +1,6 @@
 """Read what is kept: the orchestrator its episode, a sub-agent its own turns. Source: PC1-FR-7, PC1-FR-10, TN-11."""
 
 import asyncio
-from dataclasses import dataclass
 from enum import StrEnum, unique
 
 import msgspec
@@ -30,8 +29,7 @@ class EpisodeView(StrEnum):
     """Tool messages too, and turns that the summary stands in for; for replay and audit."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadEpisodeRequest:
+class ReadEpisodeRequest(msgspec.Struct, frozen=True):
     """Ask for an episode. `max_turns` 0: as many as the operator allows."""
 
     episode: EpisodeKey
@@ -39,8 +37,7 @@ class ReadEpisodeRequest:
     max_turns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeRead:
+class EpisodeRead(msgspec.Struct, frozen=True):
     """What is kept of an episode.
 
     Attributes:
@@ -55,8 +52,7 @@ class EpisodeRead:
     view: EpisodeView
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryAccess:
+class HistoryAccess(msgspec.Struct, frozen=True):
     """What the operations on history share."""
 
     rules: HistoryRules

@@ -1,6 +1,6 @@
 """Write the rolling summary of an episode, if it is due and nobody else was quicker. Source: PC1-FR-11, TN-15."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sidecar.core.history.compaction import NewSummary, check_summary, is_repeated
 from sidecar.core.history.layers import refuse_component_data
@@ -10,8 +10,7 @@ from sidecar.operations.history.read_history import HistoryAccess
 from sidecar.operations.ports import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class WriteSummaryRequest:
+class WriteSummaryRequest(Struct, frozen=True):
     """Replace the summary of an episode."""
 
     episode: EpisodeKey

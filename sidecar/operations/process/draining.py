@@ -7,8 +7,9 @@ it never does, one of those closes it. A drain waits for it only for a moment. S
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.operations.ports import Clock
 from sidecar.operations.turn.end_turn import EndTurn
@@ -22,8 +23,7 @@ NAMED: Final = 3
 """Ids in a report."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrainRules:
+class DrainRules(Struct, frozen=True):
     """How long a drain may take.
 
     Attributes:
@@ -39,8 +39,7 @@ class DrainRules:
     outlived: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(Struct, frozen=True):
     """What a drain waits for.
 
     Attributes:
@@ -55,8 +54,7 @@ class Awaited:
     oldest: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftBehind:
+class LeftBehind(Struct, frozen=True):
     """What was not at its end.
 
     Attributes:

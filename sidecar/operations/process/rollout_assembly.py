@@ -1,10 +1,11 @@
 """Joins everything that may be asked of rollouts. The composition root and the tests both call this."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from sidecar.core.identifiers import Vertical
 from sidecar.operations.ports import Clock, Definitions, Ids
@@ -40,8 +41,7 @@ from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.policy.lifecycle import GateClient, LifecyclePolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutPorts:
+class RolloutPorts(Struct, frozen=True, kw_only=True):
     """Everything the rollout needs from outside.
 
     Attributes:
@@ -78,8 +78,7 @@ class RolloutPorts:
     decommission_window: timedelta = WINDOW
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutOperations:
+class RolloutOperations(Struct, frozen=True):
     """One object per thing that may be asked, and what the process itself needs to see.
 
     Attributes:

@@ -4,9 +4,10 @@ The composition root and the simulation both call this, so that what is simulate
 """
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Surface
@@ -66,8 +67,7 @@ async def kept_nowhere(digest: Digest) -> Card | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(Struct, frozen=True):
     """Everything the operations need from outside.
 
     Attributes:
@@ -96,8 +96,7 @@ class Ports:
     cohorts: Callable[[Cohort], None] = lambda _: None
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryOperations:
+class HistoryOperations(Struct, frozen=True):
     """What may be asked of history and of the record, and what is still on its way to the memory."""
 
     read_episode: ReadEpisode
@@ -109,8 +108,7 @@ class HistoryOperations:
     export_replay: ExportReplay
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(Struct, frozen=True):
     """One object per thing a caller can ask for, and what the process itself needs to see."""
 
     bind_turn: BindTurn

@@ -5,9 +5,10 @@ No timer: an append waits for nothing when the database is idle, and shares a co
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct, field
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
 from sidecar.core.executing.records import Record
@@ -23,8 +24,7 @@ MOST_WAITING: Final = 20_000
 AGAIN: Final = timedelta(seconds=1)
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """What one caller appends."""
 
     records: tuple[Record, ...]

@@ -6,7 +6,6 @@ Everything comes from the store, so it does not matter which sidecar a turn runs
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -147,8 +146,7 @@ class ReadRecord:
             await asyncio.sleep(self._rules.gather.total_seconds())
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(msgspec.Struct):
     """One event among those of other children: per child in order, whatever the clock did meanwhile."""
 
     time: datetime

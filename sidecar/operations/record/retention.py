@@ -4,9 +4,10 @@ Source: SX-38, DESIGN section 10.
 """
 
 import asyncio
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.checkpoints import retention_of, signed_marker
@@ -20,8 +21,7 @@ LEAST_AUDIT: Final = timedelta(days=90)
 RETENTION_FAILED: Final = "retention_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionRules:
+class RetentionRules(Struct, frozen=True):
     """How long what is kept.
 
     Attributes:

@@ -5,9 +5,10 @@ each part holds at least what the part before names; what seems to be missing is
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from sidecar.core.executing.checkpoints import Claims, Judgement, SignatureJudge, marker_bytes
 from sidecar.core.executing.findings import Finding
@@ -55,8 +56,7 @@ class RecordToVerify(Protocol):
         """Return all of a turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecondPlace:
+class SecondPlace(Struct, frozen=True):
     """The checkpoints to verify against.
 
     Attributes:
@@ -68,8 +68,7 @@ class SecondPlace:
     judge: SignatureJudge
 
 
-@dataclass(slots=True)
-class Looked:
+class Looked(Struct):
     """What was looked at, and what could not be known."""
 
     checkpoints: int = 0

@@ -5,10 +5,10 @@ when attempts could begin. Outcomes on record are never looked at here. To be ru
 """
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.core.binding.surface_token import SigningKeys, seal
 from sidecar.core.dispatching.outcomes import CallOutcome

@@ -1,6 +1,5 @@
 """Who asks for a step, and what is kept of the answer, with which a repetition is answered. Source: PF1-FR-10."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -19,8 +18,7 @@ DONE: Final = "done"
 MARK_DIGITS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Surrounding:
+class Surrounding(msgspec.Struct, frozen=True):
     """What the audit says of the moment: version of the configuration, flags that are on."""
 
     definition_version: str

@@ -5,8 +5,9 @@ wait, what is known of the episode, has a limit of milliseconds and an answer fo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from sidecar.core.binding.bind import orchestrator_of
 from sidecar.core.binding.surface import Surface
@@ -26,8 +27,7 @@ from sidecar.operations.turn.cohort_surfaces import CohortSurfaces
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """What a turn may call.
 
     Attributes:
@@ -112,8 +112,7 @@ class BindTurn:
         return _bound(turn, attached=False)
 
 
-@dataclass(slots=True)
-class BindingState:
+class BindingState(Struct):
     """What binding shares with the rest of the process.
 
     Attributes:

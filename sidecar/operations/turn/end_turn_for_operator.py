@@ -1,7 +1,8 @@
 """End a turn that its parent does not end, because an operator says so."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal
 from sidecar.core.decoding import from_json
@@ -23,8 +24,7 @@ class SaysWhoEnds(Protocol):
         """Write it down."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndedTurn:
+class EndedTurn(Struct, frozen=True):
     """How a turn ended; `before`: not by this request."""
 
     before: bool

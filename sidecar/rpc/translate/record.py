@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
-from google.protobuf.json_format import MessageToJson
 
 from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
@@ -147,6 +146,8 @@ def episodes_message(rows: Sequence[EpisodeRow]) -> pb.ListEpisodesResponse:
 
 def routing_json(record: RoutingRecord) -> str:
     """Return a routing decision as text, with the names of the proto."""
+    from google.protobuf.json_format import MessageToJson  # noqa: PLC0415  only to show a record
+
     return MessageToJson(routing_message(record), preserving_proto_field_name=True, indent=None)
 
 

@@ -4,10 +4,12 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_or_make_signer, read_public_keys
+from sidecar.adapters.checkpoints.pem import PRIVATE, PUBLIC, key_in, pem_of
 from sidecar.core.executing.checkpoints import Judgement
 
 
@@ -77,3 +79,22 @@ def test_a_file_that_is_not_there_or_cannot_be_made_is_said(tmp_path: Path) -> N
     (tmp_path / "file").touch()
     with pytest.raises(KeyFileProblem, match="cannot be used"):
         read_or_make_signer(tmp_path / "file" / "key")
+
+
+def test_keys_are_written_as_other_tools_write_them_and_read_in_rarer_forms_too(tmp_path: Path) -> None:
+    """Byte by byte what the cryptography package writes; a key with text before it is read by that package."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    assert (pem_of(PRIVATE, key.private_bytes_raw()), pem_of(PUBLIC, key.public_key().public_bytes_raw())) == (
+        private,
+        public,
+    )
+    for content, usual in ((private, True), (b"Bag Attributes\n" + private, False)):
+        assert (key_in(PRIVATE, content) is not None) is usual
+        file = tmp_path / f"{usual}.key"
+        file.write_bytes(content)
+        file.chmod(0o600)
+        assert read_or_make_signer(file).public_pem() == public
+    assert key_in(PUBLIC, private) is None
+    assert key_in(PRIVATE, private.replace(b"MC4", b"MC5")) is None

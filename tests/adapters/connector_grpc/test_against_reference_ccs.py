@@ -13,7 +13,8 @@ from examples.ccs.faults import Fault, FaultKind, Where
 from examples.ccs.grpc_front import serving_grpc
 from examples.ccs.schemas import PAYLOAD_SCHEMAS, VERSIONS
 from examples.ccs.server import ReferenceCcs
-from sidecar.adapters.connector_grpc import GrpcConnector, GrpcConnectorSettings
+from sidecar.adapters.connector_grpc.connector import GrpcConnector
+from sidecar.adapters.connector_grpc.settings import GrpcConnectorSettings
 from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes import (
     EnvelopeForm,

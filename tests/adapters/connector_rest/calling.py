@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from examples.ccs.schemas import PAYLOAD_SCHEMAS, VERSIONS
-from sidecar.adapters.connector_rest import RestConnector, RestSettings
+from sidecar.adapters.connector_rest.connector import RestConnector
+from sidecar.adapters.connector_rest.settings import RestSettings
 from sidecar.core.definitions.cards.card import ToolEntry
 from sidecar.core.envelopes import Judgement, build_typing_registry, expectation_of, judge
 from sidecar.core.identifiers import Principal, ToolId

@@ -10,7 +10,7 @@ import pytest
 
 from examples.ccs.envelopes import EnricherRequest, envelope_of
 from examples.ccs.faults import Fault, FaultKind
-from sidecar.adapters.connector_rest import RestSettings
+from sidecar.adapters.connector_rest.settings import RestSettings
 from sidecar.core.envelopes import WithholdReason
 
 PAGE: Final = (Path(__file__).parents[3] / "docs" / "data-services.md").read_text()
@@ -25,8 +25,8 @@ def first_column(heading: str) -> list[str]:
 def test_every_fault_and_every_setting_is_in_its_table() -> None:
     """The tables of switches and settings, in the order of the code; defaults as they are."""
     assert first_column("`kind`") == [kind.value for kind in FaultKind]
-    assert first_column("setting") == list(RestSettings.model_fields)
-    for name, info in RestSettings.model_fields.items():
+    assert first_column("setting") == list(RestSettings.SETTINGS)
+    for name, info in RestSettings.SETTINGS.items():
         shown = "none" if info.default is None else str(info.default)
         assert f"| `{name}` | {shown} |" in PAGE
 

@@ -2,10 +2,10 @@
 
 import jsonschema_rs
 import pytest
-from pydantic import ValidationError
 
 from sidecar.adapters.connector_rest.plugin import rest_connector, sidecar_connectors
 from sidecar.policy.protocols import EnricherAnswer
+from sidecar.settings.kinds import UnfitValues
 from tests.adapters.connector_rest.calling import call
 from tests.adapters.connector_rest.raw_http import http_reply, raw_server
 
@@ -27,7 +27,7 @@ def test_settings_that_do_not_exist_or_make_no_sense_are_refused(settings: dict[
     (spec,) = sidecar_connectors()
 
     assert not jsonschema_rs.is_valid(dict(spec.config_schema), settings)
-    with pytest.raises(ValidationError):
+    with pytest.raises(UnfitValues):
         rest_connector(settings)
 
 

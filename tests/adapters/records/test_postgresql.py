@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.postgresql import Limits, pending_migrations, upgrade

@@ -14,6 +14,7 @@ from scripts.benchmark.targets import (
     ASLEEP,
     BARE,
     BARE_BIND,
+    BARE_START,
     BIND,
     COHORT,
     ECHO,
@@ -28,6 +29,7 @@ from scripts.benchmark.targets import (
     SQLITE,
     SQLITE_ASLEEP,
     SQLITE_FAN_OUT,
+    START,
     TAKEN_AWAY,
     TWIN,
     UNOBSERVED,
@@ -74,6 +76,8 @@ def a_series(**changed: list[Sample]) -> Series:
         "bind_1": ((BIND, 1), sample(p50=0.0011)),
         "bare_bind_1": ((BARE_BIND, 1), sample(p50=0.001)),
         "cohort_1": ((COHORT, 1), sample_of([0.000002] * 50, 1.0, 0.0)),
+        "bare_start_1": ((BARE_START, 1), sample(cpu=0.08)),
+        "start_1": ((START, 1), sample(cpu=0.2)),
         "taken_away_1": ((TAKEN_AWAY, 1), sample_of([0.001] * 49 + [0.2], 1.0, 0.0)),
     }
     return {key: changed.get(name, [usually] * 3) for name, (key, usually) in usual.items()}
@@ -121,6 +125,7 @@ def test_what_is_reached_counts_as_met() -> None:
         (9, 2.0, True),
         (9, 1.5, None),
         (10, 0.85, True),
+        (11, 2.5, True),
         (13, 200.0, True),
         (13, 1.0, None),
     ]
@@ -143,6 +148,7 @@ def test_what_is_reached_counts_as_met() -> None:
         ("policed_16", sample(cpu=0.000516), [7]),
         ("bind_1", sample(p50=0.00116), [8]),
         ("cohort_1", sample_of([0.0000051] * 50, 1.0, 0.0), [8]),
+        ("start_1", sample(cpu=0.201), [11]),
         ("taken_away_1", sample_of([0.001] * 49 + [0.251], 1.0, 0.0), [13]),
     ],
 )
@@ -197,7 +203,7 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
     }
     assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 13}
+    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13}
 
 
 def test_only_the_rows_that_were_asked_for_are_judged() -> None:

@@ -1,8 +1,7 @@
 """What a turn may call, decided from values alone."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules, judged_slots, orchestrator_of
 from sidecar.core.binding.surface import Surface

@@ -1,6 +1,6 @@
 """Surfaces are made once for a cohort, and anew as soon as anything they were made from is another."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.definitions.cards.card import Catalogue

@@ -1,11 +1,11 @@
 """The whole surface of a turn, field by field, and what each refusal says, word for word."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from sidecar.core.binding.bind import (
     BindingRules,
@@ -147,7 +147,7 @@ def test_each_thing_that_a_call_depends_on_is_in_the_digest() -> None:
         replace(tool, name="other"),
         replace(tool, description="other"),
         replace(tool, arguments_schema_json="other"),
-        replace(tool, card=replace(card, definition=replace(card.definition, limits=None))),  # type: ignore[arg-type]  # any other value
+        replace(tool, card=replace(card, definition=replace(card.definition, limits=None))),
     ]
     digests = [binding_digest([each]) for each in (tool, *others)]
 

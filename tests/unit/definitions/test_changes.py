@@ -1,12 +1,12 @@
 """Which change of a definition is major: an oracle out of the specification against the function, on any change."""
 
-from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import (
     AgentDefinition,
@@ -68,7 +68,7 @@ def is_major(old: AgentDefinition, new: AgentDefinition) -> bool:
 
 def test_every_field_of_a_definition_is_drawn() -> None:
     """A field that is added later must be decided on, too."""
-    assert {one.name for one in fields(AgentDefinition)} == {"id", *VALUES}
+    assert set(AgentDefinition.__struct_fields__) == {"id", *VALUES}
 
 
 @given(old=DEFINITIONS, new=DEFINITIONS)

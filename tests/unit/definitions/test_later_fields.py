@@ -1,9 +1,9 @@
 """Fields that came after the first version: a card that leaves them out is the card that it was."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.digest import LATER, canonical
 from tests.support.builders import a_card

@@ -1,10 +1,10 @@
 import datetime
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.prompt import AssembledPrompt, DynamicContext, assemble
 from tests.support.requirement import requirement

@@ -3,13 +3,14 @@
 import io
 import json
 import logging
-import queue
+import threading
 from typing import Literal
 
 import pytest
 
 from sidecar.core.binding.surface_token import SigningKeys
-from sidecar.observability.logging import ALWAYS, LineFormatter, LossyQueue, StructuredLog, logging_to
+from sidecar.observability.log_thread import LogThread, LossyQueue
+from sidecar.observability.logging import ALWAYS, LineFormatter, StructuredLog, logging_to
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.redaction import Redactor
 
@@ -86,10 +87,57 @@ def test_a_plugins_secrets_are_known_by_the_names_of_its_settings() -> None:
 
 def test_lines_that_nobody_reads_are_counted() -> None:
     """The queue is bounded; the caller never waits."""
-    front = LossyQueue(queue.Queue(2))
+    front = LossyQueue(ALWAYS, most=2)
     for _ in range(5):
         front.emit(logging.makeLogRecord({"msg": "x"}))
     assert front.lost == 3
+
+
+class CountedOutput(io.StringIO):
+    """Counts how often it was written to."""
+
+    writes = 0
+
+    def write(self, text: str) -> int:
+        """Count."""
+        self.writes += 1
+        return super().write(text)
+
+
+class CountedNews(threading.Event):
+    """Counts how often the thread was woken."""
+
+    sets = 0
+
+    def set(self) -> None:
+        """Count."""
+        self.sets += 1
+        super().set()
+
+
+def test_lines_of_one_moment_cost_one_wake_up_and_one_write_and_a_stop_loses_none() -> None:
+    """What a loop says in one pass; one line that cannot be made costs itself."""
+    out, front = CountedOutput(), LossyQueue(ALWAYS)
+    front.news = news = CountedNews()
+    for number in range(300):
+        front.emit(logging.makeLogRecord({"msg": "line %d", "args": (number if number != 7 else "seven",)}))
+    assert news.sets == 1
+    thread = LogThread(front, out, logging.LogRecord.getMessage)
+    thread.start()
+    thread.stop()
+    assert out.getvalue().splitlines() == [f"line {number}" for number in range(300) if number != 7]
+    assert (out.writes, front.lost) == (1, 1)
+
+
+def test_a_closed_output_stops_nothing() -> None:
+    """Standard error may be gone; the lines count as lost."""
+    out, front = io.StringIO(), LossyQueue(ALWAYS)
+    out.close()
+    thread = LogThread(front, out, logging.LogRecord.getMessage)
+    thread.start()
+    front.emit(logging.makeLogRecord({"msg": "x"}))
+    thread.stop()
+    assert front.lost == 1
 
 
 def test_a_line_is_bounded() -> None:

@@ -1,6 +1,5 @@
 """What operations report, as counts and log lines."""
 
-import dataclasses
 import logging
 import re
 from datetime import UTC, datetime, timedelta
@@ -149,7 +148,7 @@ def test_the_orchestrators_time_runs_from_the_bind_to_its_first_call_and_tells_s
     metrics = Metrics()
     recorder = MeasuringRecorder(metrics)
     late = msgspec.structs.replace(call(0, "shop", Outcome.SUCCEEDED), started_at=BOUND + timedelta(seconds=4))
-    switched = dataclasses.replace(record(late), intents=(IntentReport(1, 1, True, False),))
+    switched = msgspec.structs.replace(record(late), intents=(IntentReport(1, 1, True, False),))
 
     recorder.turn_routed(record())
     recorder.turn_routed(record(call(0, "shop", Outcome.SUCCEEDED)))

@@ -1,11 +1,11 @@
 """Cards that are in no memory any more are read by digest: once, within a time, and believed only if they are it."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.card_json import card_to_json

@@ -1,10 +1,10 @@
 """Settings are checked before a plugin is made, and a factory's mistakes stop the start with a clear message."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.adapters.flags_file import FILE_FLAGS
 from sidecar.adapters.flags_memory import MEMORY_FLAGS

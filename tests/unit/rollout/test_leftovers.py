@@ -1,11 +1,11 @@
 """What a configuration still holds of a definition that is being decommissioned."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import BlockCategory, Card, Catalogue, PromptBlock, ToolEntry
 from sidecar.core.identifiers import BlockId, ToolId

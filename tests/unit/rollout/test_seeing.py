@@ -1,10 +1,10 @@
 """What a new state of the configuration means for a rollout (PF1-FR-12, TN-66)."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.card_json import card_from_json, card_to_json

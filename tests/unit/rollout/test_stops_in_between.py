@@ -1,9 +1,9 @@
 """Kills in whose middle something happens: a revision, another recorder, a store that is only half there."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.core.errors import RevisionConflict, StoreUnavailable, TransitionRefused

@@ -3,10 +3,10 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.core.identifiers import Digest, Principal, ToolId

@@ -4,12 +4,14 @@ Values only; reading and checking them is `reading.py` and `resolve.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum, unique
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
@@ -41,8 +43,7 @@ class BlockCategory(StrEnum):
     CONTEXT = "context"
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """How the model is asked to answer. None: the model's own default."""
 
     max_output_tokens: int | None = None
@@ -50,8 +51,7 @@ class Tuning:
     text_verbosity: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one child may use. Source: SX-8, SX-11, TN-24, TN-25, DESIGN section 5.
 
     Attributes:
@@ -75,8 +75,7 @@ class Limits:
     max_delegation_depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerRef:
+class RunnerRef(Struct, frozen=True):
     """Which runner executes a definition.
 
     Attributes:
@@ -88,8 +87,7 @@ class RunnerRef:
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDefinition:
+class AgentDefinition(Struct, frozen=True):
     """One entry of `agent_config.yaml::agents`, as written. Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3.
 
     Attributes:
@@ -119,8 +117,8 @@ class AgentDefinition:
 
     def __post_init__(self) -> None:
         """Fill in the slot, by default the id, and the vertical, by default the slot."""
-        object.__setattr__(self, "slot", self.slot or Slot(self.id))
-        object.__setattr__(self, "vertical", self.vertical or Vertical(self.slot))
+        force_setattr(self, "slot", self.slot or Slot(self.id))
+        force_setattr(self, "vertical", self.vertical or Vertical(self.slot))
 
     @property
     def is_orchestrator(self) -> bool:
@@ -133,8 +131,7 @@ class AgentDefinition:
         return None if self.enabled_via_flag is None else f"{self.enabled_via_flag}_cohort"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
+class ModelEntry(Struct, frozen=True):
     """One entry of `agent_config.yaml::models`.
 
     Attributes:
@@ -154,8 +151,7 @@ class ModelEntry:
     price_per_million_output: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEntry:
+class ToolEntry(Struct, frozen=True):
     """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool an agent runs itself.
 
     Attributes:
@@ -188,8 +184,7 @@ class ToolEntry:
         return self.domain_type is not None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptBlock:
+class PromptBlock(Struct, frozen=True):
     """One file of `prompts/components/`. Source: PC1-D-61, PC1-D-48.
 
     Attributes:
@@ -206,8 +201,7 @@ class PromptBlock:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """A definition with everything it refers to. Source: PC1-D-4.
 
     Attributes:
@@ -235,8 +229,7 @@ SUB_AGENTS_AT_MOST: Final = 10
 """Unless an operator sets another number. Source: PC1-D-58, TN-50."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """One consistent state of the configuration. Immutable; a turn keeps the one it was bound to.
 
     Attributes:

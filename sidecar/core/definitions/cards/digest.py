@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.identifiers import Digest
@@ -41,8 +42,8 @@ def _sha256(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        members = {one.name: getattr(value, one.name) for one in fields(value) if one.name not in PLACE_ONLY}
+    if isinstance(value, Struct):
+        members = {name: getattr(value, name) for name in value.__struct_fields__ if name not in PLACE_ONLY}
         return {name: _plain(each) for name, each in members.items() if name not in LATER or each != LATER[name]}
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)

@@ -6,9 +6,10 @@ Nothing is templated but the operator's cap (`placeholders`): no value of a user
 import datetime
 import json
 from collections.abc import Container
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import Card, PromptBlock
 from sidecar.core.identifiers import Digest
@@ -19,8 +20,7 @@ VALUE_AT_MOST: Final = 256
 _QUOTED: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicContext:
+class DynamicContext(Struct, frozen=True):
     """The four values that a prompt holds about its user and turn, and no others. Source: PC1-FR-6b.
 
     Attributes:
@@ -36,8 +36,7 @@ class DynamicContext:
     locale: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AssembledPrompt:
+class AssembledPrompt(Struct, frozen=True):
     """A system prompt in two parts: `prefix + suffix` is the whole.
 
     Attributes:

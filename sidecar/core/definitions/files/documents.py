@@ -1,8 +1,9 @@
 """One parsed file that still knows on which line each value stood."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from sidecar.core.definitions.files.problems import Problem, Severity, nearest
 
@@ -12,8 +13,7 @@ Steps: TypeAlias = tuple[str | int, ...]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A parsed file. The parser has refused aliases, tags, duplicate and non-text keys and too much depth.
 
     Attributes:
@@ -45,8 +45,7 @@ class Document:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Somewhere in a document, and what messages call it.
 
     Attributes:
@@ -97,8 +96,7 @@ class Place:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class Entry(Struct, Generic[T], frozen=True):
     """One entry of a registry and where it stands."""
 
     value: T

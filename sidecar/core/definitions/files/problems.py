@@ -1,10 +1,11 @@
 """What is wrong with a configuration, said so that its author can mend it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum, unique
 from typing import Final
+
+from msgspec import Struct
 
 QUOTED_AT_MOST: Final = 80
 """Characters of the author's text that a message repeats."""
@@ -21,8 +22,7 @@ class Severity(StrEnum):
     ADVICE = "advice"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing wrong at one place.
 
     Attributes:

@@ -1,9 +1,10 @@
 """Reads parsed files into the four registries: agents, models, tools, prompt blocks. Source: PC1-D-1."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import AgentDefinition, ModelEntry, PromptBlock, ToolEntry
 from sidecar.core.definitions.files.agent_entries import read_agent
@@ -20,8 +21,7 @@ SECTIONS: Final = ("agents", "models", "tools")
 T = TypeVar("T", AgentDefinition, ModelEntry, ToolEntry, PromptBlock)
 
 
-@dataclass(frozen=True, slots=True)
-class Registry(Generic[T]):
+class Registry(Struct, Generic[T], frozen=True):
     """Entries by id, in file order. An id that occurs twice is a problem already noted; the first entry stands."""
 
     entries: Mapping[str, Entry[T]]
@@ -45,8 +45,7 @@ class Registry(Generic[T]):
         return tuple(self.entries)
 
 
-@dataclass(frozen=True, slots=True)
-class Registries:
+class Registries(Struct, frozen=True):
     """All that was read. `unread_blocks`: names of block files that could not be parsed, so that they may exist."""
 
     agents: Registry[AgentDefinition]

@@ -5,7 +5,6 @@ flag was off for a while is its backend's history, not the rollout's.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
@@ -66,8 +65,7 @@ class Activity(msgspec.Struct, frozen=True):
     known_from: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadActivity:
+class ReadActivity(msgspec.Struct, frozen=True):
     """The operation."""
 
     store: RolloutStore

@@ -5,9 +5,10 @@ A row is ticked off on record when all sinks have taken it, by whichever loop se
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId
@@ -28,8 +29,7 @@ MOST: Final = 5_000
 """Rows that are looked through for some that this sink may have: others wait for a bind, or for another sink."""
 
 
-@dataclass(slots=True, kw_only=True)
-class SinkExport:
+class SinkExport(Struct, kw_only=True):
     """The loop of one sink.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -47,8 +46,7 @@ class DecommissionReading(msgspec.Struct, frozen=True, kw_only=True):
     pinned: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadDecommissions:
+class ReadDecommissions(msgspec.Struct, frozen=True):
     """The reading operation."""
 
     store: RolloutStore

@@ -5,9 +5,10 @@ here still needs it. What cannot be found out refuses, too: a record that does n
 never loaded, a definition that is kept nowhere.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.card_json import card_from_json
@@ -33,8 +34,7 @@ WINDOW: Final = timedelta(days=90)
 """One quarter. Source: PF1-NFR-5a, TN-93."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decommissioning:
+class Decommissioning(Struct, frozen=True):
     """Lays decommissions out.
 
     Attributes:

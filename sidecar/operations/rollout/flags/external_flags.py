@@ -1,12 +1,11 @@
 """Flags of a backend that the sidecar cannot write: a person switches them where they are kept."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sidecar.core.errors import StoreUnavailable
 
 
-@dataclass(frozen=True, slots=True)
-class FlagsKeptElsewhere:
+class FlagsKeptElsewhere(Struct, frozen=True):
     """In the place of a writer.
 
     Attributes:

@@ -1,7 +1,6 @@
 """Reads the two flags of each definition of a slot: what binds go by, and what is known of who switched them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -43,8 +42,7 @@ class DefinitionFlagsReading(msgspec.Struct, frozen=True, kw_only=True):
     writable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFlags:
+class ReadFlags(msgspec.Struct, frozen=True):
     """The operation behind `GetFlags`.
 
     Attributes:

@@ -8,9 +8,10 @@ that did not know of it yet would take the fall of a kill flag for a kill.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.flag_states import FlagSnapshot, FlagValue
@@ -29,8 +30,7 @@ ACTOR: Final = "rollback"
 """Who switched them, as the backend keeps it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LetFlagsGo:
+class LetFlagsGo(Struct, frozen=True):
     """Switches the flags of withdrawn definitions off, again and again until they are off.
 
     Attributes:

@@ -7,7 +7,6 @@ keeps audit and answer. Those of `memory` are switched first: they go with the p
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -29,8 +28,7 @@ LONGEST_SWITCH: Final = 2.0
 """Seconds for a flag's backend."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlagPlan:
+class FlagPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One switch by hand, as it is to be.
 
     Attributes:
@@ -59,8 +57,7 @@ class FlagPlan:
         return FlagWrite(**msgspec.structs.asdict(write), flag=flag)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlagsByHand:
+class FlagsByHand(msgspec.Struct, frozen=True, kw_only=True):
     """Lays out switches by hand.
 
     Attributes:

@@ -7,8 +7,9 @@ section 8.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.definitions.cards.card_json import card_of, proven
@@ -32,8 +33,7 @@ LONGEST_LOAD: Final = 20.0
 """Seconds for the validator: a folder on a network may hang."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proofs:
+class Proofs(Struct, frozen=True):
     """Proves what a step needs.
 
     Attributes:

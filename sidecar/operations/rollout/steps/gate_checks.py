@@ -8,7 +8,6 @@ PF1-D-61, TN-78.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -33,8 +32,7 @@ NOT_BELIEVED: Final = "gate_not_believed"
 """Anomaly: a gate answered what cannot count."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateRules:
+class GateRules(msgspec.Struct, frozen=True):
     """How long a gate may take.
 
     Attributes:
@@ -48,8 +46,7 @@ GateRouting = Callable[[Vertical, str], GateClient | None]
 """Returns the client of a vertical's gate; None: there is none, and the gate holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gatekeeper:
+class Gatekeeper(msgspec.Struct, frozen=True):
     """Asks the gates of a step.
 
     Attributes:

@@ -6,9 +6,10 @@ one transaction; answer. Source: PF1-FR-9, PF1-D-31, DESIGN section 8.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto, unique
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.errors import RequestIdReused, RevisionConflict, SubagentsError
 from sidecar.operations.rollout import requests
@@ -29,8 +30,7 @@ class Reused(Enum):
     """The step is taken all the same, and no answer is kept; the same request is repeated once nothing is left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phases:
+class Phases(Struct, frozen=True, kw_only=True):
     """What one kind of step passes.
 
     Attributes:

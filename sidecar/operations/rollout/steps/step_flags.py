@@ -5,7 +5,6 @@ that fails half-way can be repeated.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -21,8 +20,7 @@ from sidecar.operations.rollout.store.flag_writes import FlagWriter, KeepsFlags
 WANTED: Final[Mapping[FlagPair, bool]] = {FlagPair.CREATED: False, FlagPair.ON: True}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlagSwitching:
+class FlagSwitching(msgspec.Struct, frozen=True, kw_only=True):
     """Knows which backend's flags can be written.
 
     Attributes:

@@ -5,9 +5,9 @@ answer, too. Kills and ramp-downs hold in a replica before they come here (`stop
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.core.errors import (
     GateFailed,
@@ -61,8 +61,7 @@ ASKED_GATES = (Happening.RAMP_SET, Happening.FLAGS_CREATED, Happening.CONFIGURED
 """Events of steps that gates are asked about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(msgspec.Struct, frozen=True, kw_only=True):
     """A stop that was answered as held in this replica, and is to be put on record.
 
     Attributes:
@@ -75,8 +74,7 @@ class Held:
     write: Callable[[RolloutWrite], Awaitable[None]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the rules make of a step.
 
     Attributes:
@@ -100,8 +98,7 @@ class _Plan:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeStep:
+class TakeStep(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind every step; a kill or ramp-down holds here before.
 
     Attributes:

@@ -1,8 +1,9 @@
 """Joins everything about stopping and the audit. The composition root and the tests both call this."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import Digest
@@ -18,8 +19,7 @@ from sidecar.operations.rollout.stops.stop_first import StopFirst
 from sidecar.operations.rollout.store.ports import StopKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stops:
+class Stops(Struct, frozen=True, kw_only=True):
     """What stops sub-agents, and what sees at which bind a transition took effect.
 
     Attributes:

@@ -10,9 +10,10 @@ flag as it was before the sidecar itself switched it.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.flag_states import FlagSnapshot, FlagValue
@@ -33,8 +34,7 @@ SETTLES_IN: Final = timedelta(seconds=30)
 alone counts only so long after the flag was switched on."""
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     """What is known of the kill flag of one definition.
 
     Attributes:

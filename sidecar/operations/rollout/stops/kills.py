@@ -5,7 +5,6 @@ What a kill skips on its way to the record is in `steps/phases.py`.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -50,8 +49,7 @@ class FlagOff(NamedTuple):
     off: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KillDefinition:
+class KillDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind `Kill`, and behind a kill flag that was seen to fall.
 
     Attributes:
@@ -65,8 +63,8 @@ class KillDefinition:
     take: TakeStep
     flags: FlagSwitching
     card_of: Callable[[Digest], Card | None]
-    _unconfirmed: set[str] = field(default_factory=set, init=False)
-    _counted: set[str] = field(default_factory=set, init=False)
+    _unconfirmed: set[str] = msgspec.field(default_factory=set)
+    _counted: set[str] = msgspec.field(default_factory=set)
 
     async def __call__(self, asked: Kill, actor: str) -> StepAnswer:
         """Kill a definition; the answer says what that has reached.

@@ -5,7 +5,6 @@ rollback does not hold first: it brings another definition back, and that waits 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -27,8 +26,7 @@ from sidecar.operations.rollout.stops.stop_first import (
 from sidecar.operations.rollout.store.ports import LocalStop, StopKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RampDownAtOnce:
+class RampDownAtOnce(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind `RampDown`.
 
     Attributes:

@@ -6,7 +6,6 @@ is back, and however many replicas do so, it is one event.
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -66,8 +65,7 @@ def reached(stop: LocalStop, held: StepAnswer, recorded: Recorded, warnings: tup
     return msgspec.structs.replace(held, changed=True, warnings=(*warnings, follows))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopFirst:
+class StopFirst(msgspec.Struct, frozen=True, kw_only=True):
     """Lets stops hold here, and releases them to the record."""
 
     store: RolloutStore

@@ -4,7 +4,6 @@ Source: PF1-D-50, PF1-D-66, DESIGN sections 4 and 8.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -74,8 +73,7 @@ class FlagsThen:
         return FlagValue.ON if flag_name in self._on else FlagValue.OFF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
+class Explain(msgspec.Struct, frozen=True, kw_only=True):
     """The operation behind `Explain`. Changes nothing."""
 
     store: RolloutStore

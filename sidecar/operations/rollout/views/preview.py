@@ -4,7 +4,6 @@ Source: PF1-D-66, DESIGN section 4.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -34,8 +33,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewRamp:
+class PreviewRamp(msgspec.Struct, frozen=True):
     """The operation behind `PreviewRamp`. Changes nothing.
 
     Attributes:

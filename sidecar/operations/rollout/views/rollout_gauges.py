@@ -1,8 +1,9 @@
 """How rollouts stand now, from memory alone: what a process shows of them in numbers. Source: PF1-D-51, TN-71."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.identifiers import DefinitionId, Digest
 from sidecar.core.rollout.bucketing import WHOLE
@@ -19,8 +20,7 @@ NEVER: Final = 1e9
 """Seconds that stand for a backend that was never reached."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutStanding:
+class RolloutStanding(Struct, frozen=True, kw_only=True):
     """Reads, whenever somebody asks; never waits.
 
     A definition id is shown by one of its digests: the active one, else the one that was seen last.

@@ -4,7 +4,6 @@ Source: PF1-D-2, PF1-D-32, PF1-D-63, TN-71.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -100,8 +99,7 @@ async def find_rollout(store: RolloutStore, name: str) -> SlotRollout:
     raise UnknownSubagent(f"no rollout is of {name[:60]!r}; `sidecar subagent list` shows all")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRollouts:
+class ReadRollouts(msgspec.Struct, frozen=True, kw_only=True):
     """The reading operations."""
 
     store: RolloutStore

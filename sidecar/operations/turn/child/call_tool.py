@@ -5,9 +5,10 @@ for that user. A sub-agent learns "data unavailable" and nothing else.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+
+from msgspec import Struct
 
 from sidecar.core.call_arguments import ARGUMENTS_LIMIT, read_arguments
 from sidecar.core.definitions.cards.card import Card, ToolEntry
@@ -56,8 +57,7 @@ WITHHOLD_REASON_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What the sub-agent gets. `payload_json` None: data unavailable."""
 
     payload_json: str | None

@@ -5,8 +5,9 @@ many calls may be left behind before others are refused: a hanging connector cos
 """
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
@@ -20,8 +21,7 @@ MOST_LEFT_BEHIND: Final = 16
 HUNG: Final = "restart the sidecar, and have the connector end when it is cancelled"
 
 
-@dataclass(slots=True)
-class _Exchange:
+class _Exchange(Struct):
     """One call of a connector.
 
     Attributes:

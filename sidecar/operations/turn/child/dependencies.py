@@ -1,6 +1,6 @@
 """What the operations on turns and children need from outside, as one value."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sidecar.operations.ports import Chance, Clock, Ids, Recorder, Runners, Spawner
 from sidecar.operations.record.ports import Store
@@ -9,8 +9,7 @@ from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.operations.turn.state.tracing import Tracing
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """What running children needs from outside."""
 
     clock: Clock

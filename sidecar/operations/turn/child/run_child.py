@@ -1,7 +1,8 @@
 """Run one child: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.prompt import prefix_of

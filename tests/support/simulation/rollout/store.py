@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from typing import Final
@@ -88,30 +88,28 @@ class Weather:
         return not self.healthy() and share > 0 and self.chance.random() < share
 
 
-@dataclass(slots=True)
-class WatchedContents(RolloutsInMemory):
+class WatchedContents(RolloutsInMemory, kw_only=True):
     """What is kept; every change of it goes into the journal. `writer`: life of who changes it right now."""
 
-    journal: Journal = field(kw_only=True)
-    clock: JumpingClock = field(kw_only=True)
+    journal: Journal
+    clock: JumpingClock
     writer: str = ""
 
     def write(self, change: RolloutWrite) -> None:
         """Keep a change, and say so."""
         before = (self.version, self.last_number, len(self.answers))
-        # not super(): a dataclass with slots is another class than the one whose body this is
-        RolloutsInMemory.write(self, change)
+        super().write(change)
         if (self.version, self.last_number, len(self.answers)) != before:
             self.journal.add(Committed(self.writer, change, self.version, self.wall))
 
     def set_flag(self, flag: StoredFlag, expected_revision: int) -> None:
         """Set a flag, and say so."""
-        RolloutsInMemory.set_flag(self, flag, expected_revision)
+        super().set_flag(flag, expected_revision)
         self.journal.add(Switched(flag.name, flag.on))
 
     def became_effective(self, event_id: str, at: datetime) -> bool:
         """Note that a transition took effect, and say so."""
-        news = RolloutsInMemory.became_effective(self, event_id, at)
+        news = super().became_effective(event_id, at)
         self.journal.add(Effective(self.writer, event_id, (at - BEGIN).total_seconds(), news))
         return news
 

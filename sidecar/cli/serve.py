@@ -1,0 +1,50 @@
+"""`sidecar serve` without the whole command line, which is a tenth of what a start costs: see `sidecar/entry.py`."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from sidecar.settings import Settings, SettingsProblem
+
+EX_CONFIG: Final = 78
+"""As `sidecar.policy.problems` has it."""
+
+
+def serve_alone(
+    arguments: Sequence[str],
+    read_settings: "Callable[[Path | None], Settings]",
+    serve: "Callable[[Settings], int]",
+    err: TextIO,
+) -> int | None:
+    """Carry out `serve [--config FILE]`.
+
+    Args:
+        arguments: of the command line, without the program's name.
+        read_settings: from a file and the environment; raises `SettingsProblem`.
+        serve: runs the sidecar; returns its exit code.
+        err: where to say what is wrong with the settings.
+
+    Returns:
+        The exit code; None: this is another command, or the whole command line has to say what is wrong.
+    """
+    match arguments:
+        case ["serve"]:
+            file = None
+        case ["serve", "--config" | "-c", name] if not name.startswith("-"):
+            file = Path(name)
+        case _:
+            return None
+    from sidecar.settings.problems import SettingsProblem  # noqa: PLC0415  other commands have no use for it
+
+    try:
+        settings = read_settings(file)
+    except SettingsProblem as problem:
+        err.write(f"{refusal(problem)}\n")
+        return EX_CONFIG
+    return serve(settings)
+
+
+def refusal(problem: "SettingsProblem") -> str:
+    """Say what is wrong with the settings, a line for each."""
+    return "the settings cannot be used:\n" + "\n".join(f"  {line}" for line in problem.problems)

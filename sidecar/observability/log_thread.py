@@ -1,0 +1,101 @@
+"""Hands log records to a thread that writes them: many lines of one moment cost one wake-up and one write."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from threading import Event, Thread
+from typing import Final, TextIO
+
+from sidecar.observability.log_limits import LineLimit
+
+LINES_WAITING: Final = 10_000
+LINES_AT_ONCE: Final = 500
+"""Of one write."""
+GATHER: Final = 0.01
+"""Seconds for which the thread lets further lines come after the first one."""
+
+
+class LossyQueue(logging.Handler):
+    """Keeps records for the writing thread; counts those that find no room, and those that are too many of a kind.
+
+    Args:
+        always: name of the logger that no limit holds back.
+        most: records that may wait.
+    """
+
+    def __init__(self, always: str, most: int = LINES_WAITING) -> None:
+        super().__init__()
+        self.lost = 0
+        self.limit = LineLimit()
+        self.waiting: deque[logging.LogRecord] = deque()
+        self.news = Event()
+        self._most = most
+        self.addFilter(lambda record: record.name == always or self.limit.passes(record))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Never wait; the record goes over as it is, since formatting it is what the loop should not do."""
+        if len(self.waiting) >= self._most:
+            self.lost += 1
+            return
+        self.waiting.append(record)
+        if not self.news.is_set():  # else the thread has still to look, and will find this one
+            self.news.set()
+
+
+class LogThread:
+    """Writes what waits, and in between how many lines the limit has left out.
+
+    Args:
+        front: where records wait.
+        out: where lines go.
+        line: makes a record's line, without its end.
+    """
+
+    def __init__(self, front: LossyQueue, out: TextIO, line: Callable[[logging.LogRecord], str]) -> None:
+        self._front = front
+        self._out = out
+        self._line = line
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name="log", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write all that waits, and what the limit has to say, and end."""
+        self._stop.set()
+        self._front.news.set()
+        self._thread.join()
+        while self._front.waiting:
+            self._write(self._taken())
+        self._write(self._front.limit.summaries(at_the_end=True))
+
+    def _run(self) -> None:
+        front = self._front
+        while not self._stop.is_set():
+            if front.news.wait(front.limit.due_in()):
+                self._stop.wait(GATHER)
+            front.news.clear()  # before looking: what comes from now on sets it again
+            while front.waiting:
+                self._write(self._taken())
+            self._write(front.limit.summaries())
+
+    def _taken(self) -> Sequence[logging.LogRecord]:
+        waiting = self._front.waiting
+        return [waiting.popleft() for _ in range(min(len(waiting), LINES_AT_ONCE))]
+
+    def _write(self, records: Iterable[logging.LogRecord]) -> None:
+        """Write lines at once; one that cannot be made costs only itself, and a closed output makes no noise."""
+        lines = []
+        for record in records:
+            try:
+                lines.append(f"{self._line(record)}\n")
+            except Exception:  # noqa: BLE001  whatever a caller has put into its line
+                self._front.lost += 1
+        if lines:
+            try:
+                self._out.write("".join(lines))
+                self._out.flush()
+            except (OSError, ValueError):
+                self._front.lost += len(lines)

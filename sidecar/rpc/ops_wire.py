@@ -1,0 +1,51 @@
+"""HTTP/1.1 as the ops listener speaks it, read and written by h11: one request, one answer, and the connection ends."""
+
+import asyncio
+from typing import Final, NamedTuple
+
+import h11
+
+READ_BYTES: Final = 4096
+
+
+class NotHttp(Exception):
+    """What came is no HTTP/1.1, or too much of it."""
+
+
+class Asked(NamedTuple):
+    """The head of a request, of which only this matters."""
+
+    method: bytes
+    target: bytes
+    accept: bytes
+
+
+class Wire:
+    """One connection.
+
+    Args:
+        largest: most bytes of a request's head.
+    """
+
+    def __init__(self, largest: int) -> None:
+        self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=largest)
+
+    async def request(self, reader: asyncio.StreamReader) -> Asked | None:
+        """Return the request's head; None if the other side left before it was whole. Raises `NotHttp`."""
+        try:
+            while True:
+                event = self._connection.next_event()
+                if isinstance(event, h11.Request):
+                    accept = b", ".join(value for name, value in event.headers if name == b"accept")
+                    return Asked(event.method, event.target, accept)
+                if event is not h11.NEED_DATA:
+                    return None
+                self._connection.receive_data(await reader.read(READ_BYTES))
+        except h11.RemoteProtocolError as problem:
+            raise NotHttp from problem
+
+    def answer(self, status: int, content_type: str, body: bytes) -> bytes:
+        """Return the bytes of a whole answer."""
+        headers = [("content-type", content_type), ("content-length", str(len(body))), ("connection", "close")]
+        events = (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
+        return b"".join(self._connection.send(event) or b"" for event in events)

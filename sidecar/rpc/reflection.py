@@ -1,0 +1,38 @@
+"""Describes services to tools such as `buf curl`."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
+
+from google.protobuf.message import Message
+from grpc_reflection.v1alpha import reflection_pb2
+from grpc_reflection.v1alpha.reflection import aio
+
+from sidecar.rpc.methods import Call, Method, Shape
+
+
+class Reflection:
+    """Describes the given services.
+
+    Args:
+        services: full names.
+    """
+
+    def __init__(self, services: Sequence[str]) -> None:
+        self._servicer = aio.ReflectionServicer(services)
+
+    def methods(self) -> Sequence[Method]:
+        """Return the RPC."""
+        return (
+            Method(
+                "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                Shape.MANY_TO_MANY,
+                reflection_pb2.ServerReflectionRequest.FromString,
+                self._info,
+                reserved=True,
+            ),
+        )
+
+    async def _info(self, requests: AsyncIterator[Message], call: Call) -> None:
+        answers: Any = self._servicer.ServerReflectionInfo(cast("Any", requests), cast("Any", call.context))
+        async for answer in answers:
+            await call.write(answer)

@@ -1,0 +1,76 @@
+"""The limits of a setting: bounds, lengths, a pattern."""
+
+import re
+from collections.abc import Callable, Sized
+from datetime import timedelta
+from typing import Any
+
+from sidecar.settings.durations import duration_text
+
+
+class Limits:
+    """What a value has to keep to; each is None where there is no such limit.
+
+    Attributes:
+        ge, gt, le: at least, more than, at most.
+        min_length, max_length: of a text in characters, of a list or table in entries.
+        pattern: what a text has to match from its begin.
+        check: raises `ValueError` for what cannot be.
+    """
+
+    __slots__ = ("check", "ge", "gt", "le", "max_length", "min_length", "pattern")
+
+    def __init__(self, **limits: Any) -> None:
+        self.ge: Any = limits.get("ge")
+        self.gt: Any = limits.get("gt")
+        self.le: Any = limits.get("le")
+        self.min_length: int | None = limits.get("min_length")
+        self.max_length: int | None = limits.get("max_length")
+        self.pattern: str | None = limits.get("pattern")
+        self.check: Callable[[Any], None] | None = limits.get("check")
+
+
+def unfit(limits: Limits, value: Any) -> str | None:
+    """Say what is wrong with a value of the right kind; None: nothing. None as a value keeps to everything."""
+    if value is None:
+        return None
+    return _out_of_bounds(limits, value) or _of_wrong_length(limits, value) or _of_wrong_form(limits, value)
+
+
+def _out_of_bounds(limits: Limits, value: Any) -> str | None:
+    if limits.ge is not None and not value >= limits.ge:
+        return f"must be at least {_shown(limits.ge)}"
+    if limits.gt is not None and not value > limits.gt:
+        return f"must be more than {_shown(limits.gt)}"
+    if limits.le is not None and not value <= limits.le:
+        return f"must be at most {_shown(limits.le)}"
+    return None
+
+
+def _of_wrong_length(limits: Limits, value: Sized) -> str | None:
+    unit = "character" if isinstance(value, str) else "entry"
+    if limits.min_length is not None and len(value) < limits.min_length:
+        return f"must have at least {_counted(limits.min_length, unit)}"
+    if limits.max_length is not None and len(value) > limits.max_length:
+        return f"must have at most {_counted(limits.max_length, unit)}"
+    return None
+
+
+def _of_wrong_form(limits: Limits, value: Any) -> str | None:
+    if limits.pattern is not None and not re.match(limits.pattern, value):
+        return f"must match {limits.pattern}"
+    if limits.check is not None:
+        try:
+            limits.check(value)
+        except ValueError as wrong:
+            return str(wrong)
+    return None
+
+
+def _counted(number: int, unit: str) -> str:
+    many = "entries" if unit == "entry" else f"{unit}s"
+    return f"{number} {unit if number == 1 else many}"
+
+
+def _shown(bound: Any) -> str:
+    return duration_text(bound) if isinstance(bound, timedelta) else str(bound)

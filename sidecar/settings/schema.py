@@ -1,0 +1,32 @@
+"""JSON schema of a section: a plugin that comes with the sidecar declares its settings as every plugin has to."""
+
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin
+
+from sidecar.settings.limits import Limits
+from sidecar.settings.section import Section, Setting
+
+TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", NoneType: "null"}
+
+
+def json_schema(section: type[Section]) -> dict[str, Any]:
+    """Return the schema of a section whose settings are texts, numbers, switches, or none."""
+    return {
+        "type": "object",
+        "description": (section.__doc__ or "").strip(),
+        "properties": {name: _property(one) for name, one in section.SETTINGS.items()},
+        "required": [name for name, one in section.SETTINGS.items() if one.is_required()],
+        "additionalProperties": False,
+    }
+
+
+def _property(one: Setting) -> dict[str, Any]:
+    kinds = get_args(one.kind) if get_origin(one.kind) is UnionType else (one.kind,)
+    names = [TYPES[kind] for kind in kinds]
+    found = {"type": names if len(names) > 1 else names[0], "description": one.description, **_bounds(one.limits)}
+    return found if one.is_required() else found | {"default": one.default}
+
+
+def _bounds(limits: Limits) -> dict[str, Any]:
+    said = {"minimum": limits.ge, "exclusiveMinimum": limits.gt, "maximum": limits.le}
+    return {name: bound for name, bound in said.items() if bound is not None}

@@ -1,0 +1,157 @@
+"""A table of the settings file: what it may hold, and how what is said is taken in.
+
+Made of plain classes: only what a file or a variable says is looked at, so that a start pays for nothing else.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, TypedDict, Unpack
+
+from sidecar.settings.kinds import NOT_READ, Problem, ProblemKind, UnfitValues, read_value
+from sidecar.settings.limits import Limits, unfit
+
+NO_DEFAULT: Final = object()
+
+
+class _Said(TypedDict, total=False):
+    """What a setting may be told beside its default and its description: its limits."""
+
+    ge: Any
+    gt: Any
+    le: Any
+    min_length: int
+    max_length: int
+    pattern: str
+    check: Callable[[Any], None]
+
+
+class Setting:
+    """One setting of a section.
+
+    Attributes:
+        kind: its annotation.
+        default: what it is unless something is said; `NO_DEFAULT` where something has to be.
+        description: one sentence or more, for the documentation.
+    """
+
+    __slots__ = ("default", "description", "kind", "limits")
+
+    def __init__(self, kind: Any, default: Any, description: str, limits: Limits) -> None:
+        self.kind = kind
+        self.default = default
+        self.description = description
+        self.limits = limits
+
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is NO_DEFAULT
+
+
+def setting(default: Any = NO_DEFAULT, *, description: str = "", **limits: Unpack[_Said]) -> Any:
+    """Describe the setting that is assigned to.
+
+    Args:
+        default: what it is unless something is said, never checked; left out: it is required.
+        description: what it means; goes into the documentation.
+        limits: least value `ge`, a bound `gt` that it has to exceed, most `le`; lengths; the pattern of a text; and
+            `check`, which raises `ValueError` for what cannot be.
+    """
+    return Setting(None, default, description, Limits(**limits))
+
+
+class Section:
+    """A table of the settings file: closed, and never changed after the start.
+
+    A subclass annotates its settings and assigns `setting(...)` to each. It may have `_check`, which is called when all
+    of its values are read, and `_prepared`, which may change the table before.
+    """
+
+    SETTINGS: ClassVar[Mapping[str, Setting]] = {}
+    """By name, in the order in which they are written down."""
+
+    def __init_subclass__(cls) -> None:
+        """Take in what the class says of its settings; a default is from then on an attribute of the class."""
+        found: dict[str, Setting] = {}
+        for name, kind in cls.__annotations__.items():
+            if name == "SETTINGS":
+                continue
+            said = cls.__dict__.get(name, NO_DEFAULT)
+            found[name] = said if isinstance(said, Setting) else Setting(None, said, "", Limits())
+            found[name].kind = kind
+            if not found[name].is_required():
+                setattr(cls, name, found[name].default)
+            elif said is not NO_DEFAULT:
+                delattr(cls, name)
+        cls.SETTINGS = found
+
+    def __init__(self, **said: Any) -> None:
+        """Take in what is said by name. Raises `UnfitValues`."""
+        problems: list[Problem] = []
+        self._take(said, (), problems)
+        if problems:
+            raise UnfitValues(problems)
+
+    @classmethod
+    def read(cls, said: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
+        """Return a section made of a table, or `NOT_READ` after adding what is wrong with it to `problems`.
+
+        Args:
+            said: a table; or a section of this kind, which is returned as it is.
+            path: where it stands in the settings.
+            problems: what is wrong is added here, in the order of the settings.
+        """
+        if isinstance(said, cls):
+            return said
+        if not isinstance(said, Mapping):
+            problems.append(Problem(path, ProblemKind.VALUE, "must be a table"))
+            return NOT_READ
+        before = len(problems)
+        made = cls.__new__(cls)
+        made._take(said, path, problems)  # noqa: SLF001  its own class
+        return made if len(problems) == before else NOT_READ
+
+    def _take(self, said: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> None:
+        before = len(problems)
+        try:
+            said = self._prepared(said)
+        except ValueError as wrong:
+            problems.append(Problem(path, ProblemKind.VALUE, str(wrong)))
+            return
+        for name, one in self.SETTINGS.items():
+            if name in said:
+                value = read_value(one.kind, said[name], (*path, name), problems)
+                problem = None if value is NOT_READ else unfit(one.limits, value)
+                if problem is not None:
+                    problems.append(Problem((*path, name), ProblemKind.VALUE, problem))
+                self.__dict__[name] = value
+            elif one.is_required():
+                problems.append(Problem((*path, name), ProblemKind.MISSING, "is required"))
+        unknown = [(*path, str(name)) for name in said if name not in self.SETTINGS]
+        problems += [Problem(place, ProblemKind.UNKNOWN, "no such setting") for place in unknown]
+        if len(problems) == before:
+            try:
+                self._check()
+            except ValueError as wrong:
+                problems.append(Problem(path, ProblemKind.VALUE, str(wrong)))
+
+    @classmethod
+    def _prepared(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the table as it is read. Raises `ValueError`."""
+        return said
+
+    def _check(self) -> None:
+        """Raise `ValueError` if values do not go together."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: settings are read once."""
+        raise AttributeError(f"settings are frozen: {type(self).__name__}.{name} cannot be changed")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same."""
+        return type(other) is type(self) and all(getattr(self, name) == getattr(other, name) for name in self.SETTINGS)
+
+    __hash__ = None  # type: ignore[assignment]  # tables in it cannot be hashed
+
+    def __repr__(self) -> str:
+        """Show every value; secrets hide themselves."""
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.SETTINGS)
+        return f"{type(self).__name__}({shown})"

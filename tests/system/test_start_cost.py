@@ -1,0 +1,63 @@
+"""What a start of `sidecar serve` loads until it listens, counted: importing is most of what a start costs."""
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.sidecar_process import place, started
+
+pytestmark = pytest.mark.system
+
+IMPORTED: Final = re.compile(r"import time:\s+\d+ \|\s+\d+ \|\s*([\w.]+)$")
+OWN_MODULES: Final = 404
+ALL_MODULES: Final = 767
+DATACLASSES: Final = 20
+"""Each takes the time of a small module to make; a `msgspec.Struct` takes a hundredth of that."""
+UNUSED: Final = """
+typer click rich pydantic httpcore httpx h11 certifi anyio opentelemetry prometheus_client asyncpg jwt rapidfuzz
+grpc_reflection.v1alpha zipfile importlib.metadata
+cryptography.hazmat.primitives.serialization google.protobuf.json_format
+sidecar.cli.app sidecar.composition.operators sidecar.rpc.lifecycle_servicer sidecar.rpc.admin_servicer
+sidecar.adapters.record_memory sidecar.adapters.rollout_memory sidecar.adapters.record_postgresql
+sidecar.adapters.rollout_postgresql sidecar.adapters.connector_rest.connector sidecar.adapters.connector_grpc.connector
+sidecar.rpc.reflection sidecar.rpc.ops_wire sidecar.observability.otlp.exporters sidecar.observability.spans
+""".split()
+"""What nothing needs that listens with a record in SQLite and no operators, plugins or collector."""
+
+
+async def loaded(folder: Path) -> list[str]:
+    """Return the modules that a start has loaded when it says that it listens."""
+    async with started(folder, python=["-X", "importtime"]) as sidecar:
+        await sidecar.event("sidecar.listening")
+    said = next(number for number, line in enumerate(sidecar.lines) if '"sidecar.listening"' in line)
+    return [found[1] for line in sidecar.lines[:said] if (found := IMPORTED.match(line.rstrip()))]
+
+
+def dataclasses_in(modules: list[str]) -> Iterator[str]:
+    """Yield each of our dataclasses in these modules."""
+    for name in modules:
+        spec = importlib.util.find_spec(name) if name.startswith("sidecar") else None
+        if spec is not None and spec.origin is not None:
+            tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+            classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+            for each in classes:
+                if any(ast.unparse(one).startswith("dataclass") for one in each.decorator_list):
+                    yield f"{name}.{each.name}"
+
+
+async def test_a_start_loads_what_its_settings_need_and_little_else() -> None:
+    """So many modules, none of those that nothing needs, and so many dataclasses."""
+    with place() as folder:
+        modules = await loaded(folder)
+    own = [name for name in modules if name.split(".")[0] == "sidecar"]
+
+    assert [name for name in modules if any(f"{name}.".startswith(f"{unused}.") for unused in UNUSED)] == []
+    assert len(own) <= OWN_MODULES
+    assert len(modules) <= ALL_MODULES, len(modules)
+    made = sorted(dataclasses_in(own))
+    assert len(made) <= DATACLASSES, made
