@@ -157,7 +157,8 @@ class RecordedRunner:
         if attempt is None:
             self._recording.unrecorded.append(f"{child.dispatch_id} {child.call_id}: attempt {request.attempt}")
             raise RunnerError("this attempt was not made when the turn was recorded")
-        began = loop.time()
+        # Attempts whose children were opened together all begin at once here; then, one began after the other.
+        began = max(loop.time(), self._recording.begun_at[child.dispatch_id] + attempt.began * MICROSECOND)
         for frame in attempt.frames:
             if isinstance(frame, Happening):
                 loop.call_at(began + frame.at * MICROSECOND, self._happen, child, frame)
