@@ -19,12 +19,14 @@ def sidecar(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.real_start
 def test_the_version_is_told() -> None:
     """One line."""
     code, out, _ = sidecar("--version")
     assert (code, out.split()[0], len(out.split())) == (0, "sidecar", 2)
 
 
+@pytest.mark.real_start
 def test_the_example_definitions_are_valid() -> None:
     """`sidecar validate`, through the whole command line."""
     code, out, _ = sidecar("validate", "examples/config")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 
@@ -26,7 +26,10 @@ from tests.support.named_skips import needs_root, needs_tool
 REPOSITORY: Final = Path(__file__).resolve().parent.parent.parent
 KEPT: Final = REPOSITORY / ".run"
 """Where the base is kept between runs; not in git, removed by `make clean`."""
-PACKAGES: Final = "python3,python3-venv,ca-certificates"
+PACKAGES: Final = "python3,python3-venv,ca-certificates,passwd,libstdc++6"
+"""What the image of Python that the Dockerfile names has as well, and the build or gRPC needs; apt is left out."""
+LEFT_OUT: Final = ("doc", "locale", "man")
+"""Folders of `/usr/share` that nothing here reads; each layer is copied several times."""
 LONGEST: Final = 240.0
 """Seconds that one step of building may take."""
 APT_SOURCES: Final = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
@@ -34,14 +37,27 @@ APT_SOURCES: Final = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc
 
 @dataclass(frozen=True, slots=True)
 class ContainerTools:
-    """Buildah with a storage of its own, so that nothing of the host's containers is touched."""
+    """Buildah with a storage of its own, so that nothing of the host's containers is touched.
+
+    Attributes:
+        storage: an empty folder.
+        driver: how layers are kept: `overlay` where the host can mount them, or `vfs`, which copies each one.
+    """
 
     storage: Path
+    driver: str = "overlay"
+
+    @classmethod
+    def usable(cls, storage: Path) -> Self:
+        """Return the tools with the cheapest driver that works in a folder of this host."""
+        overlay = cls(storage)
+        tried = subprocess.run(overlay.command("from", "scratch"), capture_output=True, check=False, timeout=LONGEST)
+        return overlay if tried.returncode == 0 else cls(storage / "vfs", "vfs")
 
     def command(self, *arguments: str) -> list[str]:
         """Return the whole command line of a buildah call."""
         place = ["--root", str(self.storage / "root"), "--runroot", str(self.storage / "run")]
-        return ["buildah", *place, "--storage-driver", "vfs", *arguments]
+        return ["buildah", *place, "--storage-driver", self.driver, *arguments]
 
     def call(self, *arguments: str, seconds: float = LONGEST) -> str:
         """Run buildah and return what it printed; fail the test with all its words if it fails."""
@@ -142,7 +158,8 @@ def debian_base() -> Path:
         KEPT.mkdir(exist_ok=True)
         fresh = kept.with_suffix(f".{uuid.uuid4().hex}.tar")
         sources = [str(path) for path in APT_SOURCES if path.is_file()][:1]
-        options = ["--quiet", "--variant=minbase", f"--include={PACKAGES}"]
+        dpkg = ["force-unsafe-io", *(f"path-exclude=/usr/share/{folder}/*" for folder in LEFT_OUT)]
+        options = ["--quiet", "--variant=essential", *(f"--dpkgopt={each}" for each in dpkg), f"--include={PACKAGES}"]
         _output(["mmdebstrap", *options, system["VERSION_CODENAME"], str(fresh), *sources], LONGEST)
         fresh.rename(kept)
     return kept

@@ -19,11 +19,6 @@ PLAIN: Final = {"DEMO_ORCHESTRATOR": "plain"}
 """What `make demo` runs; where the tests run, LangChain is installed, which would be taken otherwise."""
 SECONDS: Final = 90.0
 """For anything the demo is waited for."""
-TAKE_TERMINAL: Final = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.executable, [sys.executable, '-m', 'examples.demo'])"
-)
-"""Makes the standard input the terminal that signals come from, and becomes the demo."""
 GONE_SECONDS: Final = 20.0
 """For all that it started to end."""
 
@@ -111,7 +106,7 @@ def demo_at_a_terminal(environment: Mapping[str, str]) -> Iterator[tuple[Running
     mark = uuid.uuid4().hex
     keyboard, terminal = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", TAKE_TERMINAL],
+        [sys.executable, "-m", "tests.support.demo_of_a_terminal"],
         cwd=REPOSITORY,
         env={**os.environ, "DEMO_PACE": "0", "TERM": "xterm", **PLAIN, **environment, MARK: mark},
         stdin=terminal,

@@ -139,9 +139,9 @@ class SidecarProcess:
         """The dispatch socket as a gRPC target."""
         return f"unix:{self.folder}/dispatch/sidecar.sock"
 
-    def client(self) -> SidecarClient:
-        """Return a client with the boot secret that waits longer than usual for an answer."""
-        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, limits=PATIENT)
+    def client(self, limits: Limits = PATIENT) -> SidecarClient:
+        """Return a client with the boot secret; unless told otherwise it waits longer than usual for an answer."""
+        return SidecarClient.connect(self.dispatch_target, boot_secret=self.boot_secret, limits=limits)
 
     async def page(self, path: str, **headers: str) -> httpx.Response:
         """Return a page of the ops address."""

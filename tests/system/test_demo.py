@@ -184,6 +184,7 @@ def test_held_it_runs_until_it_is_stopped() -> None:
         assert demo.started() == {}
 
 
+@pytest.mark.real_start
 def test_a_killed_demo_leaves_nothing_either() -> None:
     """SIGKILL leaves the demo no time to tidy up; its watchdog does it, and removes the folder."""
     with running_demo({}) as demo:

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.system
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerTools]:
     """Buildah, with our image in its storage."""
     base = debian_base()
-    tools = ContainerTools(tmp_path_factory.mktemp("containers"))
+    tools = ContainerTools.usable(tmp_path_factory.mktemp("containers"))
     try:
         tools.image_from(base, BASE)
         build(tools, BASE, IMAGE, tmp_path_factory.mktemp("pip") / "pip.conf")

@@ -13,11 +13,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from subagents_client import CallOutcome, Outcome, SidecarClient, ToolCall, TurnRequest
+from subagents_client import CallOutcome, Limits, Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.runner import Run, RunnerHost
 from subagents_errors import BootSecretWrong, Draining
 from tests.support.requirement import requirement
-from tests.support.sidecar_process import place, serving, started
+from tests.support.sidecar_process import SidecarProcess, place, serving, started
 
 pytestmark = pytest.mark.system
 
@@ -88,6 +88,7 @@ async def test_who_does_not_know_the_secret_gets_health_and_nothing_else(folder:
         assert await grpc_health(sidecar.dispatch_target) == health_pb2.HealthCheckResponse.SERVING
 
 
+@pytest.mark.real_start
 async def test_sockets_and_secret_are_for_their_owner_only(folder: Path) -> None:
     """Directories 0700, sockets 0600, the secret 0400 with 256 bits; nothing of it in the log."""
     async with serving(folder) as sidecar:
@@ -173,7 +174,7 @@ async def test_a_stop_signal_lets_a_running_dispatch_end(folder: Path, stop_sign
         await sidecar.event("sidecar.draining")
         assert await grpc_health(sidecar.dispatch_target) == health_pb2.HealthCheckResponse.NOT_SERVING
         assert (await sidecar.page("/readyz")).status_code == 503
-        await refused_to_bind(client)
+        await refused_to_bind(sidecar)
         shop.may_answer.set()
         outcomes: list[CallOutcome] = list((await dispatch).outcomes)
         assert [outcome.outcome for outcome in outcomes] == [Outcome.SUCCEEDED]
@@ -225,13 +226,14 @@ async def test_a_turn_that_nobody_else_could_end_is_ended_by_the_stop(folder: Pa
         assert (await sidecar.event("sidecar.stopped"))["ended_turns"] == 1
 
 
-async def refused_to_bind(client: SidecarClient) -> None:
-    """Bind until it is refused."""
-    while True:
-        try:
-            await bind(client)
-        except Draining:
-            return
+async def refused_to_bind(sidecar: SidecarProcess) -> None:
+    """Bind until it is refused, by a client that takes the first refusal for an answer."""
+    async with sidecar.client(Limits(most_attempts=1)) as client:
+        while True:
+            try:
+                await bind(client)
+            except Draining:
+                return
 
 
 async def test_a_second_signal_shortens_the_wait_and_keeps_the_records(folder: Path) -> None:

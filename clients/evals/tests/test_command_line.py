@@ -200,6 +200,7 @@ def test_there_are_enough_other_sub_agents_for_thirty() -> None:
 
 
 @pytest.mark.system
+@pytest.mark.real_start
 async def test_an_evaluation_that_is_killed_leaves_no_sidecar_and_no_folder() -> None:
     """SIGKILL in the middle of a run; the watchdog ends the sidecar and removes its folder."""
     with tempfile.TemporaryDirectory(prefix="e-") as name:  # short: sockets are below it

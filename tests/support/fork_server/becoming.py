@@ -1,0 +1,61 @@
+"""A copy becomes the process that was asked for: all that a new interpreter would have found is set."""
+
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from tests.support.fork_server.asking import Asked
+from tests.support.fork_server.refusals import module_path
+from tests.support.fork_server.shown import Room, show
+
+
+def become(asked: Asked, streams: Sequence[int], room: Room) -> None:
+    """Take on what was asked for.
+
+    Args:
+        asked: the process.
+        streams: descriptors for the three standard streams; they are closed.
+        room: for what `/proc` shows.
+    """
+    if asked.new_session:
+        os.setsid()
+    elif asked.group is not None:
+        os.setpgid(0, asked.group)
+    for standard, given in enumerate(streams):
+        os.dup2(given, standard)
+        os.close(given)
+    os.chdir(asked.folder)
+    os.environ.clear()
+    os.environ.update(asked.environment)
+    show(asked, room)
+    _open_streams(unbuffered=bool(asked.environment.get("PYTHONUNBUFFERED")))
+    sys.argv = ["-m", *asked.arguments]  # `runpy` puts the module's file in front
+    sys.orig_argv = list(asked.command)
+    sys.path[:1] = [asked.folder, *module_path(asked.environment)]
+    importlib.invalidate_caches()
+    sys.modules.pop(asked.module, None)  # it may be imported, but has to run
+
+
+def _open_streams(*, unbuffered: bool) -> None:
+    """Open Python's three streams as its start does: a terminal line by line, errors at once."""
+    stdin = io.TextIOWrapper(io.BufferedReader(_raw(0, "r")), sys.stdin.encoding, sys.stdin.errors)
+    sys.stdin = sys.__stdin__ = stdin  # type: ignore[misc]  # declared final: a new start has new streams
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        before, raw = getattr(sys, name), _raw(number, "w")
+        stream = io.TextIOWrapper(
+            raw if unbuffered else io.BufferedWriter(raw),
+            before.encoding,
+            before.errors,
+            line_buffering=number == 2 or raw.isatty(),
+            write_through=unbuffered,
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _raw(number: int, mode: str) -> io.FileIO:
+    raw = io.FileIO(number, mode, closefd=False)
+    raw.name = f"<{('stdin', 'stdout', 'stderr')[number]}>"
+    return raw
