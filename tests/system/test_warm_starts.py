@@ -32,19 +32,22 @@ def said_by(start: Any, *arguments: str, typed: str = "", **options: Any) -> tup
     return process.returncode, out, errors
 
 
-@pytest.mark.parametrize("options", [{}, {"start_new_session": True}, {"process_group": 0}, {"cwd": "/"}])
-def test_a_copy_finds_what_a_started_process_finds(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{}, {"start_new_session": True}, {"process_group": 0}, {"cwd": "elsewhere"}])
+def test_a_copy_finds_what_a_started_process_finds(options: dict[str, Any], tmp_path: Path) -> None:
     """Arguments, variables, module path, streams, descriptors, signals, and what `/proc` shows of it."""
-    environment = {**os.environ, "SIDECAR_PROBE": "é" * 30, "PYTHONPATH": f"{ROOT}:/", "PYTHONUNBUFFERED": "1"}
-    asked = {"typed": "two\nlines", "env": environment, **options}
+    (tmp_path / "elsewhere").mkdir()
+    variables = {"SIDECAR_PROBE": "é" * 30, "PYTHONPATH": f"{ROOT}:{tmp_path}", "PYTHONUNBUFFERED": "1"}
+    asked = {"typed": "two\nlines", "env": {**os.environ, **variables}, **options}
+    if "cwd" in options:
+        asked["cwd"] = tmp_path / "elsewhere"
 
-    code, started, errors = said_by(AlwaysPopen, "find", "a b", **asked)
-    assert (code, errors) == (0, "")
-    assert [said_by(start, "is a copy")[1] for start in (AlwaysPopen, WarmPopen)] == ["False\n", "True\n"]
-    code, copied, errors = said_by(WarmPopen, "find", "a b", **asked)
+    (code, started, errors), (copied_code, copied, copied_errors) = (
+        said_by(start, "find", "a b", **asked) for start in (AlwaysPopen, WarmPopen)
+    )
 
-    assert (code, errors) == (0, "")
-    assert json.loads(copied) == json.loads(started)
+    assert (code, errors, copied_code, copied_errors) == (0, "", 0, "")
+    assert json.loads(copied) == json.loads(started) | {"copy": True}
+    assert not json.loads(started)["copy"]
 
 
 @BOTH
@@ -129,6 +132,7 @@ def test_a_folder_with_other_code_is_refused(tmp_path: Path) -> None:
     assert refusal(runs_there, {}, {"sidecar.cli"}, ROOM) == f"{tmp_path} has another sidecar"
     assert refusal(path_there, {}, {"sidecar.cli"}, ROOM) == f"{tmp_path} has another sidecar"
     assert refusal(path_there, {}, {"examples"}, ROOM) == ""
+    assert refusal(runs_there, {"PYTHONPATH": "/x"}, (), ROOM) == "its module path lacks folders of the server's"
 
 
 def test_more_than_there_is_room_for_is_refused() -> None:

@@ -12,8 +12,8 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 COMMAND: Final = str(Path(sys.executable).with_name("sidecar"))
 """The console script; `python -m sidecar` is the same."""
 OURS: Final = frozenset(
-    "clients examples sidecar sidecar_gates_manifest sidecar_runner_langchain subagents_evals subagents_loadgen "
-    "tests".split()
+    "clients examples scripts sidecar sidecar_gates_manifest sidecar_runner_langchain subagents_evals "
+    "subagents_loadgen tests".split()
 )
 """Packages whose modules are run as a copy."""
 STARTERS: Final = (("examples.demo",), ("tests.support.demo_of_a_terminal",), ("sidecar", "eval"))

@@ -33,14 +33,16 @@ def become(asked: Asked, streams: Sequence[int], room: Room) -> None:
     _open_streams(unbuffered=bool(asked.environment.get("PYTHONUNBUFFERED")))
     sys.argv = ["-m", *asked.arguments]  # `runpy` puts the module's file in front
     sys.orig_argv = list(asked.command)
-    sys.path[:1] = [asked.folder, *module_path(asked.environment)]
+    added = module_path(asked.environment)
+    sys.path[:] = [asked.folder, *added, *(folder for folder in sys.path[1:] if folder not in added)]
     importlib.invalidate_caches()
     sys.modules.pop(asked.module, None)  # it may be imported, but has to run
 
 
 def _open_streams(*, unbuffered: bool) -> None:
     """Open Python's three streams as its start does: a terminal line by line, errors at once."""
-    stdin = io.TextIOWrapper(io.BufferedReader(_raw(0, "r")), sys.stdin.encoding, sys.stdin.errors)
+    reader = io.BufferedReader(_raw(0, "r"))
+    stdin = io.TextIOWrapper(reader, sys.stdin.encoding, sys.stdin.errors, write_through=unbuffered)
     sys.stdin = sys.__stdin__ = stdin  # type: ignore[misc]  # declared final: a new start has new streams
     for number, name in ((1, "stdout"), (2, "stderr")):
         before, raw = getattr(sys, name), _raw(number, "w")
@@ -48,7 +50,7 @@ def _open_streams(*, unbuffered: bool) -> None:
             raw if unbuffered else io.BufferedWriter(raw),
             before.encoding,
             before.errors,
-            line_buffering=number == 2 or raw.isatty(),
+            line_buffering=not unbuffered and (number == 2 or raw.isatty()),
             write_through=unbuffered,
         )
         setattr(sys, name, stream)

@@ -32,6 +32,8 @@ def refusal(asked: Asked, environment: Mapping[str, str], loaded: Collection[str
     for name in asked.environment.keys() | environment.keys():
         if asked.environment.get(name) != environment.get(name) and not _is_free(name):
             return f"the variable {name} may act at the start"
+    if environment.get("PYTHONPATH") not in (None, "", asked.environment.get("PYTHONPATH")):
+        return "its module path lacks folders of the server's"
     ours = {name.partition(".")[0] for name in loaded}
     for folder in (asked.folder, *module_path(asked.environment)):
         if Path(folder) != ROOT and (others := ours & _modules_in(folder)):
@@ -41,9 +43,8 @@ def refusal(asked: Asked, environment: Mapping[str, str], loaded: Collection[str
 
 
 def module_path(environment: Mapping[str, str]) -> list[str]:
-    """Return the folders of `PYTHONPATH` that are not on every path anyway."""
-    folders = environment.get("PYTHONPATH", "").split(os.pathsep)
-    return [folder for folder in folders if folder and Path(folder) != ROOT]
+    """Return the folders of `PYTHONPATH`."""
+    return [folder for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 def _is_free(name: str) -> bool:

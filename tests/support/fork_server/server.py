@@ -24,7 +24,7 @@ from tests.support.fork_server.shown import FILLED, Room, own_room
 
 WARM: Final = (
     *("sidecar", "sidecar_gates_manifest", "sidecar_runner_langchain", "subagents_client", "subagents_evals"),
-    *("subagents_loadgen", "examples"),
+    *("subagents_loadgen", "examples", "scripts.benchmark"),
 )
 """Our packages whose every module is imported beforehand; the examples bring LangChain along."""
 WARM_TOO: Final = ("asyncpg", "uvicorn", "typer.rich_utils")
@@ -94,10 +94,10 @@ class Server:
 def main() -> None:
     """Serve; in a copy, run what was asked for."""
     asking = socket.socket(fileno=int(sys.argv[1]))
-    _warm_up()
-    handlers = [(number, signal.signal(number, signal.SIG_IGN)) for number in IGNORED]
     os.environ.pop(FILLED)
+    handlers = [(number, signal.signal(number, signal.SIG_IGN)) for number in IGNORED]
     server = Server(dict(os.environ), own_room(), handlers)
+    _warm_up()
     asked, streams = server.serve(asking)
     while asked.starts_others:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
