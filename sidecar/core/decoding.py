@@ -32,7 +32,7 @@ class Undecodable(ValueError):
 
 
 class Unfitting(Undecodable):
-    """It is JSON, but of another type; the message names fields and types."""
+    """It is JSON or MessagePack, but of another type; the message names fields and types."""
 
 
 class JsonDecoder(Generic[Kind]):
@@ -51,6 +51,25 @@ class JsonDecoder(Generic[Kind]):
         """Return the value. Raises `Undecodable`."""
         try:
             return self._decode(text)
+        except _REFUSALS as error:
+            raise _refusal(error) from None
+
+
+class MsgpackDecoder(Generic[Kind]):
+    """Decodes MessagePack of one type; made once for what is decoded often.
+
+    Args:
+        kind: what the bytes have to fit; a union of types, too.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        """Compile the type."""
+        self._decode: Callable[[bytes | msgspec.Raw], Kind] = msgspec.msgpack.Decoder(kind).decode
+
+    def decode(self, raw: bytes | msgspec.Raw) -> Kind:
+        """Return the value. Raises `Undecodable`."""
+        try:
+            return self._decode(raw)
         except _REFUSALS as error:
             raise _refusal(error) from None
 

@@ -1,0 +1,85 @@
+"""What a runner sent in an attempt, as a row of its own beside the facts: it goes earlier than they do.
+
+The narration of the attempt that brought the answer is in the outcome already; its frames keep only how long each piece
+was. Where the pieces do not add up to it, e.g. because an earlier attempt sent them, they are kept as they are.
+"""
+
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import MsgpackDecoder, Undecodable
+from sidecar.core.identifiers import AttemptId, DispatchId, TurnId
+from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.replaying.frames import Frame, Narration, RecordedAttempt
+
+VERSION: Final = 1
+
+
+class AttemptFrames(msgspec.Struct, frozen=True):
+    """The row of one attempt.
+
+    Attributes:
+        step: of its child.
+        number: of the attempt; 0 if none was made.
+        frames: as `packed` returns them.
+    """
+
+    turn_id: TurnId
+    attempt_id: AttemptId
+    dispatch_id: DispatchId
+    step: int
+    number: int
+    frames: bytes
+
+
+class _Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """`lengths`: characters of each piece of narration, if their texts are left out."""
+
+    version: int
+    attempt: RecordedAttempt
+    lengths: tuple[int, ...] | None = None
+
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = MsgpackDecoder[_Packed](_Packed).decode
+
+
+def packed(attempt: RecordedAttempt, narration: str) -> bytes:
+    """Return an attempt as it is kept.
+
+    Args:
+        attempt: what came from outside.
+        narration: of the outcome that its child settled with.
+    """
+    pieces = [frame.text for frame in attempt.frames if isinstance(frame, Narration)]
+    if not pieces or "".join(pieces) != narration:
+        return _ENCODE(_Packed(VERSION, attempt))
+    frames = tuple(_with_text(frame, "") if isinstance(frame, Narration) else frame for frame in attempt.frames)
+    lengths = tuple(len(piece) for piece in pieces)
+    return _ENCODE(_Packed(VERSION, msgspec.structs.replace(attempt, frames=frames), lengths))
+
+
+def unpacked(kept: bytes, narration: str) -> RecordedAttempt:
+    """Return what `packed` kept. Raises `UnreadableFact`."""
+    try:
+        found = _DECODE(kept)
+    except Undecodable as error:
+        raise UnreadableFact(f"the frames of an attempt cannot be read: {error}") from None
+    if found.version != VERSION:
+        raise UnreadableFact(f"the frames of an attempt are of version {found.version}; this sidecar reads {VERSION}")
+    if found.lengths is None:
+        return found.attempt
+    begin, lengths, frames = 0, iter(found.lengths), list[Frame]()
+    for frame in found.attempt.frames:
+        if isinstance(frame, Narration):
+            end = begin + next(lengths, 0)
+            frames.append(_with_text(frame, narration[begin:end]))
+            begin = end
+        else:
+            frames.append(frame)
+    return msgspec.structs.replace(found.attempt, frames=tuple(frames))
+
+
+def _with_text(frame: Narration, text: str) -> Frame:
+    return Narration(frame.at, text)

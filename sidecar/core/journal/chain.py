@@ -1,0 +1,52 @@
+"""How facts are linked: what each one follows, and the hash that names it.
+
+A fact links to the newest fact of each child that it concerns. If it concerns no child that was there before, it links
+to the fact that gave its dispatch to the present owner. The first fact of a dispatch follows nothing. The end of a turn
+links to the turn's chain as well, which is a running hash over all facts of the turn.
+
+The link covers a digest of the texts instead of the texts, and that digest covers a random salt: texts and salt can be
+erased, every link still holds, and nobody can find a short text by trying.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from sidecar.core.journal.entries import Stored
+
+NOTHING: Final = b""
+"""The chain of a turn before its first fact."""
+
+
+def chained(chain: bytes, link: bytes) -> bytes:
+    """Return the chain of a turn after one more fact; 32 bytes."""
+    return sha256(b"turn\x1f" + chain + link).digest()
+
+
+def texts_digest(salt: bytes, texts: bytes) -> bytes:
+    """Return the digest that a link covers in the place of texts; 32 bytes."""
+    return sha256(b"texts\x1f" + msgspec.msgpack.encode((salt, texts))).digest()
+
+
+def digest_of_texts(stored: Stored) -> bytes:
+    """Return the digest of a stored fact's texts, whether they are there or were erased."""
+    if stored.texts is None or stored.salt is None:
+        return stored.texts_digest or b""
+    return texts_digest(stored.salt, stored.texts)
+
+
+def link_of(stored: Stored, links: Sequence[bytes]) -> bytes:
+    """Return the link of a fact that follows `links`; 32 bytes. What is stored as its link plays no part."""
+    covered = (stored.turn_id, stored.by, stored.at, stored.body, digest_of_texts(stored), tuple(links))
+    return sha256(b"fact\x1f" + msgspec.msgpack.encode(covered)).digest()
+
+
+def rooted(root: bytes, link: bytes) -> bytes:
+    """Return the running root of an instance after one more accepted fact, in the order of its journal; 32 bytes.
+
+    Plain bytes, so that a database can compute it, too: SHA-256 over `root`, a unit separator, the root before (empty
+    before the first fact) and the fact's link.
+    """
+    return sha256(b"root\x1f" + root + link).digest()

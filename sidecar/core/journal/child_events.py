@@ -1,0 +1,123 @@
+"""Derives the events of a child from the marks of its facts, and finds the mark that an event comes from.
+
+The events are those of `core/executing`: same names, ids, order, details and links.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.executing.chain import event_link
+from sidecar.core.executing.contract import Contract
+from sidecar.core.executing.events import COMPLETED_STATUS, FAILED_STATUS, ChildEvent
+from sidecar.core.executing.records import ChildOpened
+from sidecar.core.identifiers import Digest
+from sidecar.core.journal.marks import ACTORS, FORMS, About, Mark, Values, What, details_of, values_of
+
+NO_VALUES: Final[Values] = ()
+ERASED: Final = "erased"
+"""Summary of an event whose values were erased."""
+OF_NAME: Final = {form.name: what for what, form in FORMS.items()}
+MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class ChildReading:
+    """The events of one child, derived in the order of the facts; nothing that was derived ever changes.
+
+    Attributes:
+        opened: its row.
+        contract: as it was made.
+        parent: step of the child that delegates to it.
+        attempts: number of the newest attempt that an event tells of.
+        events: so far.
+    """
+
+    def __init__(self, opened: ChildOpened, contract: Contract, parent: int | None) -> None:
+        """Begin before the first event."""
+        self.opened, self.contract, self.parent = opened, contract, parent
+        self.attempts = 0
+        self.events: list[ChildEvent] = []
+        self._link = opened.link
+        self._accepted = False
+
+    @property
+    def link(self) -> str:
+        """Link of its newest event."""
+        return self._link
+
+    def about(self, settled: Values = (), delegated: Values = ()) -> About:
+        """Return what is known of it now. See `About`."""
+        return About(
+            slot=self.opened.slot,
+            step=self.opened.step_idx,
+            digest=Digest(self.contract.definition_digest),
+            attempt=self.attempts,
+            final_status=COMPLETED_STATUS if self._accepted else FAILED_STATUS,
+            settled=settled,
+            delegated=delegated,
+        )
+
+    def take(self, mark: Mark, values: Values | None, at: datetime, about: About) -> ChildEvent:
+        """Derive the next event.
+
+        Args:
+            mark: of a fact that was accepted.
+            values: of the mark; None if they were erased.
+            at: the time of its fact.
+            about: what is known of the child.
+        """
+        form = FORMS[mark.what]
+        details = form.around(about) if values is None else details_of(form, values, about)
+        summary = ERASED if values is None and form.fields else form.summary(details, about)
+        actor = ACTORS[mark.actor] or form.actor
+        event = self._event(form.name, at + mark.after * MICROSECOND, actor, summary, details)
+        if mark.what is What.ATTEMPT:
+            self.attempts = int(details.get("number", self.attempts + 1))
+        self._accepted = self._accepted or mark.what is What.ACCEPTED
+        self.events.append(event)
+        return event
+
+    def _event(self, name: str, at: datetime, actor: str, summary: str, details: dict[str, Any]) -> ChildEvent:
+        sequence, child_id = len(self.events) + 1, self.opened.child_id
+        details_json, previous = msgspec.json.encode(details).decode(), self._link
+        self._link = event_link(previous, (child_id, sequence, name, at, actor, summary, details_json))
+        return ChildEvent(
+            event_id=f"{child_id}/{sequence}",
+            child_id=child_id,
+            run_id=self.opened.turn_id,
+            sequence=sequence,
+            name=name,
+            time=at,
+            actor=actor,
+            summary=summary,
+            details_json=details_json,
+            previous_link=previous,
+            link=self._link,
+        )
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """A mark with its values."""
+
+    mark: Mark
+    values: Values
+
+
+def marked(event: ChildEvent, at: datetime, about: About) -> Marked:
+    """Return the mark from which an event is derived. Raises `ValueError` if there is none.
+
+    Args:
+        event: the next one of its child.
+        at: the time of the fact that is to hold it.
+        about: what is known of the child, before the event.
+    """
+    what = OF_NAME.get(event.name)
+    form = None if what is None else FORMS[what]
+    details = from_json(event.details_json, dict)
+    values = None if form is None else values_of(form, details, about)
+    if what is None or form is None or values is None or form.summary(details, about) != event.summary:
+        raise ValueError(f"event {event.event_id} ({event.name}) is of no form: {event.summary}, {event.details_json}")
+    actor = 0 if event.actor == form.actor else ACTORS.index(event.actor)
+    return Marked(Mark(what, (event.time - at) // MICROSECOND, actor), values)

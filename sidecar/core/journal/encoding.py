@@ -1,0 +1,86 @@
+"""Facts as bytes: MessagePack without field names, each part behind the number of its format version.
+
+An unknown version, kind, event or field is refused: to skip a fact would change what the turn is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+import msgspec
+
+from sidecar.core.decoding import MsgpackDecoder, Undecodable
+from sidecar.core.journal.chain import digest_of_texts, link_of
+from sidecar.core.journal.entries import Draft, Fact, Stored
+from sidecar.core.journal.facts import Body
+from sidecar.core.journal.texts import Texts
+
+VERSION: Final = 1
+"""Of what is written. Every version up to this one is read."""
+SALT_BYTES: Final = 16
+
+Kind = TypeVar("Kind")
+Readers = Mapping[int, Callable[[msgspec.Raw], Kind]]
+"""Reads what one format version wrote, by version."""
+
+
+class UnreadableFact(Exception):
+    """A fact is of a newer format, of a kind that is not known here, or broken. Says which."""
+
+
+class _Versioned(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    version: int
+    written: msgspec.Raw
+
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_VERSIONED: Final = MsgpackDecoder[_Versioned](_Versioned).decode
+BODIES: Final[Readers[Body]] = MappingProxyType({VERSION: MsgpackDecoder[Body](Body).decode})
+TEXTS: Final[Readers[Texts]] = MappingProxyType({VERSION: MsgpackDecoder[Texts](Texts).decode})
+
+
+def fact_of(draft: Draft, salt: bytes, links: Sequence[bytes]) -> Fact:
+    """Return a draft as it is appended.
+
+    Args:
+        draft: what happened.
+        salt: `SALT_BYTES` random bytes, of this fact alone.
+        links: what it follows, as `heads.links_of` says.
+    """
+    body, texts = _ENCODE((VERSION, draft.body)), _ENCODE((VERSION, draft.texts))
+    unlinked = Stored(draft.turn_id, draft.by, draft.at, body, texts, salt, None, b"")
+    link = link_of(unlinked, links)
+    return Fact(draft, msgspec.structs.replace(unlinked, link=link), tuple(links))
+
+
+def draft_of(stored: Stored, bodies: Readers[Body] = BODIES, texts: Readers[Texts] = TEXTS) -> Draft:
+    """Return what a stored fact says; without texts if they were erased. Raises `UnreadableFact`."""
+    body = _read(stored.body, bodies, "fact")
+    said = Texts() if stored.texts is None else _read(stored.texts, texts, "texts")
+    return Draft(stored.turn_id, stored.by, stored.at, body, said)
+
+
+def erased(stored: Stored) -> Stored:
+    """Return a fact without its texts and their salt; its link stays what it was."""
+    if stored.texts is None:
+        return stored
+    return msgspec.structs.replace(stored, texts=None, salt=None, texts_digest=digest_of_texts(stored))
+
+
+def size_of(stored: Stored) -> int:
+    """Return the bytes that a fact takes in a database, its turn's and its sidecar's id left out."""
+    parts = (stored.body, stored.texts, stored.salt, stored.texts_digest, stored.link)
+    return sum(len(part) for part in parts if part is not None)
+
+
+def _read(raw: bytes, readers: Readers[Kind], what: str) -> Kind:
+    try:
+        versioned = _VERSIONED(raw)
+        reader = readers.get(versioned.version)
+        if reader is None:
+            raise UnreadableFact(
+                f"a {what} is of format version {versioned.version}; this sidecar reads up to {max(readers)}"
+            )
+        return reader(versioned.written)
+    except Undecodable as error:
+        raise UnreadableFact(f"a {what} cannot be read: {error}") from None

@@ -1,0 +1,256 @@
+"""The facts of a turn: what the journal keeps, one type for each kind. `docs/journal.md` has the table.
+
+A fact has a *body*, which is all that the rules and indexes read, and *texts*: what a user, a model or a sub-agent
+wrote, and what names the user. Texts can be erased; every decision stays as it was. What the rest of the record says is
+in neither: `reading` derives it.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.cap import CapBehaviour
+from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.contract import Contract
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
+from sidecar.core.journal.marks import Mark
+from subagents_errors import CallFailure
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Written without names: a field may be added at the end, with a default, in a new format version."""
+
+
+# --- parts of bodies
+
+
+class Intents(Part, frozen=True):
+    """An `IntentReport`."""
+
+    declared: int
+    emitted: int
+    switched: bool
+    prior_context_missing: bool
+
+
+class Asked(Part, frozen=True):
+    """What a dispatch was asked for, without its texts. See `DispatchRequest`.
+
+    Attributes:
+        call_ids: in emission order; their index is the *place* of a call.
+    """
+
+    binding_digest: str
+    call_ids: tuple[CallId, ...]
+    declared_intent_count: int = 0
+    on_disconnect: str = "cancel"
+    continue_for: timedelta | None = None
+    min_success: int | None = None
+    max_parallel: int | None = None
+    timeout: timedelta | None = None
+
+
+class ChildStart(Part, frozen=True):
+    """A child that exists and may start. Derived: its row, `created`, `started`.
+
+    Attributes:
+        step: emission index over the turn. Later facts name the child by it.
+        after: microseconds from the fact's time.
+        contract: without texts and without what follows from its place; see `contracts`.
+        parent: step of the child that delegates to it; None if the orchestrator called it.
+    """
+
+    child_id: ChildId
+    slot: Slot
+    step: int
+    after: int
+    contract: Contract
+    parent: int | None = None
+
+
+class Progress(Part, frozen=True):
+    """What happened to one child since the last fact that concerns it.
+
+    Attributes:
+        step: which child.
+        attempts: number of its newest attempt; 0: none was made.
+    """
+
+    step: int
+    marks: tuple[Mark, ...] = ()
+    attempts: int = 0
+
+
+class Settlement(Part, frozen=True):
+    """The outcome of one call, without its texts.
+
+    Attributes:
+        place: index of the call in its dispatch.
+        after: microseconds from the fact's time.
+        revision: 0; or 1 for what the parent was told because revision 0 could not be confirmed in time.
+        ran: it has a child, the one at the call's step.
+        slot: of a call without a child; None for an unknown tool.
+        took: microseconds; None if it was never run.
+        tokens: read and written; None if none were reported.
+    """
+
+    place: int
+    outcome: Outcome
+    reason: CallFailure | None
+    after: int = 0
+    revision: int = 0
+    ran: bool = False
+    slot: Slot | None = None
+    attempts: int = 0
+    took: int | None = None
+    tokens: tuple[int, int] | None = None
+
+
+class Routed(Part, frozen=True):
+    """What the routing decision says of one call and no other fact does; microseconds from the end of the turn."""
+
+    dispatch_id: DispatchId
+    place: int
+    settled: int
+    started: int | None = None
+    status_events: int = 0
+
+
+class Routing(Part, frozen=True):
+    """What the routing decision says and no other fact does.
+
+    Attributes:
+        overhead: microseconds.
+        undispatched: intents that the parent declared at the end.
+        binding_digest: of a turn without a dispatch.
+    """
+
+    calls: tuple[Routed, ...]
+    overhead: int
+    asserted_by: str
+    gate_passed: bool
+    undispatched: Intents | None = None
+    binding_digest: str = ""
+
+
+# --- bodies: one for each kind of fact
+
+
+class DispatchOpened(Part, frozen=True, tag="dispatch_opened"):
+    """A dispatch exists, with the children that start at once. Before any of them starts.
+
+    Attributes:
+        claims: what the turn was bound to, without the user; None if a fact of the turn has them already.
+        first_step: emission index of the first call.
+        places: free under the cap when it was accepted.
+        settle_by: every call is stopped by then.
+    """
+
+    dispatch_id: DispatchId
+    claims: SurfaceClaims | None
+    asked: Asked
+    first_step: int
+    places: int
+    intents: Intents
+    cap: CapBehaviour
+    settle_by: datetime
+    children: tuple[ChildStart, ...] = ()
+
+
+class ChildrenOpened(Part, frozen=True, tag="children_opened"):
+    """Children that start later: under `max_parallel`, or because a child delegates. Before any of them starts.
+
+    Attributes:
+        progress: of the child that delegates.
+    """
+
+    dispatch_id: DispatchId
+    children: tuple[ChildStart, ...]
+    progress: tuple[Progress, ...] = ()
+
+
+class AttemptRepeated(Part, frozen=True, tag="attempt_repeated"):
+    """Another attempt of a child. Before that attempt starts: a takeover must not make one too many."""
+
+    dispatch_id: DispatchId
+    progress: tuple[Progress, ...]
+
+
+class ChildNoted(Part, frozen=True, tag="child_noted"):
+    """Tool calls refused, data withheld, delegations refused, a takeover: worth keeping before the child settles."""
+
+    dispatch_id: DispatchId
+    progress: tuple[Progress, ...]
+
+
+class CallsCancelled(Part, frozen=True, tag="calls_cancelled"):
+    """Calls are to be stopped. Before the cancel is acknowledged; a takeover does not run them again."""
+
+    dispatch_id: DispatchId
+    places: tuple[int, ...]
+
+
+class CallsSettled(Part, frozen=True, tag="calls_settled"):
+    """Outcomes of calls, with the end of their children's work. Before anybody is told.
+
+    Attributes:
+        progress: of children of these calls, up to `waiting` or `failed`.
+    """
+
+    dispatch_id: DispatchId
+    calls: tuple[Settlement, ...]
+    progress: tuple[Progress, ...] = ()
+
+
+class DelegationSettled(Part, frozen=True, tag="delegation_settled"):
+    """A child that a child delegated to is through, joined and closed. Before the child that waits is told."""
+
+    dispatch_id: DispatchId
+    progress: tuple[Progress, ...]
+
+
+class ChildClosed(Part, frozen=True, tag="child_closed"):
+    """The parent's verdict on one child before the turn ends (`CloseChild`). Before the parent is told."""
+
+    dispatch_id: DispatchId
+    progress: tuple[Progress, ...]
+
+
+class DispatchTaken(Part, frozen=True, tag="dispatch_taken"):
+    """A dispatch belongs to the sidecar that appends this. Before that sidecar goes on with it.
+
+    Attributes:
+        epoch: one more than that of the ownership it replaces; that of `DispatchOpened` is 0.
+    """
+
+    dispatch_id: DispatchId
+    epoch: int
+
+
+class TurnEnded(Part, frozen=True, tag="turn_ended"):
+    """The turn is over, with the verdict on each child that was open and the routing decision. Before anybody is told.
+
+    Attributes:
+        claims: see `DispatchOpened`.
+        progress: of each child that was open; all of them are closed then.
+    """
+
+    claims: SurfaceClaims | None
+    close_reason: str
+    routing: Routing
+    progress: tuple[Progress, ...] = ()
+
+
+OfDispatch = (
+    DispatchOpened
+    | ChildrenOpened
+    | AttemptRepeated
+    | ChildNoted
+    | CallsCancelled
+    | CallsSettled
+    | DelegationSettled
+    | ChildClosed
+    | DispatchTaken
+)
+Body = OfDispatch | TurnEnded

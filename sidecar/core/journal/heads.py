@@ -1,0 +1,124 @@
+"""Where a turn stands after its facts so far: all that the rules need to decide about the next one. A value.
+
+The head of a turn is derived from bodies alone, so that it is the same once texts were erased.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import ChildId, DispatchId, InstanceId
+from sidecar.core.journal.chain import NOTHING
+from sidecar.core.journal.facts import Body, CallsSettled, Progress, TurnEnded
+
+
+class ChildHead(msgspec.Struct, frozen=True, array_like=True):
+    """Where a child stands.
+
+    Attributes:
+        attempts: number of the newest one on record.
+        delegated: another child asked for it.
+        link: of the newest fact that concerns it.
+    """
+
+    child_id: ChildId
+    dispatch_id: DispatchId
+    state: ExecutionState
+    attempts: int
+    delegated: bool
+    link: bytes
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether it still has to be closed."""
+        return self.state is not ExecutionState.CLOSED
+
+
+class DispatchHead(msgspec.Struct, frozen=True, array_like=True):
+    """Where a dispatch stands. Sets of places are integers: bit `n` stands for place `n`.
+
+    Attributes:
+        owner, epoch: who may append to it, and how often it was taken.
+        first_step, calls: the steps from `first_step` on, one for each call, are its own.
+        settled: places with an outcome, by revision.
+        cancelled: places that are to be stopped.
+        link: of the fact that gave it to its owner: that it was opened, or taken.
+    """
+
+    owner: InstanceId
+    epoch: int
+    first_step: int
+    calls: int
+    link: bytes
+    settled: tuple[int, ...] = (0, 0)
+    cancelled: int = 0
+
+    @property
+    def unsettled(self) -> int:
+        """Calls without an outcome of any revision."""
+        return self.calls - (self.settled[0] | self.settled[1]).bit_count()
+
+    def place_of(self, step: int) -> int | None:
+        """Return the place of the call with an emission index; None if it is not one of its calls."""
+        return step - self.first_step if 0 <= step - self.first_step < self.calls else None
+
+
+class TurnHead(msgspec.Struct, frozen=True, array_like=True):
+    """Where a turn stands.
+
+    Attributes:
+        version: how many facts were accepted.
+        chain: running hash over the links of all facts; empty before the first.
+        bound: the claims are on record.
+        steps: emission indexes that are taken or reserved, as a set of bits.
+        children: by step.
+    """
+
+    version: int = 0
+    chain: bytes = NOTHING
+    bound: bool = False
+    ended: bool = False
+    steps: int = 0
+    dispatches: dict[DispatchId, DispatchHead] = msgspec.field(default_factory=dict)
+    children: dict[int, ChildHead] = msgspec.field(default_factory=dict)
+
+    @property
+    def next_step(self) -> int:
+        """Emission index that nothing on record has, nor any after it."""
+        return self.steps.bit_length()
+
+    @property
+    def open_children(self) -> Mapping[int, ChildHead]:
+        """Children that still have to be closed, by step."""
+        return {step: child for step, child in self.children.items() if child.is_open}
+
+    @property
+    def unsettled(self) -> tuple[DispatchId, ...]:
+        """Dispatches with calls that have no outcome."""
+        return tuple(each for each, dispatch in self.dispatches.items() if dispatch.unsettled)
+
+
+def progress_of(body: Body) -> tuple[Progress, ...]:
+    """Return what a fact says of children that were there before."""
+    progress: tuple[Progress, ...] = getattr(body, "progress", ())
+    return progress
+
+
+def named_steps(head: TurnHead, body: Body) -> tuple[int, ...]:
+    """Return the steps of children that a fact concerns without telling anything of them: their calls settle."""
+    if not isinstance(body, CallsSettled) or body.dispatch_id not in head.dispatches:
+        return ()
+    first, told = head.dispatches[body.dispatch_id].first_step, [each.step for each in body.progress]
+    named = (first + each.place for each in body.calls if each.ran)
+    return tuple(dict.fromkeys(step for step in named if step not in told))
+
+
+def links_of(head: TurnHead, body: Body) -> tuple[bytes, ...]:
+    """Return what a fact has to follow. Children and dispatches that are not there have no link."""
+    steps = (*named_steps(head, body), *(each.step for each in progress_of(body)))
+    children = [head.children[step].link for step in steps if step in head.children]
+    if isinstance(body, TurnEnded):
+        return (head.chain, *children)
+    dispatch = head.dispatches.get(body.dispatch_id)
+    return tuple(children) if children or dispatch is None else (dispatch.link,)

@@ -1,0 +1,78 @@
+"""Signed statements about what is gone from the journal. They lie outside of its partitions, and stay for ever."""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+
+import msgspec
+
+from sidecar.core.executing.checkpoints import Signer
+from sidecar.core.identifiers import InstanceId
+from sidecar.core.journal.chain import NOTHING, rooted
+
+
+class FactsRemoved(msgspec.Struct, frozen=True):
+    """Retention removed the facts of one partition that one instance appended: all turns that were bound on one day.
+
+    Attributes:
+        partition: the day.
+        number: facts of the instance in the partition.
+        root: the instance's running root over them; hex.
+        ended_before: every turn of the partition had ended before.
+        signature: over `payload`, in hex.
+    """
+
+    instance: InstanceId
+    partition: date
+    number: int
+    root: str
+    ended_before: datetime
+    made_at: datetime
+    key_id: str
+    signature: str = ""
+
+    def payload(self) -> bytes:
+        """Return what the signature covers: every other field."""
+        return _payload(b"removed", self)
+
+
+class TextsErased(msgspec.Struct, frozen=True):
+    """The texts of one user's facts were erased. Names no user, in clear or as a hash: ids are short texts.
+
+    Attributes:
+        marker_id: random; each fact without texts has it beside it.
+        facts: how many.
+        root: over their links, in the order of turn and version; hex.
+        signature: over `payload`, in hex.
+    """
+
+    marker_id: str
+    facts: int
+    root: str
+    made_at: datetime
+    key_id: str
+    signature: str = ""
+
+    def payload(self) -> bytes:
+        """Return what the signature covers: every other field."""
+        return _payload(b"erased", self)
+
+
+def root_over(links: Iterable[bytes]) -> str:
+    """Return the root over some facts; 64 hex digits, or none for no facts."""
+    root = NOTHING
+    for link in links:
+        root = rooted(root, link)
+    return root.hex()
+
+
+def signed(marker: FactsRemoved | TextsErased, signer: Signer) -> FactsRemoved | TextsErased:
+    """Return a marker with its signature."""
+    unsigned = msgspec.structs.replace(marker, key_id=signer.key_id, signature="")
+    return msgspec.structs.replace(unsigned, signature=signer.sign(unsigned.payload()))
+
+
+def _payload(kind: bytes, marker: FactsRemoved | TextsErased) -> bytes:
+    """Return the fields but the signature, in order, as JSON; times in UTC, whatever zone a database gave them in."""
+    fields = msgspec.structs.astuple(marker)[:-1]
+    in_utc = [each.astimezone(UTC) if isinstance(each, datetime) else each for each in fields]
+    return kind + b"\x1f" + msgspec.json.encode(in_utc)

@@ -1,0 +1,218 @@
+"""The events of a child as facts hold them: a code and a time for the rules, and the few values that nothing else says.
+
+Name, actor, summary and details of an event are derived from these and from what earlier facts say of its child. One
+table, `FORMS`, is used in both directions: to derive an event, and to find the mark that an event comes from.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum, unique
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.core.executing import events
+from sidecar.core.faults import Fault
+from sidecar.core.identifiers import Digest, Slot
+
+Values = tuple[Any, ...]
+"""Strings, integers, truth values, None, or counts by name: what the fields of a form hold, from the first one on."""
+
+SIDECAR_LOST: Final = "sidecar_lost"
+FAULT: Final = ("target", "address", "errno", "remedy")
+ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_AGENT)
+"""By `Mark.actor`; the first one stands for the usual actor of the event."""
+
+
+@unique
+class What(IntEnum):
+    """What happened to a child. A number is never used for another event."""
+
+    CREATED = 1
+    STARTED = 2
+    ATTEMPT = 3
+    WAITING = 4
+    FAILED = 5
+    ACCEPTED = 6
+    REJECTED = 7
+    CLOSED = 8
+    TOOL_REFUSED = 9
+    DATA_WITHHELD = 10
+    REPEATED = 11
+    BUDGET_STOPPED = 12
+    DELEGATED = 13
+    DELEGATION_REFUSED = 14
+    TAKEN_OVER = 15
+    LEFT_OUT = 16
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One event of a child, without its values.
+
+    Attributes:
+        after: microseconds from the fact's time to the event's; negative if it was before.
+        actor: index in `ACTORS`.
+    """
+
+    what: What
+    after: int
+    actor: int = 0
+
+
+class About(msgspec.Struct, frozen=True):
+    """What earlier facts, and the rest of the same fact, say of a child when one of its events is derived.
+
+    Attributes:
+        digest: of the definition that its contract names.
+        attempt: number of the newest attempt; 0 before the first.
+        final_status: what closing it now would mean.
+        settled: `outcome`, `components` and `data_unavailable` of the outcome in the same fact; empty if it has none.
+        delegated: `child_id`, `sub_agent_id` and `step_idx` of the child that it delegates to in the same fact.
+    """
+
+    slot: Slot
+    step: int
+    digest: Digest
+    attempt: int
+    final_status: str
+    settled: Values = ()
+    delegated: Values = ()
+
+
+class Form(msgspec.Struct, frozen=True):
+    """How the events of one kind are derived.
+
+    Attributes:
+        actor: the usual one.
+        fields: names of the details that the values are, in order; a mark may have fewer values.
+        summary: makes the one line of the details and of what is known of the child.
+        derived: returns values that are not stored, because the rest of the record says them; empty: there are none.
+        around: returns details that come before the fields, or, under names of fields, in their place.
+    """
+
+    name: str
+    actor: str
+    fields: tuple[str, ...]
+    summary: Callable[[Mapping[str, Any], About], str]
+    derived: Callable[[About], Values] = lambda about: ()
+    around: Callable[[About], dict[str, Any]] = lambda about: {}
+
+
+def details_of(form: Form, values: Values, about: About) -> dict[str, Any]:
+    """Return the details of an event, in the order in which they are written."""
+    stored = values or form.derived(about)
+    return form.around(about) | dict(zip(form.fields, stored, strict=False))
+
+
+def values_of(form: Form, details: Mapping[str, Any], about: About) -> Values | None:
+    """Return the values with which `details_of` returns `details`; None if there are none."""
+    own = [name for name in form.fields if name in details]
+    values: Values = tuple(details[name] for name in own)
+    if values == form.derived(about):
+        values = ()
+    found = details_of(form, values, about)
+    return values if found == details and list(found) == list(details) else None
+
+
+def _place(details: Mapping[str, Any]) -> str:
+    """Return where the way to a host or a service broke, in words."""
+    return Fault(*(str(details[name]) for name in FAULT)).in_words()
+
+
+def _failed(details: Mapping[str, Any], about: About) -> str:
+    if details.get("detail") == SIDECAR_LOST:
+        return "failed: its sidecar is gone"
+    return f"failed: {details['cause']}{', ' + _place(details) if 'target' in details else ''}"
+
+
+def _left_out(details: Mapping[str, Any], about: About) -> str:
+    return "not listed: " + ", ".join(f"{count} more {name}" for name, count in details["counts"].items())
+
+
+def _closed(about: About) -> dict[str, Any]:
+    return {"sub_agent_id": about.slot, "step_idx": about.step, "final_status": about.final_status}
+
+
+FORMS: Final[Mapping[What, Form]] = MappingProxyType(
+    {
+        What.CREATED: Form(
+            events.CREATED,
+            events.SIDECAR,
+            (),
+            lambda details, about: f"{about.slot} created",
+            around=lambda about: {"sub_agent_id": about.slot, "digest": about.digest},
+        ),
+        What.STARTED: Form(events.STARTED, events.SIDECAR, (), lambda details, about: f"{about.slot} started"),
+        What.ATTEMPT: Form(
+            events.ATTEMPT,
+            events.SIDECAR,
+            ("number", "attempt_id"),
+            lambda details, about: f"attempt {details['number']}",
+        ),
+        What.WAITING: Form(
+            events.WAITING_FOR_MERGE,
+            events.SIDECAR,
+            ("outcome", "components", "data_unavailable"),
+            lambda details, about: f"{details['outcome']}, waits for the parent",
+            derived=lambda about: about.settled,
+        ),
+        What.FAILED: Form(events.FAILED, events.SIDECAR, ("cause", "detail", *FAULT), _failed),
+        What.ACCEPTED: Form(
+            events.INTEGRATION_ACCEPTED, events.PARENT, (), lambda details, about: "the parent took the result"
+        ),
+        What.REJECTED: Form(
+            events.INTEGRATION_FAILED,
+            events.PARENT,
+            ("reason",),
+            lambda details, about: "the parent could not use the result",
+        ),
+        What.CLOSED: Form(
+            events.CLOSED,
+            events.PARENT,
+            ("close_reason",),
+            lambda details, about: f"closed: {about.final_status}",
+            around=_closed,
+        ),
+        What.TOOL_REFUSED: Form(
+            events.TOOL_REFUSED,
+            events.SUB_AGENT,
+            ("tool", "reason"),
+            lambda details, about: f"refused: {details['reason']}",
+        ),
+        What.DATA_WITHHELD: Form(
+            events.DATA_WITHHELD,
+            events.SUB_AGENT,
+            ("tool", "reason", *FAULT),
+            lambda details, about: f"{details['tool']}: withheld, {details['reason']}, {_place(details)}",
+        ),
+        What.REPEATED: Form(
+            events.ATTEMPT_REPEATED,
+            events.SIDECAR,
+            ("reason", *FAULT),
+            lambda details, about: f"attempt {about.attempt} failed: {details['reason']}; another one is made",
+        ),
+        What.BUDGET_STOPPED: Form(
+            events.BUDGET_STOPPED,
+            events.SIDECAR,
+            ("budget",),
+            lambda details, about: f"out of budget: {details['budget']}",
+        ),
+        What.DELEGATED: Form(
+            events.DELEGATED,
+            events.SUB_AGENT,
+            ("child_id", "sub_agent_id", "step_idx"),
+            lambda details, about: f"delegated to {details['sub_agent_id']}",
+            derived=lambda about: about.delegated,
+        ),
+        What.DELEGATION_REFUSED: Form(
+            events.DELEGATION_REFUSED,
+            events.SUB_AGENT,
+            ("tool", "reason"),
+            lambda details, about: f"delegation refused: {details['reason']}",
+        ),
+        What.TAKEN_OVER: Form(
+            events.TAKEN_OVER, events.SIDECAR, (), lambda details, about: "another sidecar goes on with it"
+        ),
+        What.LEFT_OUT: Form(events.LEFT_OUT, events.SIDECAR, ("counts",), _left_out),
+    }
+)

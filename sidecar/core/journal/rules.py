@@ -1,0 +1,185 @@
+"""Which fact may follow which state of a turn, and what the state becomes. Every database applies this function.
+
+`docs/journal.md` says for each rule what it keeps from happening, and where it was before.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.core.journal.chain import chained
+from sidecar.core.journal.entries import Fact
+from sidecar.core.journal.facts import (
+    AttemptRepeated,
+    CallsCancelled,
+    CallsSettled,
+    ChildClosed,
+    ChildNoted,
+    ChildrenOpened,
+    DelegationSettled,
+    DispatchOpened,
+    DispatchTaken,
+    TurnEnded,
+)
+from sidecar.core.journal.heads import DispatchHead, TurnHead
+from sidecar.core.journal.refusals import Broken, Reason, Refused
+from sidecar.core.journal.transitions import (
+    CLOSED,
+    STILL_RUNNING,
+    WORK_OVER,
+    bound,
+    child_of,
+    dispatch_of,
+    owned,
+    refuse_outdated,
+    refuse_over,
+    with_children,
+    with_dispatch,
+    with_outcome,
+    with_progress,
+    with_steps,
+)
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The verdict on a group of facts that may be appended.
+
+    Attributes:
+        head: where the turn stands with them.
+        new: those that are not on record yet, in order.
+    """
+
+    head: TurnHead
+    new: tuple[Fact, ...]
+
+
+def decide(head: TurnHead, facts: Iterable[Fact], known: Container[bytes]) -> Accepted | Refused:
+    """Decide about one group of facts of one turn: all of it may be appended, or nothing.
+
+    Args:
+        head: where the turn stands.
+        facts: in the order in which they are appended.
+        known: links of facts that are on record; of those of the group, at least. They are kept, whoever appends them,
+            and whatever else has happened since: their answer was lost.
+    """
+    new: dict[bytes, Fact] = {}
+    for fact in facts:
+        if fact.link in known or fact.link in new:
+            continue
+        try:
+            head = after(head, fact)
+        except Broken as broken:
+            return Refused(fact, broken.reason, broken.about)
+        new[fact.link] = fact
+    return Accepted(head, tuple(new.values()))
+
+
+def after(head: TurnHead, fact: Fact) -> TurnHead:
+    """Return where the turn stands after one more fact. Raises `Broken`."""
+    body = fact.draft.body
+    if head.ended:
+        raise Broken(Reason.ON_RECORD if isinstance(body, TurnEnded) else Reason.TURN_ENDED)
+    changed = _RULES[type(body)](head, body, fact)
+    return msgspec.structs.replace(changed, version=head.version + 1, chain=chained(head.chain, fact.link))
+
+
+# --- one rule for each kind of fact
+
+
+def _dispatch_opened(head: TurnHead, body: DispatchOpened, fact: Fact) -> TurnHead:
+    if body.dispatch_id in head.dispatches:
+        raise Broken(Reason.ON_RECORD, body.dispatch_id)
+    refuse_outdated(head, fact)
+    calls = len(body.asked.call_ids)
+    dispatch = DispatchHead(fact.draft.by, 0, body.first_step, calls, fact.link)
+    head = with_children(with_dispatch(bound(head, body), body.dispatch_id, dispatch), body, fact)
+    return with_steps(head, ((1 << calls) - 1) << body.first_step)
+
+
+def _children_opened(head: TurnHead, body: ChildrenOpened, fact: Fact) -> TurnHead:
+    dispatch = owned(head, body.dispatch_id, fact)
+    for start in body.children:
+        if start.parent is None:
+            refuse_over(dispatch, start.step)
+    return with_children(with_progress(head, fact, STILL_RUNNING), body, fact)
+
+
+def _attempt_repeated(head: TurnHead, body: AttemptRepeated, fact: Fact) -> TurnHead:
+    dispatch = owned(head, body.dispatch_id, fact)
+    for each in body.progress:
+        refuse_over(dispatch, each.step)
+    return with_progress(head, fact, STILL_RUNNING, repeats=1)
+
+
+def _child_noted(head: TurnHead, body: ChildNoted, fact: Fact) -> TurnHead:
+    owned(head, body.dispatch_id, fact)
+    return with_progress(head, fact, STILL_RUNNING)
+
+
+def _calls_cancelled(head: TurnHead, body: CallsCancelled, fact: Fact) -> TurnHead:
+    dispatch = owned(head, body.dispatch_id, fact)
+    for place in body.places:
+        if not 0 <= place < dispatch.calls:
+            raise Broken(Reason.UNKNOWN_CALL, f"place {place}")
+        refuse_over(dispatch, dispatch.first_step + place)
+        dispatch = msgspec.structs.replace(dispatch, cancelled=dispatch.cancelled | 1 << place)
+    refuse_outdated(head, fact)
+    return with_dispatch(head, body.dispatch_id, dispatch)
+
+
+def _calls_settled(head: TurnHead, body: CallsSettled, fact: Fact) -> TurnHead:
+    dispatch = owned(head, body.dispatch_id, fact)
+    for each in body.calls:
+        dispatch = with_outcome(head, body, dispatch, each)
+    return with_dispatch(with_progress(head, fact, WORK_OVER), body.dispatch_id, dispatch)
+
+
+def _delegation_settled(head: TurnHead, body: DelegationSettled, fact: Fact) -> TurnHead:
+    owned(head, body.dispatch_id, fact)
+    for each in body.progress:
+        if not child_of(head, each.step, body.dispatch_id).delegated:
+            raise Broken(Reason.ILLEGAL_STATE, f"step {each.step} was not delegated")
+    return with_progress(head, fact, WORK_OVER | CLOSED)
+
+
+def _child_closed(head: TurnHead, body: ChildClosed, fact: Fact) -> TurnHead:
+    owned(head, body.dispatch_id, fact)
+    return with_progress(head, fact, CLOSED)
+
+
+def _dispatch_taken(head: TurnHead, body: DispatchTaken, fact: Fact) -> TurnHead:
+    dispatch = dispatch_of(head, body.dispatch_id)
+    if body.epoch != dispatch.epoch + 1:
+        raise Broken(Reason.NOT_NEXT_EPOCH, f"epoch {body.epoch} after {dispatch.epoch}")
+    refuse_outdated(head, fact)
+    taken = msgspec.structs.replace(dispatch, owner=fact.draft.by, epoch=body.epoch, link=fact.link)
+    return with_dispatch(head, body.dispatch_id, taken)
+
+
+def _turn_ended(head: TurnHead, body: TurnEnded, fact: Fact) -> TurnHead:
+    for each in body.progress:
+        child = head.children.get(each.step)
+        if child is not None:
+            owned(head, child.dispatch_id, fact)
+    ended = with_progress(head, fact, CLOSED)
+    if ended.open_children:
+        raise Broken(Reason.OPEN_CHILDREN, f"step {min(ended.open_children)}")
+    return msgspec.structs.replace(bound(ended, body), ended=True)
+
+
+_RULES: Final[Mapping[type[Any], Callable[[TurnHead, Any, Fact], TurnHead]]] = MappingProxyType(
+    {
+        DispatchOpened: _dispatch_opened,
+        ChildrenOpened: _children_opened,
+        AttemptRepeated: _attempt_repeated,
+        ChildNoted: _child_noted,
+        CallsCancelled: _calls_cancelled,
+        CallsSettled: _calls_settled,
+        DelegationSettled: _delegation_settled,
+        ChildClosed: _child_closed,
+        DispatchTaken: _dispatch_taken,
+        TurnEnded: _turn_ended,
+    }
+)

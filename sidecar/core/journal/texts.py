@@ -1,0 +1,76 @@
+"""The texts of a fact: what a user, a model or a sub-agent wrote, and what names the user. They can be erased."""
+
+from sidecar.core.journal.facts import Part
+from sidecar.core.journal.marks import Values
+
+
+class UserTexts(Part, frozen=True):
+    """What of the claims names the user."""
+
+    principal: str = ""
+    locale: str | None = None
+    location: str | None = None
+
+
+class CallTexts(Part, frozen=True):
+    """One call as the model wrote it."""
+
+    tool_name: str = ""
+    arguments_json: str = ""
+
+
+class RequestTexts(Part, frozen=True):
+    """What a dispatch was asked for, in words."""
+
+    calls: tuple[CallTexts, ...] = ()
+    prior_context: str = ""
+    task_prompt: str = ""
+
+
+class ContractTexts(Part, frozen=True):
+    """Texts of one contract. None: the same as of the request; see `contracts`."""
+
+    description: str | None = None
+    task_prompt: str | None = None
+    goal_summary: str | None = None
+    title: str | None = None
+
+
+class OutcomeTexts(Part, frozen=True):
+    """Texts of one outcome.
+
+    Attributes:
+        components: name, input and data of each.
+        tool_name: None: as the call has it.
+    """
+
+    narration: str = ""
+    components: tuple[tuple[str, str, str], ...] = ()
+    data_unavailable: bool = False
+    hint: str = ""
+    tool_name: str | None = None
+
+
+class EndTexts(Part, frozen=True):
+    """Texts of the end of a turn. The fingerprint is of texts, so that it goes with them."""
+
+    fingerprint: str = ""
+    narration: str = ""
+    user_message: str = ""
+
+
+class Texts(Part, frozen=True):
+    """All texts of one fact; each kind has some of them.
+
+    Attributes:
+        contracts: of the children that open, in their order.
+        outcomes: of the calls that settle, in their order.
+        values: of the marks, in their order, child after child.
+    """
+
+    user: UserTexts | None = None
+    request: RequestTexts | None = None
+    contracts: tuple[ContractTexts, ...] = ()
+    outcomes: tuple[OutcomeTexts, ...] = ()
+    values: tuple[Values, ...] = ()
+    end: EndTexts | None = None

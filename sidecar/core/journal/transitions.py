@@ -1,0 +1,203 @@
+"""The steps that the rules of several kinds of facts share: checks, and how a head changes."""
+
+from collections.abc import Mapping, Set
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from sidecar.core.executing.states import ExecutionState
+from sidecar.core.identifiers import DispatchId
+from sidecar.core.journal.entries import Fact
+from sidecar.core.journal.facts import (
+    CallsSettled,
+    ChildrenOpened,
+    ChildStart,
+    DispatchOpened,
+    Progress,
+    Settlement,
+    TurnEnded,
+)
+from sidecar.core.journal.heads import ChildHead, DispatchHead, TurnHead, links_of, named_steps, progress_of
+from sidecar.core.journal.marks import What
+from sidecar.core.journal.refusals import Broken, Reason
+
+STATE_AFTER: Final[Mapping[What, ExecutionState]] = MappingProxyType(
+    {
+        What.STARTED: ExecutionState.RUNNING,
+        What.WAITING: ExecutionState.WAITING_FOR_MERGE,
+        What.FAILED: ExecutionState.FAILED,
+        What.ACCEPTED: ExecutionState.COMPLETED,
+        What.REJECTED: ExecutionState.FAILED,
+        What.CLOSED: ExecutionState.CLOSED,
+    }
+)
+"""The state that an event leads to; any other event changes none."""
+FIRST_AND_LAST: Final = frozenset({What.CREATED, What.STARTED, What.ACCEPTED, What.REJECTED, What.CLOSED})
+POSSIBLE: Final[Mapping[ExecutionState, Set[What]]] = MappingProxyType(
+    {
+        ExecutionState.CREATED: frozenset({What.STARTED, What.FAILED}),
+        ExecutionState.RUNNING: frozenset(What) - FIRST_AND_LAST,
+        ExecutionState.WAITING_FOR_MERGE: frozenset({What.ACCEPTED, What.REJECTED}),
+        ExecutionState.COMPLETED: frozenset({What.CLOSED}),
+        ExecutionState.FAILED: frozenset({What.CLOSED}),
+        ExecutionState.CLOSED: frozenset(),
+    }
+)
+"""Events that a child may have in each state: the moves of `states.MOVES`, and what only a running child can cause."""
+
+STILL_RUNNING: Final = frozenset({ExecutionState.RUNNING})
+WORK_OVER: Final = frozenset({ExecutionState.WAITING_FOR_MERGE, ExecutionState.FAILED})
+CLOSED: Final = frozenset({ExecutionState.CLOSED})
+MOST_REVISIONS: Final = 2
+
+
+def dispatch_of(head: TurnHead, dispatch_id: DispatchId) -> DispatchHead:
+    """Return a dispatch. Raises `Broken`."""
+    dispatch = head.dispatches.get(dispatch_id)
+    if dispatch is None:
+        raise Broken(Reason.UNKNOWN_DISPATCH, dispatch_id)
+    return dispatch
+
+
+def owned(head: TurnHead, dispatch_id: DispatchId, fact: Fact) -> DispatchHead:
+    """Return a dispatch that belongs to the sidecar that appends. Raises `Broken`."""
+    dispatch = dispatch_of(head, dispatch_id)
+    if dispatch.owner != fact.draft.by:
+        raise Broken(Reason.NOT_OWNER, dispatch_id)
+    return dispatch
+
+
+def child_of(head: TurnHead, step: int, dispatch_id: DispatchId | None) -> ChildHead:
+    """Return a child of a dispatch, or of any. Raises `Broken`."""
+    child = head.children.get(step)
+    if child is None:
+        raise Broken(Reason.UNKNOWN_CHILD, f"step {step}")
+    if dispatch_id not in {None, child.dispatch_id}:
+        raise Broken(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
+    return child
+
+
+def _named(head: TurnHead, step: int, dispatch_id: DispatchId) -> ChildHead:
+    """Return a child that a fact names without telling anything of it. Raises `Broken`."""
+    child = head.children.get(step)
+    if child is None or child.dispatch_id != dispatch_id:
+        raise Broken(Reason.CHILD_MISSING, f"step {step} of {dispatch_id}")
+    return child
+
+
+def bound(head: TurnHead, body: DispatchOpened | TurnEnded) -> TurnHead:
+    """Return the head of a turn whose claims are on record. Raises `Broken` if they are not, and do not come now."""
+    if body.claims is None and not head.bound:
+        raise Broken(Reason.UNBOUND)
+    return head if head.bound else msgspec.structs.replace(head, bound=True)
+
+
+def refuse_over(dispatch: DispatchHead, step: int) -> None:
+    """Raise `Broken` if the call at a step has its outcome or is to be stopped."""
+    place = dispatch.place_of(step)
+    if place is not None and (dispatch.settled[0] | dispatch.settled[1] | dispatch.cancelled) >> place & 1:
+        raise Broken(Reason.CALL_OVER, f"step {step}")
+
+
+def refuse_outdated(head: TurnHead, fact: Fact) -> None:
+    """Raise `Broken` if a fact does not follow what it has to."""
+    expected, concerned = links_of(head, fact.draft.body), len(progress_of(fact.draft.body))
+    if concerned and fact.links[-concerned:] != expected[-concerned:]:
+        raise Broken(Reason.NOT_FOLLOWING)
+    if fact.links != expected:
+        raise Broken(Reason.OUTDATED)
+
+
+def with_dispatch(head: TurnHead, dispatch_id: DispatchId, dispatch: DispatchHead) -> TurnHead:
+    """Return the head with a dispatch as it stands now."""
+    return msgspec.structs.replace(head, dispatches={**head.dispatches, dispatch_id: dispatch})
+
+
+def with_steps(head: TurnHead, steps: int) -> TurnHead:
+    """Return the head with more steps taken or reserved. Raises `Broken` if any of them is."""
+    twice = head.steps & steps
+    if twice:
+        raise Broken(Reason.STEP_RESERVED, f"step {(twice & -twice).bit_length() - 1}")
+    return msgspec.structs.replace(head, steps=head.steps | steps)
+
+
+def with_outcome(head: TurnHead, body: CallsSettled, dispatch: DispatchHead, settled: Settlement) -> DispatchHead:
+    """Return a dispatch with one more outcome. Raises `Broken`."""
+    if not 0 <= settled.place < dispatch.calls or not 0 <= settled.revision < MOST_REVISIONS:
+        raise Broken(Reason.UNKNOWN_CALL, f"place {settled.place}, revision {settled.revision}")
+    before = dispatch.settled[settled.revision]
+    if before >> settled.place & 1:
+        raise Broken(Reason.ON_RECORD, f"place {settled.place}, revision {settled.revision}")
+    if settled.ran:
+        _named(head, dispatch.first_step + settled.place, body.dispatch_id)
+    now = before | 1 << settled.place
+    return msgspec.structs.replace(
+        dispatch, settled=(dispatch.settled[0], now) if settled.revision else (now, dispatch.settled[1])
+    )
+
+
+def with_children(head: TurnHead, body: DispatchOpened | ChildrenOpened, fact: Fact) -> TurnHead:
+    """Return the head with the children that start. Raises `Broken`."""
+    dispatch, children = head.dispatches[body.dispatch_id], dict(head.children)
+    for start in body.children:
+        if start.step in children:
+            raise Broken(Reason.STEP_TAKEN, f"step {start.step}")
+        if any(child.child_id == start.child_id for child in children.values()):
+            raise Broken(Reason.ON_RECORD, start.child_id)
+        if start.parent is not None:
+            head = with_steps(_delegated(head, body, start), 1 << start.step)
+        elif dispatch.place_of(start.step) is None:
+            raise Broken(Reason.UNKNOWN_CALL, f"step {start.step}")
+        children[start.step] = ChildHead(
+            start.child_id, body.dispatch_id, ExecutionState.RUNNING, 0, start.parent is not None, fact.link
+        )
+    return msgspec.structs.replace(head, children=children)
+
+
+def _delegated(head: TurnHead, body: DispatchOpened | ChildrenOpened, start: ChildStart) -> TurnHead:
+    """Return the head if the child that delegates runs, in the same dispatch. Raises `Broken`."""
+    parent = _named(head, start.parent if start.parent is not None else -1, body.dispatch_id)
+    if parent.state is not ExecutionState.RUNNING:
+        raise Broken(Reason.ILLEGAL_STATE, f"step {start.parent} is {parent.state}")
+    return head
+
+
+def with_progress(head: TurnHead, fact: Fact, ends: Set[ExecutionState], repeats: int = 0) -> TurnHead:
+    """Return the head with what happened to children that were there before. Raises `Broken`.
+
+    Args:
+        head: before.
+        fact: any kind that concerns children, and may concern none.
+        ends: states in which it may leave them.
+        repeats: attempts that it repeats.
+    """
+    body = fact.draft.body
+    dispatch_id = None if isinstance(body, TurnEnded) else body.dispatch_id
+    children, replace = dict(head.children), msgspec.structs.replace
+    for each in progress_of(body):
+        child = child_of(head, each.step, dispatch_id)
+        if not child.is_open:
+            raise Broken(Reason.CHILD_CLOSED, child.child_id)
+    refuse_outdated(head, fact)
+    for step in named_steps(head, body):
+        children[step] = replace(children[step], link=fact.link)
+    for each in progress_of(body):
+        children[each.step] = _progressed(children[each.step], each, ends, repeats, fact.link)
+    return replace(head, children=children)
+
+
+def _progressed(
+    child: ChildHead, progress: Progress, ends: Set[ExecutionState], repeats: int, link: bytes
+) -> ChildHead:
+    state = child.state
+    for mark in progress.marks:
+        if mark.what not in POSSIBLE[state]:
+            raise Broken(Reason.ILLEGAL_STATE, f"{mark.what.name} of {child.child_id}, which is {state}")
+        state = STATE_AFTER.get(mark.what, state)
+    if state not in ends:
+        raise Broken(Reason.ILLEGAL_STATE, f"{child.child_id} is left {state}")
+    least = child.attempts if not repeats else max(1, child.attempts) + repeats
+    if not least <= progress.attempts <= max(1, child.attempts) + repeats:
+        raise Broken(Reason.ATTEMPTS, f"{progress.attempts} of {child.child_id} after {child.attempts}")
+    return msgspec.structs.replace(child, state=state, attempts=progress.attempts, link=link)
