@@ -119,7 +119,7 @@ class SidecarClient:
         """
         turns = [turn_request(kind) for _ in range(max(-(-count // DISPATCHES_PER_TURN), min(count, LEAST_TURNS)))]
         bound = [one for part in _parts(turns) for one in await asyncio.gather(*map(self.bound, part))]
-        return [_job(bound[number % len(bound)], kind, children) for number in range(count)]
+        return [job(bound[number % len(bound)], kind, children) for number in range(count)]
 
     async def end_all(self) -> None:
         """End every turn that was bound."""
@@ -145,7 +145,8 @@ def turn_request(kind: str) -> pb.BindTurnRequest:
     )
 
 
-def _job(bound: pb.BindTurnResponse, kind: str, children: int) -> Job:
+def job(bound: pb.BindTurnResponse, kind: str, children: int) -> Job:
+    """Return a dispatch of so many calls in a bound turn."""
     calls = [
         pb.ToolCall(call_id=f"call_{uuid4().hex}", tool_name=f"ask_{slot}", arguments_json=ARGUMENTS)
         for slot in slots(kind)[:children]
