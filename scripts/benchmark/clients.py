@@ -18,6 +18,7 @@ SERVICE: Final = "/subagents.dispatch.v1.DispatchService"
 TIMEOUT_SECONDS: Final = 30.0
 DISPATCHES_PER_TURN: Final = 4
 AT_ONCE: Final = 16
+END_AGAIN: Final = 3
 LEAST_TURNS: Final = 4 * AT_ONCE
 """So many, or one for each dispatch: two dispatches of eight that run in one turn at once would be over its cap."""
 TASK_PROMPT: Final = "Find me something for the weekend, and tell me whether my points are enough for it."
@@ -128,8 +129,16 @@ class SidecarClient:
             await asyncio.gather(*map(self._ended, part))
 
     async def _ended(self, token: str) -> None:
+        """End a turn; what the store could not take in time is asked for again, which is safe to repeat."""
         request = pb.EndTurnRequest(surface_token=token, narration="Here is what I found.")
-        await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)
+        for left in range(END_AGAIN, -1, -1):
+            try:
+                await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)
+            except grpc.aio.AioRpcError as refused:
+                if refused.code() is not grpc.StatusCode.UNAVAILABLE or not left:
+                    raise WrongAnswer(f"a turn cannot be ended: {refused.details()}") from None
+            else:
+                return
 
 
 def turn_request(kind: str) -> pb.BindTurnRequest:
