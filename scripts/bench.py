@@ -1,9 +1,11 @@
 """Compare the sidecar with a bare gRPC server of the same bytes and with LangGraph, on this machine: `make bench`.
 
-    python -m scripts.bench [--rows 7,8,13] [--rounds N] [--again N] [--no-databases] [--json] [--profile FILE]
+    python -m scripts.bench [--rows 7,8,13] [--rounds N] [--again N] [--against REV] [--no-databases] [--json]
+        [--profile FILE]
 
 Exit codes: 0 the run is valid, whatever it shows; 1 the same server measured twice differed by more than a tenth, so
-that nothing is printed; 2 the bench could not be carried out. What is measured, and how: docs/benchmarks.md.
+that what is printed is marked void; 2 the bench could not be carried out. What is measured, and how:
+docs/benchmarks.md.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import os
 import pstats
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +22,11 @@ import uvloop
 from rich.console import Console
 
 from scripts.benchmark.clients import WrongAnswer
-from scripts.benchmark.processes import ServerLost
+from scripts.benchmark.plan import Plan
+from scripts.benchmark.processes import REPOSITORY, ServerLost
 from scripts.benchmark.report import as_json, show
-from scripts.benchmark.rounds import A_A_TOLERANCE, Plan, Series, run, twins_agree
+from scripts.benchmark.revisions import Revision, RevisionProblem, checked_out
+from scripts.benchmark.rounds import A_A_TOLERANCE, Series, run, twins_agree
 from scripts.benchmark.serving import pin
 from scripts.benchmark.targets import ROWS
 
@@ -38,24 +43,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not sys.platform.startswith("linux"):
         print("the bench reads the CPU clock of other processes, which only Linux has", file=sys.stderr)
         return 2
-    plan = _plan(given)
-    pin(plan.client_cpu)
     try:
-        for _ in range(1 + given.again):
-            series = uvloop.run(run(plan))
-            valid, ratios = twins_agree(series)
-            if valid:
-                _print(series, plan, as_text=not given.json)
-                return 0
+        with ExitStack() as opened:
+            against = opened.enter_context(checked_out(given.against, REPOSITORY)) if given.against else None
+            plan = _plan(given, against)
+            pin(plan.client_cpu)
+            return _measured(plan, given.again, as_text=not given.json)
+    except (ServerLost, WrongAnswer, RevisionProblem) as problem:
+        print(f"not measured: {problem}", file=sys.stderr)
+        return 2
+
+
+def _measured(plan: Plan, again: int, *, as_text: bool) -> int:
+    """Measure until a run is valid, `again` times more at most; print the last run and return the exit code."""
+    for left in range(again, -1, -1):
+        series = uvloop.run(run(plan))
+        valid, ratios = twins_agree(series)
+        if not valid:
             worst = max(ratios.values(), key=lambda ratio: abs(ratio - 1))
             print(
                 f"void: the same server twice differed by {abs(worst - 1):.0%}, more than {A_A_TOLERANCE:.0%}; "
                 "something else uses this machine",
                 file=sys.stderr,
             )
-    except (ServerLost, WrongAnswer) as problem:
-        print(f"not measured: {problem}", file=sys.stderr)
-        return 2
+        if valid or not left:
+            _print(series, plan, as_text=as_text)
+            return 0 if valid else 1
     return 1
 
 
@@ -64,6 +77,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"at least {LEAST_ROUNDS} to say anything")
     parser.add_argument("--rows", type=_rows, default=ROWS, help="of DESIGN section 14, with commas; default: all")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of requests in a round")
+    parser.add_argument("--against", metavar="REV", help="a revision, measured in the same rounds")
     parser.add_argument("--again", type=int, default=0, help="how often to try again after a void run")
     parser.add_argument("--no-databases", action="store_true", help="leave out SQLite and PostgreSQL, to be quicker")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -74,7 +88,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _plan(given: argparse.Namespace) -> Plan:
+def _plan(given: argparse.Namespace, against: Revision | None) -> Plan:
     """Give server and client a core each, if there are two."""
     cores = sorted(os.sched_getaffinity(0))
     server, client = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
@@ -84,8 +98,9 @@ def _plan(given: argparse.Namespace) -> Plan:
         server_cpu=server,
         client_cpu=client,
         twin_delay=given.twin_delay,
-        profile=given.profile,
+        profile=given.profile and given.profile.absolute(),
         databases=not given.no_databases,
+        against=against,
         rows=given.rows,
     )
 

@@ -18,6 +18,7 @@ SERVICE: Final = "/subagents.dispatch.v1.DispatchService"
 TIMEOUT_SECONDS: Final = 30.0
 DISPATCHES_PER_TURN: Final = 4
 AT_ONCE: Final = 16
+END_AGAIN: Final = 3
 LEAST_TURNS: Final = 4 * AT_ONCE
 """So many, or one for each dispatch: two dispatches of eight that run in one turn at once would be over its cap."""
 TASK_PROMPT: Final = "Find me something for the weekend, and tell me whether my points are enough for it."
@@ -119,7 +120,7 @@ class SidecarClient:
         """
         turns = [turn_request(kind) for _ in range(max(-(-count // DISPATCHES_PER_TURN), min(count, LEAST_TURNS)))]
         bound = [one for part in _parts(turns) for one in await asyncio.gather(*map(self.bound, part))]
-        return [_job(bound[number % len(bound)], kind, children) for number in range(count)]
+        return [job(bound[number % len(bound)], kind, children) for number in range(count)]
 
     async def end_all(self) -> None:
         """End every turn that was bound."""
@@ -128,8 +129,16 @@ class SidecarClient:
             await asyncio.gather(*map(self._ended, part))
 
     async def _ended(self, token: str) -> None:
+        """End a turn; what the store could not take in time is asked for again, which is safe to repeat."""
         request = pb.EndTurnRequest(surface_token=token, narration="Here is what I found.")
-        await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)
+        for left in range(END_AGAIN, -1, -1):
+            try:
+                await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)
+            except grpc.aio.AioRpcError as refused:
+                if refused.code() is not grpc.StatusCode.UNAVAILABLE or not left:
+                    raise WrongAnswer(f"a turn cannot be ended: {refused.details()}") from None
+            else:
+                return
 
 
 def turn_request(kind: str) -> pb.BindTurnRequest:
@@ -145,7 +154,8 @@ def turn_request(kind: str) -> pb.BindTurnRequest:
     )
 
 
-def _job(bound: pb.BindTurnResponse, kind: str, children: int) -> Job:
+def job(bound: pb.BindTurnResponse, kind: str, children: int) -> Job:
+    """Return a dispatch of so many calls in a bound turn."""
     calls = [
         pb.ToolCall(call_id=f"call_{uuid4().hex}", tool_name=f"ask_{slot}", arguments_json=ARGUMENTS)
         for slot in slots(kind)[:children]

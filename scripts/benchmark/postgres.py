@@ -30,10 +30,30 @@ def binaries() -> Path | None:
     return found[-1].parent if found and find_spec("asyncpg") is not None else None
 
 
+class Postgres:
+    """A running server.
+
+    Args:
+        programs: its folder of programs.
+        folder: of its socket.
+    """
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs = programs
+        self._folder = folder
+
+    async def database(self, name: str) -> str:
+        """Make an empty database and return its address. Raises `ServerLost`."""
+        making = [str(self._programs / "createdb"), "-h", str(self._folder), "-p", PORT, "-U", USER, name]
+        if await _ended_with(making, self._folder) != 0:
+            raise ServerLost(f"PostgreSQL did not make the database {name}")
+        return f"postgresql://{USER}@/{name}?host={self._folder}&port={PORT}"
+
+
 @asynccontextmanager
-async def postgres() -> AsyncIterator[str | None]:
-    """Start a server with an empty database and give its address; None if it is not installed. Raises `ServerLost`."""
-    programs = binaries()
+async def postgres(*, wanted: bool = True) -> AsyncIterator[Postgres | None]:
+    """Start a server; None if it is not wanted, or not installed. Raises `ServerLost`."""
+    programs = binaries() if wanted else None
     if programs is None:
         yield None
         return
@@ -45,7 +65,7 @@ async def postgres() -> AsyncIterator[str | None]:
         if await _ended_with([*initialised, "--locale=C", "--no-sync"], folder) != 0:
             raise ServerLost("PostgreSQL's initdb failed")
         async with _serving(programs, folder):
-            yield f"postgresql://{USER}@/postgres?host={folder}&port={PORT}"
+            yield Postgres(programs, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

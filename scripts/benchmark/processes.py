@@ -12,6 +12,7 @@ from typing import Final
 
 import grpc
 
+from scripts.benchmark.revisions import Revision
 from scripts.benchmark.serving import READY
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent.parent
@@ -67,29 +68,41 @@ class Server:
 
 
 @asynccontextmanager
-async def running(module: str, socket: Path, arguments: Sequence[str]) -> AsyncIterator[Server]:
+async def running(
+    module: str, socket: Path, arguments: Sequence[str], revision: Revision | None = None
+) -> AsyncIterator[Server]:
     """Start `python -m scripts.benchmark.<module>`, connect, and stop it afterwards.
 
     Raises:
         ServerLost: it did not come up; what it said is on standard error.
     """
     async with (
-        started(module, ["--socket", str(socket), *arguments]) as process,
+        started(module, ["--socket", str(socket), *arguments], revision) as process,
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
     ):
         yield Server(process.pid, channel)
 
 
 @asynccontextmanager
-async def started(module: str, arguments: Sequence[str]) -> AsyncIterator[Process]:
+async def started(module: str, arguments: Sequence[str], revision: Revision | None = None) -> AsyncIterator[Process]:
     """Start `python -m scripts.benchmark.<module>`, wait until it is ready, and stop it afterwards.
+
+    Args:
+        module: of this tree, or of another revision's.
+        arguments: of its command line.
+        revision: whose programs and packages run; None: those of this tree.
 
     Raises:
         ServerLost: it did not come up; what it said is on standard error.
     """
     command = [sys.executable, "-m", f"scripts.benchmark.{module}", *arguments]
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=LONGEST_LINE
+        *command,
+        cwd=REPOSITORY if revision is None else revision.tree,
+        env=None if revision is None else revision.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        limit=LONGEST_LINE,
     )
     try:
         await _ready(process, module)

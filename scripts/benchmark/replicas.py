@@ -19,7 +19,6 @@ from scripts.benchmark.clients import SidecarClient, WrongAnswer, turn_request
 from scripts.benchmark.definitions import SERVED, orchestrator_of, write_served
 from scripts.benchmark.load import Sample, sample_of
 from scripts.benchmark.operating import Operator, OperatorKey, operators_socket
-from scripts.benchmark.postgres import postgres
 from scripts.benchmark.processes import Server, running
 from scripts.benchmark.sidecar_server import secret_file
 
@@ -101,22 +100,18 @@ async def _offers(replica: Replica, slot: str) -> bool:
 
 
 @asynccontextmanager
-async def replicas(folder: Path, actions: int, on_core: Sequence[str]) -> AsyncIterator[Replicas | None]:
-    """Start them with as many slots as there will be actions; None if PostgreSQL is not installed.
+async def replicas(folder: Path, dsn: str, actions: int, on_core: Sequence[str]) -> AsyncIterator[Replicas]:
+    """Start them over an empty database with as many slots as there will be actions.
 
     Raises:
         ServerLost: one did not start.
     """
-    async with postgres() as dsn:
-        if dsn is None:
-            yield None
-            return
-        write_served(folder / SERVED, actions)
-        key = OperatorKey(folder / "replicas.pub")
-        shared = ["--definitions", str(folder / SERVED), "--record", dsn, "--operator-key", str(key.file)]
-        arguments = [*shared, "--turns", str(TURNS), *on_core]
-        async with _replica(folder, 0, arguments, key) as first, _replica(folder, 1, arguments, key) as second:
-            yield Replicas((first, second), [f"{SERVED}-{number}" for number in range(actions)])
+    write_served(folder / SERVED, actions)
+    key = OperatorKey(folder / "replicas.pub")
+    shared = ["--definitions", str(folder / SERVED), "--record", dsn, "--operator-key", str(key.file)]
+    arguments = [*shared, "--turns", str(TURNS), *on_core]
+    async with _replica(folder, 0, arguments, key) as first, _replica(folder, 1, arguments, key) as second:
+        yield Replicas((first, second), [f"{SERVED}-{number}" for number in range(actions)])
 
 
 @asynccontextmanager

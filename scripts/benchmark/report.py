@@ -2,8 +2,7 @@
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from statistics import mean, median
 from typing import Any, Final
@@ -11,149 +10,16 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from scripts.benchmark.definitions import MOST_CHILDREN, SLEEP_SECONDS
-from scripts.benchmark.load import Sample, p99_of
-from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, TOOL_NODE, installed
-from scripts.benchmark.postgres import NOT_INSTALLED as NO_POSTGRES
-from scripts.benchmark.postgres import binaries
-from scripts.benchmark.rounds import Plan, Series, twins_agree
-from scripts.benchmark.targets import (
-    ASLEEP,
-    BARE,
-    BARE_BIND,
-    BARE_START,
-    BIND,
-    COHORT,
-    ECHO,
-    FAN_OUT,
-    MANY,
-    MORE,
-    OBSERVED,
-    OPEN,
-    POLICED,
-    POSTGRES,
-    ROWS,
-    SIDECAR,
-    SQLITE,
-    SQLITE_ASLEEP,
-    SQLITE_FAN_OUT,
-    START,
-    TAKEN_AWAY,
-    UNOBSERVED,
-)
+from scripts.benchmark.aims import MICROSECONDS, Aim, aims
+from scripts.benchmark.comparing import FIGURES, compared
+from scripts.benchmark.peers import installed
+from scripts.benchmark.plan import Plan
+from scripts.benchmark.rounds import Series, twins_agree
+from scripts.benchmark.targets import OPEN
 
-NOT_MEASURED: Final = "not measured"
 LIBRARIES: Final = ("grpcio", "protobuf", "uvloop")
 PEERS: Final = ("langgraph", "langchain")
-MICROSECONDS: Final = 1e6
-MILLISECONDS: Final = 1e3
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """One thing to reach; `row` is of the table in DESIGN section 14.
-
-    Attributes:
-        value: None if it could not be measured.
-        wanted: e.g. `at least 0.95`; empty: shown for information only.
-        met: None where nothing is wanted, or nothing was measured.
-        remark: shown where there is no value.
-    """
-
-    row: int
-    what: str
-    value: float | None
-    unit: str
-    wanted: str = ""
-    met: bool | None = None
-    remark: str = ""
-
-
-def aims(series: Series, rows: frozenset[int] = ROWS) -> Sequence[Aim]:
-    """Compare what was measured with what it should be; everything is a median over the rounds.
-
-    Without databases, rows that want a durable record are measured without one.
-    """
-    asleep = SQLITE_ASLEEP if (SQLITE_ASLEEP, 1) in series else ASLEEP
-    kept = "durable" if asleep == SQLITE_ASLEEP else "without a store"
-    all_aims = (
-        _at_least(0, "rate with 1 child, without a store, against a bare stream of the same six messages",
-                  _compared(series, "rate", SIDECAR, BARE), "x", 0.95),
-        _at_least(1, "the same, durable in SQLite", _compared(series, "rate", SQLITE, BARE), "x", 0.85),
-        _at_most(3, f"{MOST_CHILDREN} children that sleep 20 ms, {kept}, one dispatch at a time: p50",
-                 _milliseconds(series, asleep), "ms", 25),
-        _beside_a_peer(series, asleep, TOOL_NODE, 0.8),
-        _beside_a_peer(series, asleep, AGENTS, 0.25),
-        *_further_children(series),
-        *_what_else_is_on(series),
-        *_binding(series),
-        _at_most(9, "p99 at half of the own rate, durable in SQLite, against the bare stream's at half of its own",
-                 _compared(series, "p99", SQLITE, BARE, OPEN), "x", 2.5),
-        Aim(9, "the same without a store", _compared(series, "p99", SIDECAR, BARE, OPEN), "x"),
-        _at_least(10, f"rate with PostgreSQL and {MORE} in flight, against SQLite",
-                  _compared(series, "rate", POSTGRES, SQLITE, MORE), "x", 0.8,
-                  NOT_MEASURED if binaries() else NO_POSTGRES),
-        _at_most(11, "CPU of a start, against a bare one's", _compared(series, "cpu", START, BARE_START, 1), "x", 2.5),
-        *_taken_away(series),
-    )  # fmt: skip
-    return [aim for aim in all_aims if aim.row in rows]
-
-
-def _what_else_is_on(series: Series) -> Sequence[Aim]:
-    return (
-        _at_least(7, "rate with 1 % of traces, log records and metrics going to a collector, against without",
-                  _compared(series, "rate", OBSERVED, UNOBSERVED), "x", 0.92),
-        Aim(7, "server CPU with, against without", _compared(series, "cpu", OBSERVED, UNOBSERVED), "x"),
-        _at_most(7, "server CPU with three lifecycle policies and an audit sink, against without",
-                 _compared(series, "cpu", POLICED, UNOBSERVED), "x", 1.03),
-    )  # fmt: skip
-
-
-def _binding(series: Series) -> Sequence[Aim]:
-    check = _pooled(series, COHORT, median)
-    return (
-        _at_most(8, "cohort check of a sub-agent with a ramp and two flags: p50",
-                 None if check is None else check * MICROSECONDS, "us", 5),
-        _at_most(8, "BindTurn with ramps, against a bare unary echo of the same bytes: p50, one at a time",
-                 _compared(series, "p50", BIND, BARE_BIND, 1), "x", 1.15),
-        Aim(8, f"the same: rate with {MANY} in flight", _compared(series, "rate", BIND, BARE_BIND), "x"),
-        Aim(8, f"the same: server CPU with {MANY} in flight", _compared(series, "cpu", BIND, BARE_BIND), "x"),
-    )  # fmt: skip
-
-
-def _taken_away(series: Series) -> Sequence[Aim]:
-    """Judge all rounds together: one of them has too few actions for a p99."""
-    p99, p50 = _pooled(series, TAKEN_AWAY, p99_of), _pooled(series, TAKEN_AWAY, median)
-    count = sum(len(sample.seen) for sample in series.get((TAKEN_AWAY, 1), ()))
-    missing = NOT_MEASURED if binaries() else NO_POSTGRES
-    what = f"from a kill or rollback accepted to a bind without it, two replicas on PostgreSQL, {count} times: p99"
-    return (
-        _at_most(13, what, None if p99 is None else p99 * MILLISECONDS, "ms", 250, missing),
-        Aim(13, "the same: p50", None if p50 is None else p50 * MILLISECONDS, "ms", remark=missing),
-    )
-
-
-def _pooled(series: Series, target: str, of: Callable[[Sequence[float]], float]) -> float | None:
-    """Return a figure of the latencies of all rounds, in seconds; None if there are none."""
-    seen = [each for sample in series.get((target, 1), ()) for each in sample.seen]
-    return of(seen) if seen else None
-
-
-def _further_children(series: Series) -> Sequence[Aim]:
-    found: list[Aim] = []
-    for one, eight, kept in ((SQLITE, SQLITE_FAN_OUT, "durable in SQLite"), (SIDECAR, FAN_OUT, "without a store")):
-        further = echoes = messages = None
-        if {(eight, MANY), (one, MANY), (ECHO, MANY)} <= series.keys():
-            further = (_median(series, eight, "cpu") - _median(series, one, "cpu")) / (MOST_CHILDREN - 1)
-            echoes = further / _median(series, ECHO, "cpu")
-            messages = max(sample.messages for sample in series[eight, MANY])
-            further *= MICROSECONDS
-        found += [
-            _at_most(6, f"server CPU of each further child, {kept}", further, "us", 60),
-            _at_most(6, "the same, in bare unary echoes", echoes, "x", 0.2),
-            _at_most(6, f"most messages of a dispatch of {MOST_CHILDREN}", messages, "", 3),
-        ]
-    return found
+VOID: Final = "VOID, the same server twice differed: "
 
 
 def environment(plan: Plan) -> Mapping[str, Any]:
@@ -171,9 +37,13 @@ def environment(plan: Plan) -> Mapping[str, Any]:
 
 
 def as_json(series: Series, plan: Plan) -> dict[str, Any]:
-    """Return everything. Times are in microseconds; `p50` is a latency, `cpu` the server's, per request."""
-    _, ratios = twins_agree(series)
+    """Return everything. Times are in microseconds; `p50` is a latency, `cpu` the server's, per request.
+
+    What is compared with another revision are ratios, this tree's to the other's, round by round.
+    """
+    valid, ratios = twins_agree(series)
     return {
+        "void": not valid,
         "environment": dict(environment(plan)),
         "same_server_twice": {str(in_flight): ratio for in_flight, ratio in ratios.items()},
         "targets": [
@@ -191,6 +61,14 @@ def as_json(series: Series, plan: Plan) -> dict[str, Any]:
             }
             for (target, in_flight), samples in series.items()
         ],
+        "compared": [
+            {
+                "target": each.target,
+                "in_flight": each.in_flight,
+                **{name: _spread(each.ratios[name]) for name in FIGURES},
+            }
+            for each in compared(series, plan)
+        ],
         "aims": [
             {
                 "row": aim.row,
@@ -207,16 +85,21 @@ def as_json(series: Series, plan: Plan) -> dict[str, Any]:
 
 
 def show(series: Series, plan: Plan, console: Console) -> None:
-    """Print both tables."""
+    """Print the tables; each says so if the run is void."""
+    void = "" if twins_agree(series)[0] else VOID
     console.print(", ".join(f"{name} {value}" for name, value in environment(plan).items()), soft_wrap=True)
-    console.print(_targets(series))
-    console.print(_aims(series, plan.rows))
+    console.print(_targets(series, void))
+    if plan.against is not None:
+        console.print(_compared(series, plan, void))
+    console.print(_aims(series, plan.rows, void))
 
 
-def _targets(series: Series) -> Table:
+def _targets(series: Series, void: str) -> Table:
     _, ratios = twins_agree(series)
     same = ", ".join(f"{ratio:.2f}x at {in_flight} in flight" for in_flight, ratio in ratios.items())
-    table = Table(title=f"median, least and most of the rounds; the same server twice: {same}", title_justify="left")
+    table = Table(
+        title=f"{void}median, least and most of the rounds; the same server twice: {same}", title_justify="left"
+    )
     table.add_column("target")
     for heading in ("in flight", "requests/s", "p50 us", "p99 us", "server CPU us", "messages"):
         table.add_column(heading, justify="right")
@@ -233,8 +116,24 @@ def _targets(series: Series) -> Table:
     return table
 
 
-def _aims(series: Series, rows: frozenset[int]) -> Table:
-    table = Table(title="against DESIGN section 14", title_justify="left")
+def _compared(series: Series, plan: Plan, void: str) -> Table:
+    name = "" if plan.against is None else plan.against.name
+    table = Table(title=f"{void}this tree against {name}, round by round: median, least and most", title_justify="left")
+    table.add_column("target")
+    for heading in ("in flight", *FIGURES):
+        table.add_column(heading, justify="right")
+    for each in compared(series, plan):
+        in_flight = str(each.in_flight) if each.in_flight != OPEN else "open loop"
+        table.add_row(each.target, in_flight, *(_ratio(each.ratios[figure]) for figure in FIGURES))
+    return table
+
+
+def _ratio(values: Sequence[float]) -> str:
+    return f"{median(values):.2f}x [{min(values):.2f}-{max(values):.2f}]"
+
+
+def _aims(series: Series, rows: frozenset[int], void: str) -> Table:
+    table = Table(title=f"{void}against DESIGN section 14", title_justify="left")
     for heading in ("row", "what", "measured", "wanted", ""):
         table.add_column(heading)
     for aim in aims(series, rows):
@@ -245,51 +144,6 @@ def _aims(series: Series, rows: frozenset[int]) -> Table:
 
 def _measured(aim: Aim) -> str:
     return aim.remark if aim.value is None else f"{aim.value:.3g} {aim.unit}".strip()
-
-
-def _beside_a_peer(series: Series, asleep: str, peer: str, most: float) -> Aim:
-    """Compare what a turn of sleeping sub-agents takes beyond their sleep with what it takes in another framework."""
-    what = f"the same beyond the 20 ms, against {peer}, in its own process"
-    measured = {(peer, 1), (asleep, 1)} <= series.keys()
-    value = _overhead(series, asleep) / _overhead(series, peer) if measured else None
-    return _at_most(4, what, value, "x", most, NOT_INSTALLED)
-
-
-def _milliseconds(series: Series, target: str) -> float | None:
-    return _median(series, target, "p50", 1) * MILLISECONDS if (target, 1) in series else None
-
-
-def _overhead(series: Series, target: str) -> float:
-    return _median(series, target, "p50", 1) - SLEEP_SECONDS
-
-
-def _at_least(row: int, what: str, value: float | None, unit: str, least: float, remark: str = NOT_MEASURED) -> Aim:
-    wanted = f"at least {least:g} {unit}".strip()
-    if value is None:
-        return Aim(row, what, None, unit, wanted, remark=remark)
-    return Aim(row, what, value, unit, wanted, value >= least)
-
-
-def _at_most(row: int, what: str, value: float | None, unit: str, most: float, remark: str = NOT_MEASURED) -> Aim:
-    wanted = f"at most {most:g} {unit}".strip()
-    if value is None:
-        return Aim(row, what, None, unit, wanted, remark=remark)
-    return Aim(row, what, value, unit, wanted, value <= most)
-
-
-def _compared(series: Series, field: str, target: str, with_: str, in_flight: int = MANY) -> float | None:
-    """Return the ratio of two medians; None if one was not measured."""
-    if not {(target, in_flight), (with_, in_flight)} <= series.keys():
-        return None
-    return _median(series, target, field, in_flight) / _median(series, with_, field, in_flight)
-
-
-def _median(series: Series, target: str, field: str, in_flight: int = MANY) -> float:
-    return median(_values(series[target, in_flight], field))
-
-
-def _values(samples: Sequence[Sample], field: str) -> list[float]:
-    return [float(getattr(sample, field)) for sample in samples]
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:

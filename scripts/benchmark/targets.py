@@ -40,7 +40,7 @@ ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13})
 """Of the table in DESIGN section 14: those that can be measured."""
 ALWAYS: Final = ROWS
 IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10})
-IN_POSTGRES: Final = frozenset({10})
+IN_POSTGRES: Final = frozenset({10, 13})
 WITH_ROLLOUTS: Final = frozenset({7, 8})
 
 SLEEPING_TURNS: Final = 32
@@ -75,8 +75,16 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Servers:
-    """Everything that listens.
+class Bare:
+    """The bare server, and the same program in another process."""
+
+    server: Server
+    twin: Server
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecars:
+    """Every sidecar of one revision.
 
     Attributes:
         unobserved, observed: sidecars that serve nothing else, so that they differ only in whether they send telemetry;
@@ -91,8 +99,6 @@ class Servers:
     policed: Measured | None
     sqlite: Measured | None
     postgres: Measured | None
-    bare: Server
-    twin: Server
 
     async def end_all(self) -> None:
         """End every turn that was bound."""
@@ -101,43 +107,48 @@ class Servers:
                 await each.client.end_all()
 
 
-def cells(servers: Servers, rows: frozenset[int] = ROWS) -> Sequence[Cell]:
+def at(target: str, revision: str) -> str:
+    """Return what a target is called in another revision."""
+    return f"{target}, at {revision}"
+
+
+def cells(servers: Sidecars, beside: Bare, rows: frozenset[int] = ROWS) -> Sequence[Cell]:
     """Return what has its turn in each round, in this order; what no row of `rows` needs is left out."""
     sidecar, client = servers.sidecar.server, servers.sidecar.client
-    bare, twin = BareClient(servers.bare.channel), BareClient(servers.twin.channel)
+    bare, twin = BareClient(beside.server.channel), BareClient(beside.twin.channel)
     one, eight, asleep = _prepared(client, 1), _prepared(client, MOST_CHILDREN), _prepared(client, MOST_CHILDREN, True)
     found = (
-        Cell(BARE, MANY, servers.bare, bare.stream, one, 480, ALWAYS),
+        Cell(BARE, MANY, beside.server, bare.stream, one, 480, ALWAYS),
         Cell(SIDECAR, MANY, sidecar, client.dispatch, one, 480, frozenset({0, 6, 9})),
         *_durable(servers),
-        Cell(TWIN, MANY, servers.twin, twin.stream, one, 480, ALWAYS),
-        Cell(BARE, OPEN, servers.bare, bare.stream, one, 480, frozenset({9})),
+        Cell(TWIN, MANY, beside.twin, twin.stream, one, 480, ALWAYS),
+        Cell(BARE, OPEN, beside.server, bare.stream, one, 480, frozenset({9})),
         _dispatches(SIDECAR, servers.sidecar, {9}, OPEN),
         *([_dispatches(SQLITE, servers.sqlite, {9}, OPEN)] if servers.sqlite else []),
         *_beside(servers),
-        Cell(BARE, 1, servers.bare, bare.stream, one, 200, ALWAYS),
+        Cell(BARE, 1, beside.server, bare.stream, one, 200, ALWAYS),
         Cell(SIDECAR, 1, sidecar, client.dispatch, one, 200, frozenset({0})),
-        Cell(TWIN, 1, servers.twin, twin.stream, one, 200, ALWAYS),
-        Cell(ECHO, MANY, servers.bare, bare.echo, one, 800, frozenset({6})),
+        Cell(TWIN, 1, beside.twin, twin.stream, one, 200, ALWAYS),
+        Cell(ECHO, MANY, beside.server, bare.echo, one, 800, frozenset({6})),
         Cell(FAN_OUT, MANY, sidecar, client.dispatch, eight, 240, frozenset({6})),
         Cell(ASLEEP, 1, sidecar, client.dispatch, asleep, SLEEPING_TURNS, frozenset({3, 4})),
-        *_binds(servers),
+        *_binds(servers, beside),
     )
     return [cell for cell in found if cell.rows & rows]
 
 
-def _beside(servers: Servers) -> Sequence[Cell]:
+def _beside(servers: Sidecars) -> Sequence[Cell]:
     """Return the same dispatch in sidecars that differ in what else is going on."""
     others = ((UNOBSERVED, servers.unobserved), (OBSERVED, servers.observed), (POLICED, servers.policed))
     return [_dispatches(name, of, {7}) for name, of in others if of is not None]
 
 
-def _binds(servers: Servers) -> Sequence[Cell]:
+def _binds(servers: Sidecars, beside: Bare) -> Sequence[Cell]:
     """Return binds where rollouts decide, and the same bytes echoed."""
     if servers.policed is None:
         return ()
     server, client = servers.policed.server, servers.policed.client
-    bare = BareClient(servers.bare.channel, client.metadata)
+    bare = BareClient(beside.server.channel, client.metadata)
 
     async def turns(count: int) -> Sequence[Any]:
         return [turn_request(INSTANT) for _ in range(count)]
@@ -147,13 +158,13 @@ def _binds(servers: Servers) -> Sequence[Cell]:
         each
         for in_flight, usual in ((MANY, 480), (1, 200))
         for each in (
-            Cell(BARE_BIND, in_flight, servers.bare, bare.bind, turns, usual, rows),
+            Cell(BARE_BIND, in_flight, beside.server, bare.bind, turns, usual, rows),
             Cell(BIND, in_flight, server, client.bind, turns, usual, rows),
         )
     ]
 
 
-def _durable(servers: Servers) -> Sequence[Cell]:
+def _durable(servers: Sidecars) -> Sequence[Cell]:
     """Return what is asked of sidecars that keep their record in a database."""
     found: list[Cell] = []
     if servers.sqlite is not None:

@@ -5,11 +5,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from scripts.benchmark.aims import aims
 from scripts.benchmark.bare_server import unfolded
 from scripts.benchmark.load import Sample, sample_of
 from scripts.benchmark.peers import AGENTS, TOOL_NODE
-from scripts.benchmark.report import aims, as_json, show
-from scripts.benchmark.rounds import Plan, Series, twins_agree
+from scripts.benchmark.plan import Plan
+from scripts.benchmark.report import as_json, show
+from scripts.benchmark.rounds import Series, twins_agree
 from scripts.benchmark.targets import (
     ASLEEP,
     BARE,
