@@ -30,8 +30,8 @@ PACKAGES: Final = "python3,python3-venv,ca-certificates,passwd,libstdc++6"
 """What the image of Python that the Dockerfile names has as well, and the build or gRPC needs; apt is left out."""
 LEFT_OUT: Final = ("doc", "locale", "man")
 """Folders of `/usr/share` that nothing here reads; each layer is copied several times."""
-LONGEST: Final = 240.0
-"""Seconds that one step of building may take."""
+LONGEST: Final = 900.0
+"""Seconds that one step of building may take: it fetches packages, from servers that may be slow."""
 APT_SOURCES: Final = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
 
 
