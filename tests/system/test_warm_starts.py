@@ -102,6 +102,7 @@ def test_a_server_ends_with_whoever_asked_it() -> None:
         ([sys.executable, "-c", "pass"], {}),
         ([sys.executable, "-S", "-m", "sidecar"], {}),
         ([sys.executable, "-m", "pip"], {}),
+        ([sys.executable, "-m", "sidecars"], {}),
         ([sys.executable, "-m", "sidecar"], {"pass_fds": [3]}),
         ([sys.executable, "-m", "sidecar"], {"preexec_fn": os.setsid}),
         ([sys.executable, "-m", "sidecar"], {"cwd": "/is/not/there"}),

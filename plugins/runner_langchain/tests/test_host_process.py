@@ -79,6 +79,7 @@ def definitions(folder: Path, ccs: RunningCcs) -> None:
 
 
 @requirement("PC1-FR-13a")
+@pytest.mark.real_start
 async def test_cards_and_a_graph_run_in_one_host_process(folder: Path) -> None:
     """`shop` is a card that reads data and reports status and tokens, `rewards` a graph; SIGTERM ends the host."""
     target = f"unix:{folder}/shop.sock"

@@ -11,10 +11,10 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parents[3]
 COMMAND: Final = str(Path(sys.executable).with_name("sidecar"))
 """The console script; `python -m sidecar` is the same."""
-OURS: Final = frozenset(
-    "clients examples scripts sidecar sidecar_gates_manifest sidecar_runner_langchain subagents_evals "
-    "subagents_loadgen tests".split()
-)
+OURS: Final = (
+    "clients examples scripts.benchmark sidecar sidecar_gates_manifest sidecar_runner_langchain subagents_evals "
+    "subagents_loadgen tests.support"
+).split()
 """Packages whose modules are run as a copy."""
 STARTERS: Final = (("examples.demo",), ("tests.support.demo_of_a_terminal",), ("sidecar", "eval"))
 """Commands that start others."""
@@ -74,7 +74,7 @@ def asked_by(args: Any, options: Mapping[str, Any]) -> Asked | None:
     else:
         return None
     folder = os.path.abspath(os.fsdecode(options.get("cwd") or os.getcwd()))
-    if module.partition(".")[0] not in OURS or not os.path.isdir(folder):
+    if not any(f"{module}.".startswith(f"{package}.") for package in OURS) or not os.path.isdir(folder):
         return None
     given = options.get("env")
     environment = {
