@@ -1,6 +1,7 @@
 """Outcomes in tool messages: a checkpoint in LangGraph's strict mode gives back what it was given."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
-from msgspec.structs import replace
 
 from clients.langchain.tests.support.agents import STRICT
 from subagents_client import Axis, CallFailure, CallOutcome, CallStatus, Component, Outcome

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from msgspec.structs import replace
 
 from clients.langchain.tests.support.scripted_model import Messages, Step, calling, composes, raises, says
 from clients.langchain.tests.support.talking import Talk, talking

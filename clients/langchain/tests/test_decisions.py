@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,6 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from msgspec.structs import replace
 from typing_extensions import override
 
 from clients.langchain.tests.support.agents import NO_HURRY, TURN, agent, asked, asks_first, decides

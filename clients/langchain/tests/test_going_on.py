@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,6 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from msgspec.structs import replace
 from typing_extensions import override
 
 from clients.langchain.tests.support.agents import (

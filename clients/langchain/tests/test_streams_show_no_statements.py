@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain.agents.middleware import ModelFallbackMiddleware
 from langchain_core.messages import AIMessageChunk, HumanMessage
@@ -29,6 +29,10 @@ def through(pieces: Sequence[str]) -> tuple[str, list[str]]:
     return shown, lines.lines
 
 
+@example(["<<sta", "<<stated 5f0c2a17: 1, 2>>"], 1)
+@example(["<<stated", " ", "\n", "<<stated 5f0c2a17: 1, 2>>"], 1)
+@example(["<<sta", " ", "<<stated 5f0c2a17: 1, 2>>"], 1)
+@example(["<<sta", "<<stated 5f0c2a17: 1, 2>>", "ted"], 1)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12), st.integers(1, 5))
 def test_a_text_in_pieces_is_shown_as_the_whole_text_is(pieces: list[str], size: int) -> None:
     """However it is cut; no line that begins as a statement is shown."""

@@ -94,16 +94,20 @@ class LineFilter:
         self.lines: list[str] = []
         self.shown = False
         self._held = ""
+        self._taken_out = False
 
     def feed(self, text: str) -> str:
         """Return what may be shown by now; what may be the beginning of a statement is held back."""
-        text = self._held + text
-        self.lines += [found[1] for found in LINE.finditer(text) if found[0].endswith(">>")]
-        known = LINE.sub("", text)
-        begins = PERHAPS.search(known)
-        cut = begins.start() if begins else len(known)
-        self._held = known[cut:]
-        return self._passed(known[:cut])
+        text, shown = self._held + text, ""
+        while found := LINE.search(text):
+            if found[0].endswith(">>"):
+                self.lines.append(found[1])
+            shown += self._passed(text[: found.start()])
+            self._taken_out, text = True, text[found.end() :]
+        begins = PERHAPS.search(text)
+        cut = begins.start() if begins else len(text)
+        self._held = text[cut:]
+        return shown + self._passed(text[:cut])
 
     def rest(self) -> str:
         """Return what was held back in vain, at the end of the text; a statement that was cut off is left out."""
@@ -124,8 +128,13 @@ class LineFilter:
         return block
 
     def _passed(self, text: str) -> str:
+        """Return what is shown of a text: what stood on both sides of a statement is not joined to a word."""
+        if not text:
+            return ""
+        apart = "\n" if self._taken_out and not text[0].isspace() else ""
+        self._taken_out = False
         self.shown = self.shown or bool(text.strip())
-        return text
+        return apart + text
 
 
 def metadata_of(asked: Asked, lines: LineFilter) -> dict[str, Any]:
