@@ -94,8 +94,15 @@ class LogThread:
             except Exception:  # noqa: BLE001  whatever a caller has put into its line
                 self._front.lost += 1
         if lines:
-            try:
-                self._out.write("".join(lines))
-                self._out.flush()
-            except (OSError, ValueError):
-                self._front.lost += len(lines)
+            self._front.lost += self._refused(lines)
+
+    def _refused(self, lines: Sequence[str]) -> int:
+        """Write lines; return how many were refused. An output refuses all for a character that it cannot encode."""
+        try:
+            self._out.write("".join(lines))
+            self._out.flush()
+        except OSError:
+            return len(lines)
+        except ValueError:
+            return 1 if len(lines) == 1 else sum(self._refused([line]) for line in lines)
+        return 0

@@ -29,6 +29,7 @@ class Wire:
 
     def __init__(self, largest: int) -> None:
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=largest)
+        self._wants_body = True
 
     async def request(self, reader: asyncio.StreamReader) -> Asked | None:
         """Return the request's head; None if the other side left before it was whole. Raises `NotHttp`."""
@@ -37,6 +38,7 @@ class Wire:
                 event = self._connection.next_event()
                 if isinstance(event, h11.Request):
                     accept = b", ".join(value for name, value in event.headers if name == b"accept")
+                    self._wants_body = event.method != b"HEAD"
                     return Asked(event.method, event.target, accept)
                 if event is not h11.NEED_DATA:
                     return None
@@ -45,7 +47,8 @@ class Wire:
             raise NotHttp from problem
 
     def answer(self, status: int, content_type: str, body: bytes) -> bytes:
-        """Return the bytes of a whole answer."""
+        """Return the bytes of a whole answer, which for HEAD are those of its head."""
         headers = [("content-type", content_type), ("content-length", str(len(body))), ("connection", "close")]
-        events = (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
+        sent = [h11.Data(data=body)] if self._wants_body else []
+        events = (h11.Response(status_code=status, headers=headers), *sent, h11.EndOfMessage())
         return b"".join(self._connection.send(event) or b"" for event in events)

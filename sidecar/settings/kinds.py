@@ -153,15 +153,17 @@ def _text(said: Any) -> str:
 def _truth(said: Any) -> bool:
     if isinstance(said, bool):
         return said
-    if isinstance(said, str) and said.lower() in YES | NO:
-        return said.lower() in YES
+    if isinstance(said, str | int) and str(said).strip().lower() in YES | NO:
+        return str(said).strip().lower() in YES
     raise ValueError("must be true or false")
 
 
 def _integer(said: Any) -> int:
     if isinstance(said, int) and not isinstance(said, bool):
         return said
-    if isinstance(said, str) and len(said) <= DIGITS_AT_MOST and INTEGER.fullmatch(said):
+    if isinstance(said, float) and said.is_integer():  # as JSON Schema counts
+        return int(said)
+    if isinstance(said, str) and len(said) <= DIGITS_AT_MOST and INTEGER.fullmatch(said.strip()):
         return int(said)
     raise ValueError("must be a whole number")
 

@@ -6,7 +6,8 @@ found in one go.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 from sidecar.core.decoding import Undecodable, from_json, from_toml
 from sidecar.policy.problems import nearest
@@ -90,6 +91,7 @@ def _claim(document: dict[str, Any], path: Path_, text: str) -> str | None:
 
 def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
     """Return the type of a member; or, if there is none of that name, the names there are."""
+    kind = _said(kind)
     if isinstance(kind, type) and issubclass(kind, Section):
         one = kind.SETTINGS.get(part)
         return (None, tuple(kind.SETTINGS)) if one is None or not part else (one.kind, None)
@@ -98,8 +100,15 @@ def _below(kind: Any, part: str) -> tuple[Any, tuple[str, ...] | None]:
     return (kind, None) if kind is Any and part else (None, ())
 
 
+def _said(kind: Any) -> Any:
+    """Return of a type that may also be None what it is else."""
+    others = [each for each in get_args(kind) if each is not NoneType]
+    return others[0] if get_origin(kind) in {Union, UnionType} and len(others) == 1 else kind
+
+
 def _is_structured(kind: Any) -> bool:
-    return get_origin(kind) in {list, dict} or (isinstance(kind, type) and issubclass(kind, Section))
+    kind = _said(kind)
+    return get_origin(kind) in {list, dict, tuple} or (isinstance(kind, type) and issubclass(kind, Section))
 
 
 def _hint(name: str, known: tuple[str, ...]) -> str:

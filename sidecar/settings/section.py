@@ -83,7 +83,7 @@ class Section:
                 delattr(cls, name)
         cls.SETTINGS = found
 
-    def __init__(self, **said: Any) -> None:
+    def __init__(self, /, **said: Any) -> None:
         """Take in what is said by name. Raises `UnfitValues`."""
         problems: list[Problem] = []
         self._take(said, (), problems)

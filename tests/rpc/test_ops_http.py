@@ -56,10 +56,11 @@ async def said(address: str, request: bytes) -> bytes:
         (b"GET /shown?x=1 HTTP/1.1\r\nhost: x\r\n\r\n", b"HTTP/1.1 200 ", b""),
         (b"GET /elsewhere HTTP/1.1\r\nhost: x\r\n\r\n", b"HTTP/1.1 404 ", b"there are: /metrics /healthz /readyz\n"),
         (b"POST /shown HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n", b"HTTP/1.1 405 ", b"GET only\n"),
+        (b"HEAD /shown HTTP/1.1\r\nhost: x\r\n\r\n", b"HTTP/1.1 405 ", b""),
         (b"\x16\x03\x01 no HTTP at all\r\n\r\n", b"HTTP/1.1 400 ", b"not HTTP/1.1\n"),
         (b"GET /shown HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 40_000, b"HTTP/1.1 400 ", b"not HTTP/1.1\n"),
     ],
-    ids=["page", "query", "unknown", "not a get", "not HTTP", "too large"],
+    ids=["page", "query", "unknown", "not a get", "head", "not HTTP", "too large"],
 )
 async def test_every_request_gets_its_status(request_bytes: bytes, first_line: bytes, body: bytes) -> None:
     """Pages, and all the ways to ask for none."""

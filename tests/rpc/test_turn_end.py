@@ -185,6 +185,23 @@ async def test_the_reaper_tries_again_when_the_store_was_away() -> None:
         assert [each.close_reason for each in kept(sidecar, RoutingRecord)] == ["parent_lost"]
 
 
+async def test_a_parent_that_comes_after_an_end_that_may_be_on_record_is_not_told_that_it_ended_the_turn() -> None:
+    """The reaper's end was kept but not confirmed: the parent finds its turn ended, and its words are not on record."""
+    store = StoreThatCanBeAway()
+    async with running_sidecar_for_tests(store=store, **AT_ONCE) as sidecar:
+        bound = await sidecar.bind()
+        await sidecar.dispatch(bound, "ask_shop")
+        store.is_cut_off = True
+        await sidecar.operations.reaper.look()
+        store.is_cut_off = False
+
+        ended = await sidecar.end(bound, narration="too late")
+
+        assert ended.state == pb.START_STATE_ATTACHED
+        assert (ended.routing_decision.close_reason, ended.gate_passed) == ("parent_lost", False)
+        assert [each.close_reason for each in kept(sidecar, RoutingRecord)] == ["parent_lost"]
+
+
 async def test_an_ended_turn_is_forgotten_when_its_time_is_over() -> None:
     """Two looks after the end: no turn is kept, and its token is worth nothing."""
     async with running_sidecar_for_tests(**AT_ONCE) as sidecar:

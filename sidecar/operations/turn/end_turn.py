@@ -70,7 +70,7 @@ class EndTurn:
         closed = await self._end(turn, request)
         if ending.fingerprint is not None:
             _refuse_other(turn, request)
-        return closed, ending.fingerprint is not None
+        return closed, ending.fingerprint is not None or ending.request is None
 
     async def reap(self, turn: Turn, cause: EndCause = PARENT_GONE) -> bool:
         """End a turn whose parent did not; says whether that is done with: if the store is away, a later try may do."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -14,7 +15,7 @@ from examples.gates.switches import Behaviour, Switch
 from subagents.lifecycle.v1 import lifecycle_pb2, reading_pb2
 from tests.support.postgres import PostgresServer
 from tests.support.requests import Failure, failure_of
-from tests.support.sidecar_process import place
+from tests.support.sidecar_process import next_look, place
 from tests.system.rollout.operating import FLAG, SUBAGENT, GatedOperator, an_operator
 
 pytestmark = [pytest.mark.system, pytest.mark.seconds(120)]
@@ -61,7 +62,7 @@ async def test_with_the_database_away_no_verb_moves_anything_and_what_is_known_g
             served = await operator.offers("turn-1"), await operator.offers("turn-2", "user-0")
             server.start_again()
             server.wait_until_it_answers()
-            after = await operator.status()
+            after = await _status_again(operator)
             server.kill()
             killed = await operator.take("Kill", operator.unread())
             gone = await operator.offers("turn-3")
@@ -78,6 +79,17 @@ async def test_with_the_database_away_no_verb_moves_anything_and_what_is_known_g
     assert (list(killed.reached), f"ask_{SUBAGENT}" in gone) == (["replica"], False)
     assert recorded.state == ROLLBACK
     assert [row.target_state for row in rows].count(ROLLBACK) == 1
+
+
+async def _status_again(operator: GatedOperator) -> reading_pb2.SlotStatus:
+    """Return how the slot stands, as soon as the sidecar has found its database again."""
+    while True:
+        try:
+            return await operator.status()
+        except grpc.aio.AioRpcError as away:
+            if away.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+        await next_look()
 
 
 def _standing(status: reading_pb2.SlotStatus) -> tuple[object, ...]:

@@ -129,6 +129,17 @@ def test_lines_of_one_moment_cost_one_wake_up_and_one_write_and_a_stop_loses_non
     assert (out.writes, front.lost) == (1, 1)
 
 
+def test_a_line_that_the_output_cannot_encode_costs_only_itself() -> None:
+    """An output refuses what it is given as a whole; the other lines of the moment are written."""
+    raw, front = io.BytesIO(), LossyQueue(ALWAYS)
+    thread = LogThread(front, io.TextIOWrapper(raw, encoding="ascii"), logging.LogRecord.getMessage)
+    for text in ("before", "caf\u00e9", "after"):
+        front.emit(logging.makeLogRecord({"msg": text}))
+    thread.start()
+    thread.stop()
+    assert (raw.getvalue().decode("ascii").splitlines(), front.lost) == (["before", "after"], 1)
+
+
 def test_a_closed_output_stops_nothing() -> None:
     """Standard error may be gone; the lines count as lost."""
     out, front = io.StringIO(), LossyQueue(ALWAYS)

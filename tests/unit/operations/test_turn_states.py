@@ -54,9 +54,10 @@ class EndingMoves(RuleBasedStateMachine):
         cause = IDLE if idle else PARENT_GONE
         allowed = self.stage is not EndStage.ENDED and not self.under_way
         if tried(self.ending, allowed=allowed, move=lambda: self.attempts.append(self.ending.begin(request, cause))):
-            self.stage = EndStage.ENDING if self.stage is EndStage.OPEN else self.stage
-            self.under_way, self.first = True, self.first or request
-            assert self.ending.cause is (BY_PARENT if self.first else cause)
+            self.under_way = True
+            if self.stage is not EndStage.LAID_OUT:  # else it may be on record as it is
+                self.stage, self.first = EndStage.ENDING, self.first or request
+                assert self.ending.cause is (BY_PARENT if self.first else cause)
 
     @rule(routing=st.sampled_from("ab"))
     def lay_out(self, routing: str) -> None:

@@ -44,13 +44,22 @@ def test_variables_override_the_file_at_any_depth(file: Path) -> None:
             "SIDECAR__PLUGINS__ENABLED": '["flags-mine"]',
             "SIDECAR__TARGETS__SLOTS__SHOP": "unix:/run/shop.sock",
             "SIDECAR__FLAGS__FILE__PATH": "/etc/flags.json",
+            "SIDECAR__AUDIT__SINKS": '["log"]',
             "sidecar__log__level": "error",
             "SIDECAR_SKIPS_FAIL": "1",
         },
     )
     assert settings.dispatch.results.silence == timedelta(seconds=5)
     assert (settings.plugins.enabled, settings.targets.slots) == (["flags-mine"], {"shop": "unix:/run/shop.sock"})
+    assert settings.audit.sinks == ("log",)
     assert (settings.flags, settings.log.level) == ({"file": {"path": "/etc/flags.json"}}, "error")
+
+
+def test_a_table_with_the_name_of_an_argument_is_no_setting(file: Path) -> None:
+    """`self` is a name like any other."""
+    file.write_text(LEAST + "[self]\n")
+    (said,) = problems(file)
+    assert said.startswith("FILE: self: no such setting; there are: server, ")
 
 
 def test_everything_that_is_wrong_is_said_at_once(file: Path) -> None:

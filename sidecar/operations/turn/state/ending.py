@@ -89,15 +89,17 @@ class TurnEnding:
         """Begin a try; only while none is under way, and before the turn has ended.
 
         Args:
-            request: of the parent; that of an earlier try stays.
+            request: of the parent; that of an earlier try stays. None is taken once the end is laid out without one,
+                which may be on record already: the parent finds that the turn was ended before.
             cause: of an end that no parent asks for.
         """
         if self.stage is EndStage.ENDED or not (self.attempt is None or self.attempt.settled):
             raise IllegalTransition("begin", self.stage)
         if self.stage is EndStage.OPEN:
             self.stage = EndStage.ENDING
-        self.request = self.request or request
-        self.cause = cause if self.request is None else BY_PARENT
+        if self.stage is EndStage.ENDING:
+            self.request = self.request or request
+            self.cause = cause if self.request is None else BY_PARENT
         self.attempt = Ending()
         return self.attempt
 

@@ -203,7 +203,9 @@ class TurnState(Generic[Dispatch]):
         for child in self.children.values():
             child.forget_unsaved()
         for dispatch_id, outcomes in laid_out.settling.items():
-            self.dispatches[dispatch_id].finish_with_turn(outcomes)
+            dispatch = self.dispatches.get(dispatch_id)
+            if dispatch is not None:  # one that was followed here may have lost its last listener meanwhile
+                dispatch.finish_with_turn(outcomes)
 
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
