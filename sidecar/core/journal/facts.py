@@ -92,7 +92,7 @@ class Settlement(Part, frozen=True):
         ran: it has a child, the one at the call's step.
         slot: of a call without a child; None for an unknown tool.
         took: microseconds; None if it was never run.
-        tokens: read and written; None if none were reported.
+        tokens: read and written, and those read from caches if providers said so; None if none were reported.
     """
 
     place: int
@@ -104,7 +104,7 @@ class Settlement(Part, frozen=True):
     slot: Slot | None = None
     attempts: int = 0
     took: int | None = None
-    tokens: tuple[int, int] | None = None
+    tokens: tuple[int, ...] | None = None
 
 
 class Routed(Part, frozen=True):
