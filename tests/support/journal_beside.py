@@ -77,7 +77,7 @@ class JournalOfTurn:
         for record in records:
             found = self._frames(record) if isinstance(record, AttemptRecorded) else derived.pop(record.record_id, None)
             if found != record:
-                yield f"{record.record_id}: the facts say {found}, the record {record}"
+                yield f"{record.record_id}: the facts say {_differing(found, record)}, the record {_differing(record, found)}"
             self.records[record.record_id] = record
         yield from (f"{each} is in the facts only" for each in derived)
 
@@ -96,6 +96,14 @@ class JournalOfTurn:
             attempt.number,
             attempt_to_json(read),
         )
+
+
+def _differing(record: Record | None, other: Record | None) -> str:
+    """Return the fields of a record that another one has otherwise."""
+    if record is None or type(record) is not type(other):
+        return repr(record)
+    named = {name: (getattr(record, name), getattr(other, name)) for name in record.__struct_fields__}
+    return ", ".join(f"{name} {value!r}" for name, (value, others) in named.items() if value != others)
 
 
 class Decided:

@@ -1,15 +1,14 @@
 """Single records of `core/executing` as parts of facts: what a fact has of each, and its texts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
 
 from sidecar.core.binding.surface_token import SurfaceClaims
-from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome, Usage
-from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.core.executing.records import CallSettled, DispatchOpened, TurnEnded
 from sidecar.core.identifiers import CallId, Digest, DispatchId
 from sidecar.core.journal import facts
@@ -43,10 +42,10 @@ def open_dispatch(opened: DispatchOpened, request: Request) -> OpenDispatch:
     return OpenDispatch(opened, request, {call.call_id: place for place, call in enumerate(request.calls)})
 
 
-def opening_of(dispatch: OpenDispatch, *, bind: bool) -> Part:
-    """Return the fact that opens a dispatch, without its children; `bind`: no fact has the turn's claims yet."""
+def opening_of(dispatch: OpenDispatch, claims: SurfaceClaims | None) -> Part:
+    """Return the fact that opens a dispatch, without its children; `claims` if no fact before has the same."""
     opened = dispatch.opened
-    parts = unnamed(from_json(opened.claims_json, SurfaceClaims)) if bind else None
+    parts = None if claims is None else unnamed(claims)
     body = facts.DispatchOpened(
         dispatch_id=opened.dispatch_id,
         claims=None if parts is None else parts.claims,
@@ -92,34 +91,30 @@ def texts_of_outcome(outcome: CallOutcome, dispatch: OpenDispatch) -> OutcomeTex
 
 
 def end_of(
-    ended: TurnEnded, routing: RoutingRecord, dispatches: Mapping[DispatchId, OpenDispatch], *, bind: bool
+    ended: TurnEnded,
+    routing: RoutingRecord,
+    dispatches: Mapping[DispatchId, OpenDispatch],
+    claims: SurfaceClaims | None,
 ) -> Part:
     """Return the fact that ends a turn, without progress.
 
     Args:
-        ended, routing: the two records of the end.
+        ended: the turn's row.
+        routing: the other record of the end.
         dispatches: all of the turn.
-        bind: no fact has the turn's claims yet; then only what the routing decision says of them is known.
+        claims: if no fact before has the same.
     """
-    parts = unnamed(_claims_of(ended, routing)) if bind else None
-    calls = tuple(
-        Routed(
-            dispatch_id=call.dispatch_id,
-            place=dispatches[call.dispatch_id].places[call.call_id],
-            settled=microseconds(call.settled_at - ended.ended_at),
-            started=None if call.started_at is None else microseconds(call.started_at - ended.ended_at),
-            status_events=call.status_events,
-        )
-        for call in routing.calls
-    )
-    beyond = routing.intents[len(dispatches) :]
+    parts = None if claims is None else unnamed(claims)
+    known = _in_order(routing, dispatches)
+    beyond = routing.intents[len(known) :]
+    digest = next((each.request.binding_digest for each in known), "")
     rest = Routing(
-        calls=calls,
+        calls=tuple(_routed(call, each, ended.ended_at) for each in known for call in _calls_of(routing, each)),
         overhead=microseconds(routing.overhead),
         asserted_by=routing.principal_asserted_by,
         gate_passed=routing.gate_passed,
         undispatched=_intents(beyond[0]) if beyond else None,
-        binding_digest="" if dispatches else routing.binding_digest,
+        binding_digest="" if routing.binding_digest == digest else routing.binding_digest,
     )
     body = facts.TurnEnded(None if parts is None else parts.claims, ended.close_reason, rest)
     end = EndTexts(ended.fingerprint, ended.narration, ended.user_message)
@@ -131,9 +126,63 @@ def microseconds(duration: timedelta) -> int:
     return duration // MICROSECOND
 
 
-def _claims_of(ended: TurnEnded, routing: RoutingRecord) -> SurfaceClaims:
-    """Return of a turn without a dispatch what its routing decision says of its claims; the rest is empty."""
-    cohort = routing.cohort
+def claims_at_end(ended: TurnEnded, routing: RoutingRecord, known: SurfaceClaims | None) -> SurfaceClaims:
+    """Return the claims that a routing decision comes from.
+
+    Args:
+        ended: says of whom the turn is.
+        routing: the decision; it may be made under a newer binding than the turn's dispatches.
+        known: what facts before say; None: the turn had no dispatch, and what no record says of it stays empty.
+    """
+    cohort, known = routing.cohort, known or _unknown(ended)
+    slots = tuple(slot for slot, _ in known.tools)
+    return msgspec.structs.replace(
+        known,
+        orchestrator_id=routing.orchestrator_id,
+        tools=known.tools
+        if slots == cohort.active_sub_agents
+        else tuple((slot, Digest("")) for slot in cohort.active_sub_agents),
+        candidates=tuple((each.slot, each.definition_id, each.verdict.value) for each in routing.candidates),
+        versions=(
+            cohort.agent_definition_version,
+            cohort.prompt_block_registry_version,
+            cohort.xml_prompt_component_registry_version,
+        ),
+        flags=cohort.active_feature_flags,
+        arm=cohort.experiment_arm_assignment,
+        fan_out_cap=routing.fan_out_cap,
+        bound_at=routing.bound_at,
+    )
+
+
+def _in_order(routing: RoutingRecord, dispatches: Mapping[DispatchId, OpenDispatch]) -> list[OpenDispatch]:
+    """Return the dispatches that a routing decision knows of, in the order of its intents."""
+    named = {call.dispatch_id for call in routing.calls}
+    left = [dispatch for each, dispatch in dispatches.items() if each in named]
+    found = []
+    for intents in routing.intents:
+        one = next((each for each in left if each.opened.intents == intents), None)
+        if one is not None:
+            left.remove(one)
+            found.append(one)
+    return found + left
+
+
+def _calls_of(routing: RoutingRecord, dispatch: OpenDispatch) -> Iterator[RoutedCall]:
+    return (call for call in routing.calls if call.dispatch_id == dispatch.opened.dispatch_id)
+
+
+def _routed(call: RoutedCall, dispatch: OpenDispatch, at: datetime) -> Routed:
+    return Routed(
+        dispatch_id=call.dispatch_id,
+        place=dispatch.places[call.call_id],
+        settled=microseconds(call.settled_at - at),
+        started=None if call.started_at is None else microseconds(call.started_at - at),
+        status_events=call.status_events,
+    )
+
+
+def _unknown(ended: TurnEnded) -> SurfaceClaims:
     return SurfaceClaims(
         turn_id=ended.turn_id,
         episode_id=ended.episode_id,
@@ -143,21 +192,16 @@ def _claims_of(ended: TurnEnded, routing: RoutingRecord) -> SurfaceClaims:
         location=None,
         date="",
         orchestrator_digest=Digest(""),
-        orchestrator_id=routing.orchestrator_id,
-        tools=tuple((slot, Digest("")) for slot in cohort.active_sub_agents),
-        candidates=tuple((each.slot, each.definition_id, each.verdict.value) for each in routing.candidates),
-        versions=(
-            cohort.agent_definition_version,
-            cohort.prompt_block_registry_version,
-            cohort.xml_prompt_component_registry_version,
-        ),
-        flags=cohort.active_feature_flags,
-        arm=cohort.experiment_arm_assignment,
+        tools=(),
+        candidates=(),
+        versions=("", "", ""),
+        flags=(),
+        arm="",
         previous=None,
-        fan_out_cap=routing.fan_out_cap,
+        fan_out_cap=0,
         max_dispatches=0,
-        bound_at=routing.bound_at,
-        expires_at=routing.bound_at,
+        bound_at=ended.ended_at,
+        expires_at=ended.ended_at,
     )
 
 

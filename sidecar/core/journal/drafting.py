@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.decoding import from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ChildEvent
@@ -27,6 +29,7 @@ from sidecar.core.journal.child_events import OF_NAME, ChildSoFar, marked
 from sidecar.core.journal.drafted_parts import (
     OpenDispatch,
     Part,
+    claims_at_end,
     end_of,
     microseconds,
     open_dispatch,
@@ -94,7 +97,7 @@ class Drafting:
     def __init__(self, reading: TurnReading, by: InstanceId) -> None:
         self._reading, self._by = reading, by
         self._drafts: list[Drafted] = []
-        self._bound = reading.claims is not None
+        self._claims = reading.claims
         self._dispatches = {
             each: open_dispatch(dispatch.opened, dispatch.request) for each, dispatch in reading.dispatches.items()
         }
@@ -148,8 +151,7 @@ class Drafting:
         dispatch, self._opening = self._opening, None
         if dispatch is None:
             return
-        part = opening_of(dispatch, bind=not self._bound)
-        self._bound = True
+        part = opening_of(dispatch, self._new(from_json(dispatch.opened.claims_json, SurfaceClaims)))
         body = msgspec.structs.replace(part.body, children=tuple(self._starts))
         texts = msgspec.structs.replace(part.texts, contracts=tuple(self._contracts))
         self._starts, self._contracts = [], []
@@ -240,7 +242,8 @@ class Drafting:
         if self._ended is None or self._routing is None:
             raise Undraftable("half of the end of a turn")
         at, values = self._ended.ended_at, list[Values]()
-        part = end_of(self._ended, self._routing, self._dispatches, bind=not self._bound)
+        claims = self._new(claims_at_end(self._ended, self._routing, self._claims))
+        part = end_of(self._ended, self._routing, self._dispatches, claims)
         lives = [life for life in self._lives.values() if life.waiting]
         progress = tuple(self._progress(life, at, values) for life in lives)
         body = msgspec.structs.replace(part.body, progress=progress)
@@ -248,6 +251,11 @@ class Drafting:
         self._add(Part(body, texts), at, follows=all(life.follows for life in lives))
 
     # --- parts
+
+    def _new(self, claims: SurfaceClaims) -> SurfaceClaims | None:
+        """Return claims if they are not those of the facts before."""
+        known, self._claims = self._claims, claims
+        return None if claims == known else claims
 
     def _known(self) -> dict[ChildId, int]:
         return self._reading.steps

@@ -121,9 +121,10 @@ class Routing(Part, frozen=True):
     """What the routing decision says and no other fact does.
 
     Attributes:
+        calls: dispatch after dispatch; a dispatch that the end did not know of has none here.
         overhead: microseconds.
         undispatched: intents that the parent declared at the end.
-        binding_digest: of a turn without a dispatch.
+        binding_digest: empty if it is that of the first dispatch.
     """
 
     calls: tuple[Routed, ...]
@@ -141,7 +142,7 @@ class DispatchOpened(Part, frozen=True, tag="dispatch_opened"):
     """A dispatch exists, with the children that start at once. Before any of them starts.
 
     Attributes:
-        claims: what the turn was bound to, without the user; None if a fact of the turn has them already.
+        claims: what the turn was bound to, without the user; None if the facts before say the same.
         first_step: emission index of the first call.
         places: free under the cap when it was accepted.
         settle_by: every call is stopped by then.

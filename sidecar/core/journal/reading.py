@@ -51,7 +51,7 @@ class TurnReading:
     """One turn, read fact by fact.
 
     Attributes:
-        claims: what it was bound to; None before the first fact.
+        claims: what it was bound to last; None before the first fact.
         dispatches, children: in order of opening; children by step.
         steps: of the children, by id.
     """
@@ -89,7 +89,7 @@ class TurnReading:
     # --- one kind each
 
     def _bind(self, claims: SurfaceClaims | None, user: UserTexts | None) -> SurfaceClaims:
-        if claims is not None and self.claims is None:
+        if claims is not None:
             self.claims = named(UnnamedClaims(claims, user or UserTexts()))
         if self.claims is None:
             raise LookupError(f"no fact of turn {self.turn_id} says what it was bound to")
