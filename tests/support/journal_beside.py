@@ -32,11 +32,15 @@ class JournalOfTurn:
 
     def decided(self, records: Sequence[Record], by: InstanceId) -> "Decided":
         """Return what becomes of a group; nothing is kept yet."""
-        new = {record.record_id: record for record in records if not self._is_there(record, by)}
+        new = [each for each in dict.fromkeys(records) if not self._is_there(each, by)]
         try:
-            drafts = Drafting(self.reading, by).drafts([*new.values()])
+            drafts = Drafting(self.reading, by).drafts(new)
         except Undraftable as why:
             return Decided(self, str(why) or "undraftable")
+        again = dict.fromkeys(self._made[each.record_id, by] for each in records if (each.record_id, by) in self._made)
+        repeated = rules.decide(self.head, again, self.facts.keys())
+        if isinstance(repeated, rules.Refused) or repeated.new:
+            return Decided(self, "facts that are on record are not kept as they are")
         head, facts = self.head, list[Fact]()
         for drafted in drafts:
             fact = self._fact(head, drafted)
@@ -45,7 +49,7 @@ class JournalOfTurn:
                 return Decided(self, decided.text)
             head = decided.head
             facts.append(fact)
-        return Decided(self, "", head, facts, tuple(new.values()))
+        return Decided(self, "", head, facts, new)
 
     def _is_there(self, record: Record, by: InstanceId) -> bool:
         """Say whether a record is on record already, as it is."""
@@ -72,12 +76,12 @@ class JournalOfTurn:
                 if record.record_id in derived:
                     yield f"{record.record_id} is derived twice"
                 derived[record.record_id] = record
-                if isinstance(record, DispatchTaken):
-                    self._made[record.record_id, draft.by] = fact
+                self._made[record.record_id, draft.by] = fact
         for record in records:
             found = self._frames(record) if isinstance(record, AttemptRecorded) else derived.pop(record.record_id, None)
             if found != record:
-                yield f"{record.record_id}: the facts say {_differing(found, record)}, the record {_differing(record, found)}"
+                ours, theirs = _differing(found, record), _differing(record, found)
+                yield f"{record.record_id}: the facts say {ours}, the record says {theirs}"
             self.records[record.record_id] = record
         yield from (f"{each} is in the facts only" for each in derived)
 
