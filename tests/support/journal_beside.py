@@ -5,6 +5,9 @@ Where the two differ is said in words; nobody has to agree on anything else than
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from sidecar.adapters.record_memory import RecordInMemory
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, DispatchTaken, Record
 from sidecar.core.identifiers import ChildId, InstanceId, TurnId
@@ -15,6 +18,7 @@ from sidecar.core.journal.encoding import SALT_BYTES, draft_of, fact_of
 from sidecar.core.journal.entries import Draft, Fact
 from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.reading import TurnReading
+from sidecar.core.journal.refusals import Refused
 from sidecar.core.replaying.frames import attempt_from_json, attempt_to_json
 
 
@@ -39,13 +43,13 @@ class JournalOfTurn:
             return Decided(self, str(why) or "undraftable")
         again = dict.fromkeys(self._made[each.record_id, by] for each in records if (each.record_id, by) in self._made)
         repeated = rules.decide(self.head, again, self.facts.keys())
-        if isinstance(repeated, rules.Refused) or repeated.new:
+        if isinstance(repeated, Refused) or repeated.new:
             return Decided(self, "facts that are on record are not kept as they are")
         head, facts = self.head, list[Fact]()
         for drafted in drafts:
             fact = self._fact(head, drafted)
             decided = rules.decide(head, [fact], self.facts)
-            if isinstance(decided, rules.Refused):
+            if isinstance(decided, Refused):
                 return Decided(self, decided.text)
             head = decided.head
             facts.append(fact)
@@ -159,3 +163,24 @@ class JournalBeside:
         elif kept:
             for each in decided:
                 yield from each.keep()
+
+
+class RecordWithJournal(RecordInMemory):
+    """A record in memory with a journal beside it.
+
+    Attributes:
+        differences: between the two, up to the first group in which there are any; what comes after is not compared.
+    """
+
+    journal: JournalBeside = msgspec.field(default_factory=JournalBeside)
+    differences: list[str] = msgspec.field(default_factory=list)
+
+    def append(self, records: Sequence[Record], instance: InstanceId) -> None:
+        """Append a group to both."""
+        kept = False
+        try:
+            super().append(records, instance)
+            kept = True
+        finally:
+            if not self.differences:
+                self.differences += self.journal.differences(records, instance, kept=kept)

@@ -81,9 +81,7 @@ def texts_of_outcome(outcome: CallOutcome, dispatch: OpenDispatch) -> OutcomeTex
     asked, answer = dispatch.request.calls[dispatch.places[outcome.call_id]].tool_name, outcome.answer
     return OutcomeTexts(
         narration=answer.narration,
-        components=tuple(
-            (each.name, each.tool_input_json, each.component_data_json) for each in answer.components
-        ),
+        components=tuple((each.name, each.tool_input_json, each.component_data_json) for each in answer.components),
         data_unavailable=answer.data_unavailable,
         hint=outcome.hint,
         tool_name=None if outcome.tool_name == asked else outcome.tool_name,
