@@ -126,10 +126,11 @@ class ChildReading:
 
 
 class Marked(msgspec.Struct, frozen=True):
-    """A mark with its values."""
+    """A mark with its values, and the details of its event."""
 
     mark: Mark
     values: Values
+    details: dict[str, Any]
 
 
 def marked(event: ChildEvent, at: datetime, about: About) -> Marked:
@@ -142,9 +143,9 @@ def marked(event: ChildEvent, at: datetime, about: About) -> Marked:
     """
     what = OF_NAME.get(event.name)
     form = None if what is None else FORMS[what]
-    details = from_json(event.details_json, dict)
+    details: dict[str, Any] = from_json(event.details_json, dict)
     values = None if form is None else values_of(form, details, about)
     if what is None or form is None or values is None or form.summary(details, about) != event.summary:
         raise ValueError(f"event {event.event_id} ({event.name}) is of no form: {event.summary}, {event.details_json}")
     actor = 0 if event.actor == form.actor else ACTORS.index(event.actor)
-    return Marked(Mark(what, (event.time - at) // MICROSECOND, actor), values)
+    return Marked(Mark(what, (event.time - at) // MICROSECOND, actor), values, details)

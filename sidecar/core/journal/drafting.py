@@ -3,7 +3,7 @@
 Needed as long as the operations make records; see `docs/journal.md`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -109,7 +109,7 @@ class Drafting:
         self._ended: TurnEnded | None = None
         self._routing: RoutingRecord | None = None
 
-    def drafts(self, records: Sequence[Record]) -> list[Drafted]:
+    def drafts(self, records: Iterable[Record]) -> list[Drafted]:
         """Return the facts that `records` become. Raises `Undraftable`."""
         try:
             for record in records:
@@ -192,13 +192,13 @@ class Drafting:
 
     def _event(self, event: ChildEvent) -> None:
         life, what = self._life(event.child_id), OF_NAME.get(event.name)
-        if what in BEGINNING and not life.waiting and event.child_id not in self._known():
+        if what in BEGINNING and not life.waiting and event.child_id not in self._reading.steps:
             life.link = event.link  # derived from its start
             return
         self._open()
         life.take(event)
-        if what is What.ATTEMPT and event.sequence and event.details().get("number", 0) > 1:
-            self._progressed(facts.AttemptRepeated, [life], len(life.waiting))
+        if what is What.ATTEMPT and event.details().get("number", 0) > 1:
+            self._progressed(facts.AttemptRepeated, life)
 
     def _settle(self) -> None:
         """Draft the outcomes, each with the end of its child's work."""
@@ -226,15 +226,15 @@ class Drafting:
             if not whats:
                 continue
             if life.so_far.parent is not None and whats & (VERDICTS | WORK_ENDS):
-                self._progressed(facts.DelegationSettled, [life], len(life.waiting))
+                self._progressed(facts.DelegationSettled, life)
             elif whats & VERDICTS:
-                self._progressed(facts.ChildClosed, [life], len(life.waiting))
+                self._progressed(facts.ChildClosed, life)
             elif whats & WORK_ENDS:
                 at, values = life.waiting[-1].time, list[Values]()
                 body = facts.CallsSettled(life.so_far.opened.dispatch_id, (), (self._progress(life, at, values),))
                 self._add(Part(body, Texts(values=tuple(values))), at, follows=life.follows)
             else:
-                self._progressed(facts.ChildNoted, [life], len(life.waiting))
+                self._progressed(facts.ChildNoted, life)
 
     def _end(self) -> None:
         if self._ended is None and self._routing is None:
@@ -257,9 +257,6 @@ class Drafting:
         known, self._claims = self._claims, claims
         return None if claims == known else claims
 
-    def _known(self) -> dict[ChildId, int]:
-        return self._reading.steps
-
     def _life(self, child_id: ChildId) -> _Life:
         life = self._lives.get(child_id)
         if life is None:
@@ -270,13 +267,11 @@ class Drafting:
     def _progressed(
         self,
         kind: type[facts.AttemptRepeated | facts.ChildNoted | facts.DelegationSettled | facts.ChildClosed],
-        lives: Sequence[_Life],
-        count: int,
+        life: _Life,
     ) -> None:
-        at, values = lives[0].waiting[count - 1].time, list[Values]()
-        progress = tuple(self._progress(life, at, values, count=count) for life in lives)
-        body = kind(lives[0].so_far.opened.dispatch_id, progress)
-        self._add(Part(body, Texts(values=tuple(values))), at, follows=all(life.follows for life in lives))
+        at, values = life.waiting[-1].time, list[Values]()
+        body = kind(life.so_far.opened.dispatch_id, (self._progress(life, at, values),))
+        self._add(Part(body, Texts(values=tuple(values))), at, follows=life.follows)
 
     def _progress(
         self,
@@ -294,7 +289,7 @@ class Drafting:
         marks = []
         for event in events:
             found = marked(event, at, life.so_far.about(settled, delegated))
-            life.so_far.note(found.mark.what, event.details())
+            life.so_far.note(found.mark.what, found.details)
             marks.append(found.mark)
             values.append(found.values)
         return Progress(life.step, tuple(marks), life.so_far.attempts)
