@@ -25,6 +25,7 @@ from subagents_errors import CallFailure
 from tests.support.builders import a_card, with_limits
 from tests.support.fake_runner import answers, hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
+from tests.support.journal_beside import RecordWithJournal
 from tests.support.records import StoreThatCanBeAway
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -58,7 +59,7 @@ class Pair:
 @asynccontextmanager
 async def two_sidecars(*cards: Card, background: bool = True, **rules: Any) -> AsyncIterator[Pair]:
     """Serve both while the context is open."""
-    record, alive = RecordInMemory(), {"first", "second"}
+    record, alive = RecordWithJournal(), {"first", "second"}
     stores = [StoreThatCanBeAway(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
     chosen: dict[str, Any] = {"cards": cards, "rules": {"look_every": SOON, "resume_grace": PATIENT, **rules}}
     chosen["background"] = background

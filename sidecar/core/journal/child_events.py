@@ -3,6 +3,8 @@
 The events are those of `core/executing`: same names, ids, order, details and links.
 """
 
+from collections.abc import Mapping
+from copy import copy
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -23,29 +25,25 @@ OF_NAME: Final = {form.name: what for what, form in FORMS.items()}
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
-class ChildReading:
-    """The events of one child, derived in the order of the facts; nothing that was derived ever changes.
+class ChildSoFar:
+    """What the events of a child so far say, as far as later ones are derived from it.
 
     Attributes:
         opened: its row.
         contract: as it was made.
         parent: step of the child that delegates to it.
         attempts: number of the newest attempt that an event tells of.
-        events: so far.
     """
 
     def __init__(self, opened: ChildOpened, contract: Contract, parent: int | None) -> None:
         """Begin before the first event."""
         self.opened, self.contract, self.parent = opened, contract, parent
         self.attempts = 0
-        self.events: list[ChildEvent] = []
-        self._link = opened.link
         self._accepted = False
 
-    @property
-    def link(self) -> str:
-        """Link of its newest event."""
-        return self._link
+    def copy(self) -> "ChildSoFar":
+        """Return another one that stands where this one does."""
+        return copy(self)
 
     def about(self, settled: Values = (), delegated: Values = ()) -> About:
         """Return what is known of it now. See `About`."""
@@ -58,6 +56,37 @@ class ChildReading:
             settled=settled,
             delegated=delegated,
         )
+
+    def note(self, what: What, details: Mapping[str, Any]) -> None:
+        """Take in one more event."""
+        if what is What.ATTEMPT:
+            self.attempts = int(details.get("number", self.attempts + 1))
+        self._accepted = self._accepted or what is What.ACCEPTED
+
+
+class ChildReading:
+    """The events of one child, derived in the order of the facts; nothing that was derived ever changes.
+
+    Attributes:
+        so_far: what the next one is derived from.
+        events: so far.
+    """
+
+    def __init__(self, so_far: ChildSoFar) -> None:
+        """Begin before the first event."""
+        self.so_far = so_far
+        self.events: list[ChildEvent] = []
+        self._link = so_far.opened.link
+
+    @property
+    def opened(self) -> ChildOpened:
+        """Its row."""
+        return self.so_far.opened
+
+    @property
+    def link(self) -> str:
+        """Link of its newest event."""
+        return self._link
 
     def take(self, mark: Mark, values: Values | None, at: datetime, about: About) -> ChildEvent:
         """Derive the next event.
@@ -73,9 +102,7 @@ class ChildReading:
         summary = ERASED if values is None and form.fields else form.summary(details, about)
         actor = ACTORS[mark.actor] or form.actor
         event = self._event(form.name, at + mark.after * MICROSECOND, actor, summary, details)
-        if mark.what is What.ATTEMPT:
-            self.attempts = int(details.get("number", self.attempts + 1))
-        self._accepted = self._accepted or mark.what is What.ACCEPTED
+        self.so_far.note(mark.what, details)
         self.events.append(event)
         return event
 
@@ -99,10 +126,11 @@ class ChildReading:
 
 
 class Marked(msgspec.Struct, frozen=True):
-    """A mark with its values."""
+    """A mark with its values, and the details of its event."""
 
     mark: Mark
     values: Values
+    details: dict[str, Any]
 
 
 def marked(event: ChildEvent, at: datetime, about: About) -> Marked:
@@ -115,9 +143,9 @@ def marked(event: ChildEvent, at: datetime, about: About) -> Marked:
     """
     what = OF_NAME.get(event.name)
     form = None if what is None else FORMS[what]
-    details = from_json(event.details_json, dict)
+    details: dict[str, Any] = from_json(event.details_json, dict)
     values = None if form is None else values_of(form, details, about)
     if what is None or form is None or values is None or form.summary(details, about) != event.summary:
         raise ValueError(f"event {event.event_id} ({event.name}) is of no form: {event.summary}, {event.details_json}")
     actor = 0 if event.actor == form.actor else ACTORS.index(event.actor)
-    return Marked(Mark(what, (event.time - at) // MICROSECOND, actor), values)
+    return Marked(Mark(what, (event.time - at) // MICROSECOND, actor), values, details)

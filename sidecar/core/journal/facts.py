@@ -92,7 +92,7 @@ class Settlement(Part, frozen=True):
         ran: it has a child, the one at the call's step.
         slot: of a call without a child; None for an unknown tool.
         took: microseconds; None if it was never run.
-        tokens: read and written; None if none were reported.
+        tokens: read and written, and those read from caches if providers said so; None if none were reported.
     """
 
     place: int
@@ -104,7 +104,7 @@ class Settlement(Part, frozen=True):
     slot: Slot | None = None
     attempts: int = 0
     took: int | None = None
-    tokens: tuple[int, int] | None = None
+    tokens: tuple[int, ...] | None = None
 
 
 class Routed(Part, frozen=True):
@@ -121,9 +121,10 @@ class Routing(Part, frozen=True):
     """What the routing decision says and no other fact does.
 
     Attributes:
+        calls: dispatch after dispatch; a dispatch that the end did not know of has none here.
         overhead: microseconds.
         undispatched: intents that the parent declared at the end.
-        binding_digest: of a turn without a dispatch.
+        binding_digest: empty if it is that of the first dispatch.
     """
 
     calls: tuple[Routed, ...]
@@ -141,7 +142,7 @@ class DispatchOpened(Part, frozen=True, tag="dispatch_opened"):
     """A dispatch exists, with the children that start at once. Before any of them starts.
 
     Attributes:
-        claims: what the turn was bound to, without the user; None if a fact of the turn has them already.
+        claims: what the turn was bound to, without the user; None if the facts before say the same.
         first_step: emission index of the first call.
         places: free under the cap when it was accepted.
         settle_by: every call is stopped by then.

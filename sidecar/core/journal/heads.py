@@ -110,8 +110,12 @@ def named_steps(head: TurnHead, body: Body) -> tuple[int, ...]:
     if not isinstance(body, CallsSettled) or body.dispatch_id not in head.dispatches:
         return ()
     first, told = head.dispatches[body.dispatch_id].first_step, [each.step for each in body.progress]
-    named = (first + each.place for each in body.calls if each.ran)
-    return tuple(dict.fromkeys(step for step in named if step not in told))
+    named: list[int] = []
+    for each in body.calls:
+        step = first + each.place
+        if each.ran and step not in told and step not in named:
+            named.append(step)
+    return tuple(named)
 
 
 def links_of(head: TurnHead, body: Body) -> tuple[bytes, ...]:

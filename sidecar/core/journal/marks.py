@@ -16,10 +16,14 @@ from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest, Slot
 
 Values = tuple[Any, ...]
-"""Strings, integers, truth values, None, or counts by name: what the fields of a form hold, from the first one on."""
+"""Strings, integers, truth values, or counts by name: what the fields of a form hold, from the first one on.
+
+None stands for a field that the event does not have.
+"""
 
 SIDECAR_LOST: Final = "sidecar_lost"
 FAULT: Final = ("target", "address", "errno", "remedy")
+TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens")
 ACTORS: Final = ("", events.SIDECAR, events.PARENT, events.OPERATOR, events.SUB_AGENT)
 """By `Mark.actor`; the first one stands for the usual actor of the event."""
 
@@ -66,7 +70,8 @@ class About(msgspec.Struct, frozen=True):
         digest: of the definition that its contract names.
         attempt: number of the newest attempt; 0 before the first.
         final_status: what closing it now would mean.
-        settled: `outcome`, `components` and `data_unavailable` of the outcome in the same fact; empty if it has none.
+        settled: `outcome`, `components`, `data_unavailable` and tokens of the outcome in the same fact; empty if it has
+            none.
         delegated: `child_id`, `sub_agent_id` and `step_idx` of the child that it delegates to in the same fact.
     """
 
@@ -101,17 +106,24 @@ class Form(msgspec.Struct, frozen=True):
 def details_of(form: Form, values: Values, about: About) -> dict[str, Any]:
     """Return the details of an event, in the order in which they are written."""
     stored = values or form.derived(about)
-    return form.around(about) | dict(zip(form.fields, stored, strict=False))
+    told = zip(form.fields, stored, strict=False)
+    return form.around(about) | {name: value for name, value in told if value is not None}
 
 
 def values_of(form: Form, details: Mapping[str, Any], about: About) -> Values | None:
     """Return the values with which `details_of` returns `details`; None if there are none."""
-    own = [name for name in form.fields if name in details]
-    values: Values = tuple(details[name] for name in own)
+    values = trimmed(tuple(details.get(name) for name in form.fields))
     if values == form.derived(about):
         values = ()
     found = details_of(form, values, about)
     return values if found == details and list(found) == list(details) else None
+
+
+def trimmed(values: Values) -> Values:
+    """Return values without those at the end that are not there."""
+    while values and values[-1] is None:
+        values = values[:-1]
+    return values
 
 
 def _place(details: Mapping[str, Any]) -> str:
@@ -152,11 +164,11 @@ FORMS: Final[Mapping[What, Form]] = MappingProxyType(
         What.WAITING: Form(
             events.WAITING_FOR_MERGE,
             events.SIDECAR,
-            ("outcome", "components", "data_unavailable"),
+            ("outcome", "components", "data_unavailable", *TOKENS),
             lambda details, about: f"{details['outcome']}, waits for the parent",
             derived=lambda about: about.settled,
         ),
-        What.FAILED: Form(events.FAILED, events.SIDECAR, ("cause", "detail", *FAULT), _failed),
+        What.FAILED: Form(events.FAILED, events.SIDECAR, ("cause", "detail", *FAULT, *TOKENS), _failed),
         What.ACCEPTED: Form(
             events.INTEGRATION_ACCEPTED, events.PARENT, (), lambda details, about: "the parent took the result"
         ),

@@ -21,14 +21,14 @@ from sidecar.core.executing.records import (
     Record,
     TurnEnded,
 )
-from sidecar.core.identifiers import CallId, DispatchId, TurnId
+from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
 from sidecar.core.journal import facts
-from sidecar.core.journal.child_events import MICROSECOND, NO_VALUES, ChildReading
+from sidecar.core.journal.child_events import MICROSECOND, NO_VALUES, ChildReading, ChildSoFar
 from sidecar.core.journal.dispatch_reading import DispatchReading
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import ChildStart, Progress, Settlement
 from sidecar.core.journal.heads import progress_of
-from sidecar.core.journal.marks import Mark, Values, What
+from sidecar.core.journal.marks import Mark, Values, What, trimmed
 from sidecar.core.journal.requests import (
     Place,
     UnnamedClaims,
@@ -51,8 +51,9 @@ class TurnReading:
     """One turn, read fact by fact.
 
     Attributes:
-        claims: what it was bound to; None before the first fact.
+        claims: what it was bound to last; None before the first fact.
         dispatches, children: in order of opening; children by step.
+        steps: of the children, by id.
     """
 
     def __init__(self, turn_id: TurnId) -> None:
@@ -61,6 +62,7 @@ class TurnReading:
         self.claims: SurfaceClaims | None = None
         self.dispatches: dict[DispatchId, DispatchReading] = {}
         self.children: dict[int, ChildReading] = {}
+        self.steps: dict[ChildId, int] = {}
 
     def take(self, draft: Draft) -> list[Record]:
         """Derive what one more accepted fact adds, in order."""
@@ -87,7 +89,7 @@ class TurnReading:
     # --- one kind each
 
     def _bind(self, claims: SurfaceClaims | None, user: UserTexts | None) -> SurfaceClaims:
-        if claims is not None and self.claims is None:
+        if claims is not None:
             self.claims = named(UnnamedClaims(claims, user or UserTexts()))
         if self.claims is None:
             raise LookupError(f"no fact of turn {self.turn_id} says what it was bound to")
@@ -122,9 +124,10 @@ class TurnReading:
         for start, said in zip(starts, texts, strict=True):
             child = self._child(self.dispatches[dispatch_id], start, said, draft.at)
             self.children[start.step] = child
+            self.steps[start.child_id] = start.step
             yield child.opened
             for mark in BEGUN:
-                yield child.take(mark, NO_VALUES, child.opened.opened_at, child.about())
+                yield child.take(mark, NO_VALUES, child.opened.opened_at, child.so_far.about())
 
     def _child(self, dispatch: DispatchReading, start: ChildStart, texts: ContractTexts, at: datetime) -> ChildReading:
         of, parent = dispatch.opened, None if start.parent is None else self.children[start.parent]
@@ -136,7 +139,7 @@ class TurnReading:
                 self.turn_id,
                 start.slot,
                 start.step,
-                said_in(dispatch.request, place) if parent is None else said_above(parent.contract),
+                said_in(dispatch.request, place) if parent is None else said_above(parent.so_far.contract),
                 None if parent is None else parent.opened.child_id,
             ),
         )
@@ -152,7 +155,7 @@ class TurnReading:
             opened_at=at + start.after * MICROSECOND,
             parent_child_id=None if parent is None else parent.opened.child_id,
         )
-        return ChildReading(opened, contract, start.parent)
+        return ChildReading(ChildSoFar(opened, contract, start.parent))
 
     def _progressed(self, draft: Draft, starts: Sequence[ChildStart] = ()) -> Iterator[Record]:
         """Derive the events of the children that a fact concerns, child after child."""
@@ -165,7 +168,7 @@ class TurnReading:
     ) -> Iterator[Record]:
         child = self.children[progress.step]
         for mark in progress.marks:
-            yield child.take(mark, next(values, None), draft.at, child.about(settled, delegated))
+            yield child.take(mark, next(values, None), draft.at, child.so_far.about(settled, delegated))
 
     def _settled(self, draft: Draft, body: facts.CallsSettled) -> Iterator[Record]:
         dispatch = self.dispatches[body.dispatch_id]
@@ -178,7 +181,7 @@ class TurnReading:
         first = dispatch.opened.first_step
         for each in body.progress:
             settled = next((outcome for (place, _), outcome in outcomes.items() if place == each.step - first), None)
-            yield from self._events(each, draft, values, NO_VALUES, _settled_as(settled))
+            yield from self._events(each, draft, values, NO_VALUES, settled_as(settled))
         for call in body.calls:
             outcome = outcomes[call.place, call.revision]
             dispatch.keep(call, outcome)
@@ -206,14 +209,21 @@ class TurnReading:
 
 def _delegated(progress: Progress, starts: Sequence[ChildStart]) -> Values:
     start = next((each for each in starts if each.parent == progress.step), None)
-    return NO_VALUES if start is None else (start.child_id, start.slot, start.step)
+    return NO_VALUES if start is None else delegated_as(start)
 
 
-def _settled_as(outcome: CallOutcome | None) -> Values:
+def delegated_as(start: ChildStart) -> Values:
+    """Return what a child that delegates says of the child that starts."""
+    return (start.child_id, start.slot, start.step)
+
+
+def settled_as(outcome: CallOutcome | None) -> Values:
     """Return what the end of a child's work says of its outcome."""
     if outcome is None:
         return NO_VALUES
-    return (outcome.outcome.value, len(outcome.answer.components), outcome.answer.data_unavailable)
+    usage = outcome.usage
+    spent = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+    return trimmed((outcome.outcome.value, len(outcome.answer.components), outcome.answer.data_unavailable, *spent))
 
 
 def read(turn_id: TurnId, drafts: Sequence[Draft]) -> list[Record]:

@@ -45,6 +45,14 @@ class Request(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
+def request_from_json(text: str, dispatch_id: DispatchId) -> Request:
+    """Return the request that was written down. Raises `ValueError` if it cannot be written again as it was."""
+    request: Request = from_json(text, Request)
+    if request.to_json() != text or request.surface_token or request.dispatch_id != dispatch_id:
+        raise ValueError(f"the request of {dispatch_id} is written otherwise")
+    return request
+
+
 class UnnamedClaims(msgspec.Struct, frozen=True):
     """Claims, and apart from them what names the user."""
 

@@ -25,17 +25,18 @@ def routing_of(
 
     Args:
         claims: what the turn was bound to.
-        dispatches: in order of opening, with their outcomes.
+        dispatches: with their outcomes. The decision is about those that the end names calls of, in its order.
         body: the end of the turn.
         at: its time.
     """
     rest = body.routing
     routed = {(each.dispatch_id, each.place): each for each in rest.calls}
-    calls = [call for dispatch in dispatches.values() for call in _routed(dispatch, routed, at)]
-    intents = [each.opened.intents for each in dispatches.values()]
+    known = [dispatches[each] for each in dict.fromkeys(call.dispatch_id for call in rest.calls)]
+    calls = [call for dispatch in known for call in _routed(dispatch, routed, at)]
+    intents = [each.opened.intents for each in known]
     if rest.undispatched is not None:
         intents.append(_report(rest.undispatched))
-    digests = [each.request.binding_digest for each in dispatches.values()]
+    digests = [each.request.binding_digest for each in known]
     return RoutingRecord(
         turn_id=claims.turn_id,
         episode_id=claims.episode_id,
@@ -44,7 +45,7 @@ def routing_of(
         calls=tuple(sorted(calls, key=lambda call: call.emission_index)),
         intents=tuple(intents),
         fan_out_cap=claims.fan_out_cap,
-        cap=worst([each.opened.cap for each in dispatches.values()]),
+        cap=worst([each.opened.cap for each in known]),
         cohort=cohort_of(claims),
         binding_digest=rest.binding_digest or next(iter(digests), ""),
         bound_at=claims.bound_at,

@@ -70,6 +70,15 @@ class Append:
 
 
 @dataclass(slots=True)
+class Group:
+    """What one commit brought to the disk, and whether that was kept."""
+
+    instance: InstanceId
+    records: Sequence[Record]
+    kept: bool = False
+
+
+@dataclass(slots=True)
 class Disk:
     """What outlives every process, and what was asked of it."""
 
@@ -78,6 +87,7 @@ class Disk:
     journal: list[Kept] = field(default_factory=list)
     durable_at: dict[str, float] = field(default_factory=dict)
     appends: list[Append] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
     healthy: bool = False
 
     @property
@@ -91,7 +101,10 @@ class Disk:
 
     def keep(self, records: Sequence[Record], instance: InstanceId, now: float) -> None:
         """Make a group durable. Raises `RecordConflict`."""
+        group = Group(instance, records)
+        self.groups.append(group)
         self.contents.append(records, instance)
+        group.kept = True
         for record in records:
             if record.record_id not in self.durable_at:
                 self.durable_at[record.record_id] = now

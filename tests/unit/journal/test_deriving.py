@@ -16,7 +16,7 @@ from sidecar.core.executing.verify_child import child_findings
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal import rules
 from sidecar.core.journal.chain import link_of
-from sidecar.core.journal.child_events import ChildReading, marked
+from sidecar.core.journal.child_events import ChildReading, ChildSoFar, marked
 from sidecar.core.journal.encoding import draft_of, erased
 from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.facts import AttemptRepeated, CallsSettled, DelegationSettled
@@ -145,10 +145,10 @@ def test_each_derived_event_leads_back_to_its_mark(seed: int) -> None:
     for draft in drafts:
         reading.take(draft)
     for child in reading.children.values():
-        again = ChildReading(child.opened, child.contract, child.parent)
+        again = ChildReading(ChildSoFar(child.opened, child.so_far.contract, child.so_far.parent))
         for event in child.events:
-            found = marked(event, event.time - timedelta(seconds=1), again.about())
-            again.take(found.mark, found.values, event.time - timedelta(seconds=1), again.about())
+            found = marked(event, event.time - timedelta(seconds=1), again.so_far.about())
+            again.take(found.mark, found.values, event.time - timedelta(seconds=1), again.so_far.about())
         assert again.events == child.events
 
 
