@@ -59,7 +59,7 @@ LOW: Final = 10
 TYPES: Final = Part("types", (*MAKE, "types"), nice=LOW)
 CHECK: Final = Part(
     "tests",
-    (*PYTEST, "-n", "2", "-m", "not system", *(f"tests/{name}" for name in QUICK), "clients/python"),
+    (*PYTEST, "-n", "3", "-m", "not system", *(f"tests/{name}" for name in QUICK), "clients/python"),
     chooses=True,
 )
 PROCESSES: Final = Part("processes", (*PYTEST, "-n", "3", "--durations=15", "tests/system"), chooses=True)

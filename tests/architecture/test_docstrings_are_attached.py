@@ -11,17 +11,20 @@ from tests.architecture.reading import Module, modules, planted
 
 DESCRIBED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
+BLOCKS: Final = ("body", "orelse", "finalbody")
+
 
 def violations(found: list[Module]) -> Iterator[str]:
     """Yield each bare string that describes nothing, or what stands above it by mistake."""
     for module in found:
         for node in module.nodes:
-            for _, block in ast.iter_fields(node):
-                if isinstance(block, list):
-                    yield from (module.at(each) for each in _stray(node, block))
+            for name in BLOCKS:
+                yield from (module.at(each) for each in _stray(node, getattr(node, name, ())))
 
 
-def _stray(node: ast.AST, block: list[ast.AST]) -> Iterator[ast.AST]:
+def _stray(node: ast.AST, block: object) -> Iterator[ast.AST]:
+    if not isinstance(block, list):  # a lambda's body is one expression
+        return
     for at, each in enumerate(block):
         if not (
             isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str)
