@@ -41,7 +41,7 @@ def judge(slot: Slot, catalogue: Catalogue, flags: Flags, view: RolloutView, ask
 
 def left_out(slot: Slot, catalogue: Catalogue) -> Judged:
     """Return the verdict on a slot that stands beyond the number of sub-agents that a turn may offer."""
-    names = catalogue.slots.get(slot, ()) or (None,)
+    names = catalogue.slots.get(slot) or (None,)
     return Judged(slot, None, tuple(Candidate(slot, name, CandidateVerdict.NOT_LISTED) for name in names))
 
 

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules, judged_slots, orchestrator_of
-from sidecar.core.binding.surface import Surface
+from sidecar.core.binding.candidates import Judged, left_out
+from sidecar.core.binding.surface import Candidate, Surface
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.serving import Asker, CandidateVerdict
@@ -118,6 +119,16 @@ def test_slots_listed_beyond_the_number_that_is_allowed_are_offered_to_nobody() 
 
     assert [tool.slot for tool in surface.tools] == ["a", "b"]
     assert verdicts(surface) == [("a", "chosen"), ("b", "chosen"), ("c", "not_listed")]
+
+
+def test_of_a_slot_that_is_left_out_each_definition_is_on_record() -> None:
+    """By its own id, which may differ from the slot's; a slot without any is on record by itself."""
+    catalogue = a_catalogue(a_card("shop-dates", slot=Slot("shop")))
+    listed = Candidate(Slot("shop"), DefinitionId("shop-dates"), CandidateVerdict.NOT_LISTED)
+    nobody = Candidate(Slot("nobody"), None, CandidateVerdict.NOT_LISTED)
+
+    assert left_out(Slot("shop"), catalogue) == Judged(Slot("shop"), None, (listed,))
+    assert left_out(Slot("nobody"), catalogue) == Judged(Slot("nobody"), None, (nobody,))
 
 
 def test_the_cohort_has_six_fields_and_only_flags_that_matter_here() -> None:

@@ -122,6 +122,7 @@ def test_what_a_provider_can_cache_changes_with_each_tool_and_block_and_with_not
     assert usual.beginning != replace(usual, tools=(surface_tool(SHOP, described),)).beginning
     texts = [usual.tools[0].name, usual.tools[0].description, usual.tools[0].arguments_schema_json, "always: 2\n\n"]
     assert usual.beginning_tokens == sum(-(-len(text) // 4) for text in texts)
+    assert usual.beginning == "sha256:" + sha256("\0".join(texts).encode()).hexdigest()
 
 
 def test_a_tool_offers_the_schema_of_its_card_with_what_the_sidecar_reads() -> None:

@@ -109,6 +109,7 @@ def test_emission_indexes_go_on_over_the_turn() -> None:
     plan = plan_dispatch(a_surface("shop", "rewards"), calls("ask_shop", "ask_nobody", "ask_rewards"), 4, 3)
 
     assert [planned.step_idx for planned in plan.run] == [4, 6]
+    assert (plan.first_step, plan.places) == (4, 3)
     assert plan.settled[1].emission_index == 5
 
 
