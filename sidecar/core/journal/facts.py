@@ -193,7 +193,7 @@ class CallsCancelled(Part, frozen=True, tag="calls_cancelled"):
 
 
 class CallsSettled(Part, frozen=True, tag="calls_settled"):
-    """Outcomes of calls, with the end of their children's work. Before anybody is told.
+    """Outcomes of calls, with the end of their children's work. Before the parent is told.
 
     Attributes:
         progress: of children of these calls, up to `waiting` or `failed`.
@@ -230,7 +230,7 @@ class DispatchTaken(Part, frozen=True, tag="dispatch_taken"):
 
 
 class TurnEnded(Part, frozen=True, tag="turn_ended"):
-    """The turn is over, with the verdict on each child that was open and the routing decision. Before anybody is told.
+    """The turn is over, with the verdict on each child that was open and the routing. Before the parent is told.
 
     Attributes:
         claims: see `DispatchOpened`.

@@ -353,3 +353,25 @@ def test_the_refusal_names_transition_and_stage() -> None:
     ending.begin(None, PARENT_GONE)
     ending.conclude(InternalFault("x"))
     assert ending.stage is EndStage.ENDING
+
+
+def test_an_end_that_is_on_record_finishes_the_dispatches_that_are_still_kept() -> None:
+    """Of two that are followed, one is dropped while the end is being written: its last listener has left."""
+    turn = a_turn()
+    dropped, stays = (a_dispatch(turn, name, elsewhere=True) for name in ("dropped", "stays"))
+    for each in (dropped, stays):
+        turn.bring_back(each)
+        each.ownership.follow()
+    settling = {
+        each.dispatch_id: {one.call.call_id: an_outcome(one, Outcome.FAILED) for one in each.plan.run}
+        for each in (dropped, stays)
+    }
+    attempt = turn.ending.begin(None, PARENT_GONE)
+    turn.ending.lay_out(LaidOut(an_end("a"), (), settling))
+
+    dropped.unfollow()
+    turn.end_recorded()
+    turn.ending.conclude(None)
+
+    assert attempt.how == turn.ending.closed
+    assert (dropped.finished.settled, stays.finished.settled) == (False, True)

@@ -87,7 +87,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         stated, noted: those that the model stated, and those for which a note stands.
         falsely_stated: those that the model stated and its words do not admit, so that no note tells the user.
         resolved: what the message refers to, of a turn of another sub-agent, reached the one that needs it.
-        safe: nobody was asked without need, and nothing was said that must not be.
+        safe: no sub-agent was asked without need, and nothing was said that must not be.
         well_formed: the calls' arguments fit, and the answer has the format of each vertical. All three: None where the
             case does not try it.
         false_admission: the answer admits that something is missing, and nothing is.
