@@ -48,7 +48,6 @@ from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
 from tests.support.builders import a_card, a_catalogue
 from tests.support.fake_runner import ScriptedConnector, ScriptedRunner
-from tests.support.journal_beside import RecordWithJournal
 from tests.support.requests import a_bind, some_calls
 from tests.support.scripted_configuration import ScriptedDefinitions, ScriptedFlags
 
@@ -282,8 +281,6 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
             tasks.spawn(loop(), "loop")
         yield sidecar
     assert setup.defects_expected or not defects, defects
-    if isinstance(sidecar.store, MemoryStore) and isinstance(sidecar.store.contents, RecordWithJournal):
-        assert sidecar.store.contents.differences == []
 
 
 def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path) -> SidecarForTests:
@@ -292,7 +289,7 @@ def _joined(setup: Setup, tasks: OwnedTasks, around: Surroundings, folder: Path)
     definitions, flags, store = (
         ScriptedDefinitions(catalogue),
         setup.flags,
-        setup.store or MemoryStore(RecordWithJournal()),
+        setup.store or MemoryStore(),
     )
     ports = Ports(
         clock=setup.clock,

@@ -1,6 +1,6 @@
 """The record in memory: for demos, tests and single processes that may forget everything when they stop."""
 
-from sidecar.adapters.record_memory.contents import RecordInMemory
-from sidecar.adapters.record_memory.store import MemoryDatabase, MemoryStore
+from sidecar.adapters.record_memory.journal import JournalContents, MemoryJournal
+from sidecar.adapters.record_memory.store import MemoryStore
 
-__all__ = ["MemoryDatabase", "MemoryStore", "RecordInMemory"]
+__all__ = ["JournalContents", "MemoryJournal", "MemoryStore"]

@@ -26,9 +26,9 @@ class DelegatedReads:
         """Return all of a turn."""
         return await self._source.turn(turn_id)
 
-    async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
+    async def child_events(self, turn_id: TurnId, child_id: ChildId) -> Sequence[ChildEvent]:
         """Return the events of one child."""
-        return await self._source.child_events(child_id)
+        return await self._source.child_events(turn_id, child_id)
 
     async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
         """Return the routing decision of a turn."""

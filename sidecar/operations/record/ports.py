@@ -1,42 +1,27 @@
-"""What the operations need of a store, and what a database has to offer so that `group_commit` makes a store of it.
+"""What the operations need of a store, and what a database has to offer so that `JournalStore` makes a store of it.
 
-The rules every database keeps (the conformance suite in `tests/adapters/records` holds each one to them):
+The rules of what may be appended are in `sidecar/core/journal/rules.py`, and exist once. A database keeps what was decided:
 
-1. A group of records is appended whole or not at all, in order, and durably when the call returns.
-2. Appending a record that is there already, with the same contents, changes nothing: an append whose answer was lost is
-   repeated. That holds for whoever appends it, and whatever else has happened since.
-3. Anything that contradicts the record is refused with `RecordConflict`, and nothing of its group is kept:
-   - the id is there with other contents;
-   - `DispatchOpened` or `ChildOpened` for a turn that has ended;
-   - a record of a dispatch (`ChildOpened`, `ChildEvent`, `AttemptRecorded`, `CallSettled`) that another instance owns,
-     or that is not there; the instance that opened a dispatch owns it until a `DispatchTaken` with the next epoch;
-   - `DispatchTaken` whose epoch is not the next one, unless this instance has taken it with that epoch;
-   - two children of a turn with the same `step_idx`;
-   - `TurnEnded` while a child of the turn is not closed (with those that the same group closes before it);
-   - a `ChildEvent` that does not follow the child's last event (`sequence` one more, `previous_link` its link; for the
-     first one: 1 and `ChildOpened.link`), or comes after `CLOSED`.
-4. With each `CLOSED` event that is new, the running root of the instance that appends it grows by one `ClosedChild`.
-5. Nothing is changed or removed but by `purge`, which refuses markers that are not the newest state it was given.
+1. The facts of a `TurnAppend` are kept whole and in order, durably when the call returns, or not at all.
+2. Nothing of it is kept unless the turn has as many facts as the append says (`before`): a database that only one process
+   can write to has it so, any other compares and sets in one statement.
+3. Each fact gets the next number of its instance, without gaps, and grows the running root of its instance and day.
+4. Nothing is changed or removed but by `remove` and `remove_frames`; `remove` refuses markers that do not fit the roots.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Protocol
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, Record
-from sidecar.core.executing.stored_record import (
-    ClosedChild,
-    ClosedState,
-    EpisodeRow,
-    RetentionMarker,
-    StoredChild,
-    StoredTurn,
-    TurnQuery,
-    TurnRow,
-)
+from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.markers import FactsRemoved
 
 
 class CommitUnknown(Exception):
@@ -53,8 +38,8 @@ class RecordReads(Protocol):
     async def turn(self, turn_id: TurnId) -> StoredTurn | None:
         """Return all of a turn; None if nothing of it is on record."""
 
-    async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
-        """Return the events of one child in order; empty if it is not known."""
+    async def child_events(self, turn_id: TurnId, child_id: ChildId) -> Sequence[ChildEvent]:
+        """Return the events of one child of a turn in order; empty if it is not known."""
 
     async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
         """Return the routing decision of a turn, if it has ended."""
@@ -78,50 +63,86 @@ class RecordReads(Protocol):
         """Return what the runners sent in a turn, by child and number."""
 
 
+class JournalReads(Protocol):
+    """What is asked of the journal. Every method raises `StoreUnavailable` if it cannot say."""
+
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn; none if nothing of it is on record."""
+
+    async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
+        """Return what the runners sent in a turn, by step and number."""
+
+    async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
+        """Return the turn of an episode that ended last, of those that called any sub-agent."""
+
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+        """Return dispatches of open turns with calls that have not settled, and whose owner is dead; oldest first."""
+
+    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
+        """Return open turns whose `expires_at` is before `now`; oldest first."""
+
+    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
+        """Return a list of turns, newest first."""
+
+    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+        """Return the episodes used last, newest first."""
+
+
 class RecordArchive(Protocol):
-    """What verifying and retention need of a database; reads see one consistent state each."""
+    """What verifying and retention need of the journal; reads see one consistent state each."""
 
-    async def closed_states(self) -> Sequence[ClosedState]:
-        """Return where the running root of every instance stands, by instance."""
+    async def roots(self) -> Sequence[RootState]:
+        """Return where each running root stands, by instance and day."""
 
-    def closed_children(self, instance: InstanceId) -> AsyncIterator[ClosedChild]:
-        """Go through the links of an instance's running root that are kept, by number."""
+    def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
+        """Go through the facts that a running root covers, in order."""
 
-    def children(self) -> AsyncIterator[StoredChild]:
-        """Go through all children that are kept, by id."""
+    def turn_ids(self) -> AsyncIterator[TurnId]:
+        """Go through all turns on record."""
 
-    async def markers(self) -> Sequence[RetentionMarker]:
-        """Return every marker, by instance and number."""
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn; none if nothing of it is on record."""
 
-    async def purgeable(self, closed_before: datetime) -> Sequence[ClosedState]:
-        """Return, for each instance, up to where its children were all closed, and their turns ended, before then."""
+    async def markers(self) -> Sequence[FactsRemoved]:
+        """Return the marker of every removal, by instance and partition."""
 
-    async def purge(self, markers: Sequence[RetentionMarker]) -> int:
-        """Keep the markers, and remove what they cover: children with events and frames, and turns left without any.
+    async def removable(self, ended_before: datetime) -> Sequence[RootState]:
+        """Return the roots of the days on which each turn has ended, before then."""
 
-        Returns how many children are gone. Raises `RecordConflict` for a marker that does not fit the running root.
+    async def remove(self, markers: Sequence[FactsRemoved]) -> int:
+        """Keep the markers, and remove the days that they name: turns with facts, frames and roots.
+
+        Returns how many turns are gone. Raises `RecordConflict`, and removes nothing, for markers that do not fit the
+        roots, or leave out an instance that has appended to a day.
         """
 
-    async def purge_childless(self, before: datetime) -> int:
-        """Remove some of the turns that ended before then and have no child on record; returns how many, 0 at the end.
-
-        No running root speaks of them, so that there is no marker.
-        """
-
-    async def purge_frames(self, before: datetime) -> int:
+    async def remove_frames(self, ended_before: datetime) -> int:
         """Remove what runners sent in attempts of turns that ended before then; returns how many attempts."""
 
 
-class Database(RecordReads, RecordArchive, Protocol):
-    """A database that keeps the record. One object for each process and database."""
+class Journal(JournalReads, RecordArchive, Protocol):
+    """A database that keeps the facts. One object for each process and database."""
 
-    async def commit(self, records: Sequence[Record]) -> None:
-        """Append one group in one transaction; see the rules above.
+    @property
+    def instance(self) -> InstanceId:
+        """Return the id under which this process appends; a new one at each start."""
+
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to it while this one does."""
+
+    @property
+    def waits(self) -> bool:
+        """Say whether `append` may have to wait for anything."""
+
+    async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
+        """Keep what was decided, of each turn once, in one transaction.
+
+        Returns, for each of them, whether it was kept; False: the turn has other facts than it was decided on.
 
         Raises:
-            RecordConflict: refused, nothing is kept.
-            StoreUnavailable: not kept.
-            CommitUnknown: it may be kept or not; the same group may be committed again.
+            StoreUnavailable: nothing is kept.
+            CommitUnknown: it may be kept or not. The turns have to be read again.
         """
 
     async def renew_lease(self) -> None:

@@ -43,7 +43,7 @@ class ChildReports:
         try:
             contract = child.contract
             path = report_path(contract.parent.run_id, contract.outputs.report_path_pattern, contract.parent.step_idx)
-            events = await self._record.child_events(child.child_id)
+            events = await self._record.child_events(contract.parent.run_id, child.child_id)
             report = ChildReport(
                 child.child_id, contract, outcome, child.ledger.tool_calls, child.ledger.tokens, tuple(events)
             )

@@ -1,0 +1,252 @@
+"""The journal in memory. "Durable" means here: as long as the process lives."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import date, datetime
+
+from msgspec import Struct, field
+
+from sidecar.core.errors import RecordConflict
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.heads import TurnHead
+from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.turn_rows import episode_rows, fits, turn_row
+from sidecar.core.journal.turn_state import state_of
+
+ONLY: InstanceId = InstanceId("this-process")
+
+
+class TurnKept(Struct):
+    """Everything of one turn; `numbers` are those of its facts in the journal."""
+
+    day: date
+    index: TurnIndex
+    head: TurnHead
+    facts: list[Stored] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    frames: dict[AttemptId, AttemptFrames] = field(default_factory=dict)
+
+
+class JournalContents(Struct):
+    """What is in a journal; several instances may append to one.
+
+    Attributes:
+        kept: most turns; the oldest are forgotten first.
+        number: of the newest fact.
+        last_called: the turn of each episode that called a sub-agent and ended last.
+        rows: lines of turns, as far as they were asked for; `changed` are those that have to be made anew.
+    """
+
+    kept: int = 20_000
+    number: int = 0
+    turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
+    roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
+    markers: list[FactsRemoved] = field(default_factory=list)
+    last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
+    rows: dict[TurnId, TurnRow] = field(default_factory=dict)
+    changed: dict[TurnId, None] = field(default_factory=dict)
+
+    def append(self, append: TurnAppend) -> bool:
+        """Keep the facts of one turn, if it stands where they were decided."""
+        turn = self.turns.get(append.turn_id)
+        if (0 if turn is None else turn.head.version) != append.before:
+            return False
+        if turn is None:
+            if append.index is None:
+                raise ValueError(f"turn {append.turn_id} begins without an index")
+            turn = self.turns[append.turn_id] = TurnKept(append.day, append.index, append.head)
+        turn.head, turn.index = append.head, append.index or turn.index
+        turn.facts += append.facts
+        for frames in append.frames:
+            turn.frames.setdefault(frames.attempt_id, frames)
+        for fact in append.facts:
+            self.number += 1
+            turn.numbers.append(self.number)
+            count, root = self.roots.get((fact.by, turn.day), (0, NOTHING))
+            self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
+        self.changed[append.turn_id] = None
+        if append.index is not None and append.index.called:
+            self.last_called[append.index.episode_id] = append.turn_id
+            self.last_called.move_to_end(append.index.episode_id)
+        while len(self.turns) > self.kept:
+            self.forget(next(iter(self.turns)))
+        return True
+
+    def forget(self, turn_id: TurnId) -> None:
+        """Forget a turn."""
+        turn = self.turns.pop(turn_id)
+        self.rows.pop(turn_id, None)
+        self.changed.pop(turn_id, None)
+        if self.last_called.get(turn.index.episode_id) == turn_id:
+            del self.last_called[turn.index.episode_id]
+
+    def lines(self) -> Iterable[TurnRow]:
+        """Return the line of each turn; those that have changed are made now."""
+        for turn_id in self.changed:
+            row = turn_row(state_of(turn_id, self.turns[turn_id].facts))
+            if row is not None:
+                self.rows[turn_id] = row
+        self.changed.clear()
+        return self.rows.values()
+
+
+class MemoryJournal:
+    """The journal port over `JournalContents`, for one instance.
+
+    Args:
+        contents: shared by all instances of one record.
+        instance: who appends.
+        alive: says which others are; nobody, if not given. This one always counts as alive for itself.
+    """
+
+    waits = False
+
+    def __init__(
+        self,
+        contents: JournalContents | None = None,
+        instance: InstanceId = ONLY,
+        alive: Callable[[InstanceId], bool] | None = None,
+    ) -> None:
+        self.contents = contents or JournalContents()
+        self._instance = instance
+        self._others_alive = alive
+
+    @property
+    def instance(self) -> InstanceId:
+        """Who appends."""
+        return self._instance
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may append."""
+        return self._others_alive is not None
+
+    async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
+        """Keep what was decided."""
+        return [self.contents.append(each) for each in appends]
+
+    async def renew_lease(self) -> None:
+        """Do nothing: who lives in one memory lives as long."""
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    # --- reads
+
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn."""
+        turn = self.contents.turns.get(turn_id)
+        facts = () if turn is None else tuple(turn.facts)
+        return TurnFacts(facts, frozenset(each.by for each in facts if self._is_alive(each.by)))
+
+    async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
+        """Return what the runners sent in a turn."""
+        turn = self.contents.turns.get(turn_id)
+        return sorted(turn.frames.values(), key=lambda each: (each.step, each.number)) if turn else ()
+
+    async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
+        """Return the episode's last turn that called any."""
+        return self.contents.last_called.get(episode_id)
+
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+        """Return dispatches that nobody goes on with."""
+        found = [
+            (turn_id, dispatch_id)
+            for turn_id, turn in self.contents.turns.items()
+            if not turn.head.ended
+            for dispatch_id in turn.head.unsettled
+            if not self._is_alive(turn.head.dispatches[dispatch_id].owner)
+        ]
+        return found[:limit]
+
+    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
+        """Return turns whose parent is lost."""
+        found = [
+            (turn.index.expires_at, turn_id)
+            for turn_id, turn in self.contents.turns.items()
+            if not turn.head.ended and turn.index.expires_at < now
+        ]
+        return [turn_id for _, turn_id in sorted(found)[:limit]]
+
+    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
+        """Return a list of turns."""
+        found = [row for row in self.contents.lines() if fits(row, query)]
+        return sorted(found, key=lambda row: (row.began_at, row.turn_id), reverse=True)[: query.limit]
+
+    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+        """Return the episodes used last."""
+        return episode_rows(self.contents.lines(), limit)
+
+    # --- archive
+
+    async def roots(self) -> Sequence[RootState]:
+        """Return where the running roots stand."""
+        return [
+            RootState(instance, day, number, root.hex())
+            for (instance, day), (number, root) in sorted(self.contents.roots.items())
+        ]
+
+    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
+        """Go through the facts that a running root covers."""
+        found = [
+            (number, fact)
+            for turn in self.contents.turns.values()
+            if turn.day == day
+            for number, fact in zip(turn.numbers, turn.facts, strict=True)
+            if fact.by == instance
+        ]
+        for _, fact in sorted(found, key=lambda each: each[0]):
+            yield fact
+
+    async def turn_ids(self) -> AsyncIterator[TurnId]:
+        """Go through all turns."""
+        for turn_id in list(self.contents.turns):
+            yield turn_id
+
+    async def markers(self) -> Sequence[FactsRemoved]:
+        """Return every marker."""
+        return sorted(self.contents.markers, key=lambda each: (each.instance, each.partition))
+
+    async def removable(self, ended_before: datetime) -> Sequence[RootState]:
+        """Return the roots of days that are old enough."""
+        young = {
+            turn.day
+            for turn in self.contents.turns.values()
+            if turn.index.ended_at is None or turn.index.ended_at >= ended_before
+        }
+        return [each for each in await self.roots() if each.day not in young]
+
+    async def remove(self, markers: Sequence[FactsRemoved]) -> int:
+        """Keep the markers, and remove the days that they name."""
+        days = {marker.partition for marker in markers}
+        given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
+        there = {
+            (each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days
+        }
+        if given != there:
+            raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
+        gone = [turn_id for turn_id, turn in self.contents.turns.items() if turn.day in days]
+        for turn_id in gone:
+            self.contents.forget(turn_id)
+        for key in there:
+            del self.contents.roots[key]
+        self.contents.markers += markers
+        return len(gone)
+
+    async def remove_frames(self, ended_before: datetime) -> int:
+        """Remove what runners sent."""
+        removed = 0
+        for turn in self.contents.turns.values():
+            if turn.index.ended_at is not None and turn.index.ended_at < ended_before:
+                removed += len(turn.frames)
+                turn.frames.clear()
+        return removed
+
+    def _is_alive(self, owner: InstanceId) -> bool:
+        return owner == self._instance or (self._others_alive is not None and self._others_alive(owner))

@@ -1,0 +1,71 @@
+"""What a database is asked to keep of a turn, and what it tells of its journal as a whole."""
+
+from datetime import date, datetime
+
+import msgspec
+
+from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.heads import TurnHead
+
+
+class TurnIndex(msgspec.Struct, frozen=True):
+    """What turns are looked for by; all of it follows from their facts.
+
+    Attributes:
+        episode_id: that its first fact says.
+        expires_at: a turn that has not ended by then is closed for its parent.
+        ended_at: None while it is open.
+        called: it has ended, and called a sub-agent.
+    """
+
+    episode_id: EpisodeId
+    expires_at: datetime
+    ended_at: datetime | None = None
+    called: bool = False
+
+
+class TurnAppend(msgspec.Struct, frozen=True):
+    """Facts of one turn that were decided together. A database keeps all of them, or none.
+
+    Attributes:
+        day: of the turn's first fact, in UTC; the partition in which all of its facts are.
+        before: version of the head that they were decided on; the database keeps nothing if the turn has another one.
+        head: where they leave the turn.
+        index: as they leave it; None if they leave it as it was.
+    """
+
+    turn_id: TurnId
+    day: date
+    before: int
+    head: TurnHead
+    index: TurnIndex | None
+    facts: tuple[Stored, ...]
+    frames: tuple[AttemptFrames, ...] = ()
+
+
+class TurnFacts(msgspec.Struct, frozen=True):
+    """The facts of a turn, read in one snapshot.
+
+    Attributes:
+        facts: in the order of their versions, none left out.
+        living: those of the instances in it that may be alive.
+    """
+
+    facts: tuple[Stored, ...]
+    living: frozenset[InstanceId]
+
+
+class RootState(msgspec.Struct, frozen=True):
+    """The running root over the facts that an instance appended to turns of one day.
+
+    Attributes:
+        number: of these facts.
+        root: over their links, in the order of the journal; 64 hex digits.
+    """
+
+    instance: InstanceId
+    day: date
+    number: int
+    root: str

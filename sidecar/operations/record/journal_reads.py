@@ -1,0 +1,106 @@
+"""Reads of a record, derived from the facts of its journal."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import AttemptRecorded, Record
+from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, Slot, TurnId
+from sidecar.core.journal.appends import TurnFacts
+from sidecar.core.journal.attempt_frames import AttemptFrames, unpacked
+from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.journal.turn_state import TurnState, state_of
+from sidecar.core.replaying.frames import attempt_to_json
+from sidecar.operations.record.ports import JournalReads
+from sidecar.operations.record.translation import narration_of
+
+
+def unreadable(why: UnreadableFact) -> StoreUnavailable:
+    """Return what to say of facts that no sidecar of this version writes."""
+    return StoreUnavailable(f"the record cannot be read: {why}", retry_after=timedelta(minutes=1))
+
+
+class ReadsOfJournal:
+    """`RecordReads`, without the instance. See the port for what each method returns and raises."""
+
+    def __init__(self, journal: JournalReads) -> None:
+        self._facts_of = journal
+
+    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
+        """Return all of a turn."""
+        found = await self._facts_of.facts(turn_id)
+        return _state(turn_id, found).stored(found.living)
+
+    async def child_events(self, turn_id: TurnId, child_id: ChildId) -> Sequence[ChildEvent]:
+        """Return the events of one child."""
+        reading = _state(turn_id, await self._facts_of.facts(turn_id)).reading
+        step = reading.steps.get(child_id)
+        return () if step is None else tuple(reading.children[step].events)
+
+    async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
+        """Return the routing decision of a turn."""
+        return _state(turn_id, await self._facts_of.facts(turn_id)).routing
+
+    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
+        """Return the slots of the episode's last ended turn that called any."""
+        turn_id = await self._facts_of.last_called(episode_id)
+        routing = None if turn_id is None else await self.routing_record(turn_id)
+        return () if routing is None else routing.called
+
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+        """Return dispatches whose owner is dead."""
+        return await self._facts_of.left_behind(limit)
+
+    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
+        """Return turns whose parent is lost."""
+        return await self._facts_of.overdue_turns(now, limit)
+
+    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
+        """Return a list of turns."""
+        return await self._facts_of.turns(query)
+
+    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+        """Return the episodes used last."""
+        return await self._facts_of.episodes(limit)
+
+    async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
+        """Return what the runners sent in a turn, by child and number."""
+        frames = await self._facts_of.frames(turn_id)
+        if not frames:
+            return ()
+        found = await self._facts_of.facts(turn_id)
+        state = TurnState(turn_id)
+        try:
+            return attempts_of(state, state.read(found.facts), frames)
+        except UnreadableFact as why:
+            raise unreadable(why) from None
+
+
+def attempts_of(
+    state: TurnState, records: Sequence[Record], frames: Iterable[AttemptFrames]
+) -> list[AttemptRecorded]:
+    """Return what the rows of a turn's attempts say, by child and number. Raises `UnreadableFact`.
+
+    Args:
+        state: of the turn.
+        records: that its facts say.
+        frames: in any order.
+    """
+    attempts = []
+    for each in frames:
+        child = state.reading.children[each.step].opened
+        whole = attempt_to_json(unpacked(each.frames, narration_of(child.child_id, records)))
+        attempts.append(
+            AttemptRecorded(each.attempt_id, child.child_id, state.turn_id, each.dispatch_id, each.number, whole)
+        )
+    return sorted(attempts, key=lambda each: (each.child_id, each.number))
+
+
+def _state(turn_id: TurnId, found: TurnFacts) -> TurnState:
+    try:
+        return state_of(turn_id, found.facts)
+    except UnreadableFact as why:
+        raise unreadable(why) from None

@@ -1,0 +1,241 @@
+"""A store over a journal: one writer, which decides about a batch when it is formed, after the one before was committed.
+
+Batches form naturally: what is handed over while one commit runs goes into the next. No timer: an append waits for
+nothing when the database is idle, and shares a commit when it is not (DESIGN section 14).
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from msgspec import Struct, field
+
+from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
+from sidecar.core.executing.records import DispatchOpened, Record
+from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.appends import TurnAppend
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.journal.entries import Stored
+from sidecar.operations.first_result import Ending
+from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
+from sidecar.operations.record.ports import CommitUnknown, Journal
+from sidecar.operations.record.translation import TranslatedTurn, turn_of
+
+MOST_IN_A_BATCH: Final = 2000
+"""Records of one commit; a database takes a few milliseconds for that many."""
+MOST_WAITING: Final = 20_000
+"""Records that wait for a commit; more are refused at once."""
+MOST_TURNS: Final = 1000
+"""Turns that are kept in memory; the one that was not appended to for longest is read again when it is."""
+MOST_TRIES: Final = 5
+"""A group is decided anew so often after others have appended to its turn."""
+AGAIN: Final = timedelta(seconds=1)
+
+
+class _Group(Struct):
+    """What one caller appends; all of one turn."""
+
+    records: tuple[Record, ...]
+    decided: Ending[SubagentsError | None] = field(default_factory=Ending)
+
+
+class _Plan(Struct):
+    """What becomes of the groups of one turn in a batch: each is accepted, or refused."""
+
+    turn_id: TurnId
+    append: TurnAppend | None = None
+    groups: list[tuple[_Group, RecordConflict | None]] = field(default_factory=list)
+
+    @property
+    def refuses(self) -> bool:
+        """Say whether any group is refused."""
+        return any(refused is not None for _, refused in self.groups)
+
+    def tell(self) -> None:
+        """Tell those who wait."""
+        for group, refused in self.groups:
+            group.decided.settle(refused)
+
+
+class JournalStore(ReadsOfJournal):
+    """The store port over a journal.
+
+    Args:
+        journal: keeps the facts, one commit at a time.
+        spawner: owns the writer, so that a caller that leaves does not stop a commit.
+        recorder: told of what should not happen.
+        salt: returns 16 random bytes.
+
+    Attributes:
+        batches: commits that were tried.
+    """
+
+    def __init__(self, journal: Journal, spawner: Spawner, recorder: Recorder, salt: Callable[[], bytes]) -> None:
+        """Begin with nothing to write."""
+        super().__init__(journal)
+        self._journal = journal
+        self._spawner = spawner
+        self._recorder = recorder
+        self._salt = salt
+        self._turns: OrderedDict[TurnId, TranslatedTurn] = OrderedDict()
+        self._queue: deque[_Group] = deque()
+        self._waiting = 0
+        self._writing = False
+        self.batches = 0
+
+    @property
+    def instance(self) -> InstanceId:
+        """Return the id under which this process appends."""
+        return self._journal.instance
+
+    @property
+    def waits(self) -> bool:
+        """Say whether `append` may have to wait."""
+        return self._journal.waits
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Make `records`, all of one turn, durable, in order. See the port."""
+        if records and self._waiting >= MOST_WAITING:
+            raise StoreUnavailable(f"{self._waiting} records wait to be written already", retry_after=AGAIN)
+        group = _Group(tuple(records))
+        if not self._journal.waits:
+            await self._write_batch([group])
+        else:
+            self._queue.append(group)
+            self._waiting += len(group.records)
+            if not self._writing:
+                self._writing = True
+                self._spawner.spawn(self._write(), "write the record")
+        refused = await group.decided.wait()
+        if refused is not None:
+            raise refused
+
+    async def _write(self) -> None:
+        """Write until nothing waits."""
+        try:
+            while self._queue:
+                await self._write_batch(self._next_batch())
+        finally:
+            self._writing = False
+            _settle(list(self._queue), StoreUnavailable("the sidecar stops", retry_after=AGAIN))
+            self._queue.clear()
+            self._waiting = 0
+
+    def _next_batch(self) -> list[_Group]:
+        batch, size = [self._queue.popleft()], 0
+        while self._queue and size + len(batch[-1].records) + len(self._queue[0].records) <= MOST_IN_A_BATCH:
+            size += len(batch[-1].records)
+            batch.append(self._queue.popleft())
+        self._waiting -= sum(len(group.records) for group in batch)
+        return batch
+
+    async def _write_batch(self, batch: list[_Group]) -> None:
+        """Decide about what was handed over, commit what is accepted, and say so."""
+        try:
+            await self._decide_and_keep(batch)
+        except StoreUnavailable as refused:
+            _settle(batch, refused)
+        except BaseException:
+            _settle(batch, StoreUnavailable("the sidecar stops, or the store is broken", retry_after=AGAIN))
+            raise
+        _settle(batch, None)
+        while len(self._turns) > MOST_TURNS:
+            self._turns.popitem(last=False)
+
+    async def _decide_and_keep(self, batch: list[_Group]) -> None:
+        """Raises `StoreUnavailable` for all that is not decided by then."""
+        unknown: CommitUnknown | None = None
+        for attempt in range(MOST_TRIES):
+            by_turn: dict[TurnId, list[_Group]] = {}
+            for group in batch:
+                if group.records and not group.decided.settled:
+                    by_turn.setdefault(turn_of(group.records[0]), []).append(group)
+            if not by_turn:
+                return
+            plans = [await self._plan(turn_id, groups, again=attempt > 0) for turn_id, groups in by_turn.items()]
+            try:
+                await self._keep([each for each in plans if each is not None])
+            except CommitUnknown as why:
+                self._recorder.anomaly("commit_unknown", f"{sum(map(len, by_turn.values()))} groups of records")
+                if unknown is not None:
+                    raise StoreUnavailable(f"nobody can say whether it is kept: {why}", retry_after=AGAIN) from None
+                unknown = why
+        raise StoreUnavailable("other sidecars append to the turn all the time", retry_after=AGAIN)
+
+    # --- deciding
+
+    async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
+        """Decide about the groups of one turn; None if the turn cannot be read now.
+
+        What is in memory may be old if others append to the journal, and a turn that is not in memory is taken for a
+        new one if its first group can begin one. Neither can do harm: the database keeps nothing for a turn that has
+        other facts, and nothing is refused before the turn was read.
+        """
+        turn = self._turns.get(turn_id)
+        certain = turn is not None and not self._journal.shared
+        if turn is None and not again and isinstance(groups[0].records[0], DispatchOpened):
+            turn = TranslatedTurn(turn_id)
+        if turn is not None:
+            plan = self._decided(turn, groups)
+            if certain or not plan.refuses:
+                return plan
+        self._turns.pop(turn_id, None)
+        try:
+            return self._decided(TranslatedTurn(turn_id, (await self._journal.facts(turn_id)).facts), groups)
+        except StoreUnavailable as refused:
+            _settle(groups, refused)
+        except UnreadableFact as why:
+            _settle(groups, unreadable(why))
+        return None
+
+    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan:
+        """Take the groups one after the other. The turn stands after them as if they were kept already."""
+        state, plan = turn.state, _Plan(turn.state.turn_id)
+        self._turns[state.turn_id] = turn
+        self._turns.move_to_end(state.turn_id)
+        before, index = state.head.version, state.index
+        facts, frames = list[Stored](), list[AttemptFrames]()
+        for group in groups:
+            taken = turn.take(group.records, self._journal.instance, self._salt)
+            if isinstance(taken, str):
+                plan.groups.append((group, RecordConflict(taken, metadata={"turn_id": state.turn_id})))
+                continue
+            plan.groups.append((group, None))
+            facts += taken.facts
+            frames += taken.frames
+        if facts and state.day is not None:
+            new_index = state.index if state.index != index else None
+            plan.append = TurnAppend(
+                state.turn_id, state.day, before, state.head, new_index, tuple(facts), tuple(frames)
+            )
+        return plan
+
+    async def _keep(self, plans: Sequence[_Plan]) -> None:
+        """Commit what was decided, and tell; groups of turns that others have appended to are told nothing yet."""
+        appends = [each.append for each in plans if each.append is not None]
+        kept: Mapping[TurnId, bool] = {}
+        if appends:
+            self.batches += 1
+            try:
+                answers = await self._journal.append(appends)
+            except BaseException:
+                for append in appends:  # the record alone says now where these turns stand
+                    self._turns.pop(append.turn_id, None)
+                raise
+            kept = {append.turn_id: answer for append, answer in zip(appends, answers, strict=True)}
+        for plan in plans:
+            turn = self._turns.get(plan.turn_id)
+            if not kept.get(plan.turn_id, True):
+                self._turns.pop(plan.turn_id, None)
+                continue
+            if turn is not None and turn.state.head.ended:
+                del self._turns[plan.turn_id]  # little comes after the end
+            plan.tell()
+
+
+def _settle(groups: Sequence[_Group], refused: SubagentsError | None) -> None:
+    for group in groups:
+        group.decided.settle(refused)
