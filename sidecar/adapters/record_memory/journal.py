@@ -12,7 +12,6 @@ from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceI
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.chain import NOTHING, rooted
-from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import FactsRemoved
@@ -226,9 +225,7 @@ class MemoryJournal:
         """Keep the markers, and remove the days that they name."""
         days = {marker.partition for marker in markers}
         given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
-        there = {
-            (each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days
-        }
+        there = {(each.instance, each.day): (each.number, each.root) for each in await self.roots() if each.day in days}
         if given != there:
             raise RecordConflict("the markers do not fit the running roots", metadata={"days": str(len(days))})
         gone = [turn_id for turn_id, turn in self.contents.turns.items() if turn.day in days]

@@ -9,8 +9,8 @@ from sidecar.core.executing.records import AttemptRecorded, Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.turn_state import TurnState
-from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.journal_reads import attempts_of
+from sidecar.operations.record.journal_store import JournalStore
 
 
 class MemoryStore(JournalStore):

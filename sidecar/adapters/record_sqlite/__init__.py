@@ -1,6 +1,6 @@
-"""The record in a SQLite file: the embedded default, with nothing to install."""
+"""The record in a SQLite file of one process."""
 
+from sidecar.adapters.record_sqlite.journal import SqliteJournal
 from sidecar.adapters.record_sqlite.schema import record_schema
-from sidecar.adapters.record_sqlite.store import SqliteRecord
 
-__all__ = ["SqliteRecord", "record_schema"]
+__all__ = ["SqliteJournal", "record_schema"]

@@ -1,298 +1,130 @@
-"""Appends one group in one transaction, and holds it to the rules of the port. Runs in the writer's thread."""
+"""Keeps what was decided about turns, in one transaction. Runs in the writer's thread."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from datetime import date
+from typing import Final
 
 import apsw
-from msgspec import Struct
 
-from sidecar.adapters.record_sqlite.projecting import dispatch_in_turns, end_in_turns
-from sidecar.adapters.record_sqlite.rows import (
-    ATTEMPT_COLUMNS,
-    CHILD_COLUMNS,
-    EVENT_COLUMNS,
-    STATE_TEXT,
-    Found,
-    Row,
-    attempt_from,
-    attempt_row,
-    body_of,
-    child_from,
-    child_row,
-    event_from,
-    event_row,
-    final_status_of,
-    from_body,
-    microseconds,
-)
-from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.chain import closed_root
-from sidecar.core.executing.events import CLOSED, ChildEvent
-from sidecar.core.executing.records import (
-    AttemptRecorded,
-    CallSettled,
-    ChildOpened,
-    DispatchOpened,
-    DispatchTaken,
-    Record,
-    TurnEnded,
-)
-from sidecar.core.identifiers import ChildId, DispatchId, InstanceId, TurnId
+from sidecar.adapters.record_sqlite.rows import Value, first, found, insert, microseconds
+from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.appends import TurnAppend, TurnIndex
+from sidecar.core.journal.chain import NOTHING, rooted
 
-NEW_CHILD: Final = f"INSERT INTO sub_agents ({CHILD_COLUMNS}, last_link) VALUES (?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - names only
-NEW_EVENT: Final = f"INSERT INTO sub_agent_events ({EVENT_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - names only
-NEW_ATTEMPT: Final = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?,?,?,?,?,?)"  # noqa: S608 - names only
-NEW_LINK: Final = "INSERT INTO closed_children (instance, number, child_id, last_link, root) VALUES (?,?,?,?,?)"
-CHILD: Final = f"SELECT {CHILD_COLUMNS} FROM sub_agents WHERE child_id = ?"  # noqa: S608 - names only
-EVENT: Final = f"SELECT {EVENT_COLUMNS} FROM sub_agent_events WHERE event_id = ?"  # noqa: S608 - names only
-ATTEMPT: Final = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE attempt_id = ?"  # noqa: S608 - names only
-OUTCOME: Final = "SELECT body FROM call_outcomes WHERE turn_id = ? AND dispatch_id = ? AND call_id = ? AND revision = ?"
-ANY_OUTCOME: Final = "SELECT 1 FROM call_outcomes WHERE turn_id = ? AND dispatch_id = ? AND call_id = ? LIMIT 1"
-HEAD: Final = "SELECT turn_id, dispatch_id, sequence, last_link, state FROM sub_agents WHERE child_id = ?"
-SETTLED: Final = "UPDATE dispatches SET unsettled = unsettled - ? WHERE turn_id = ? AND dispatch_id = ?"
-OWNERS: Final = "SELECT epoch, instance FROM dispatch_owners WHERE turn_id = ? AND dispatch_id = ?"
-"""Nearly always one row. Asked for the newest alone, SQLite takes five times as long in each new transaction."""
-
-
-class _Head(Struct):
-    """The end of a child's chain, with the events of this transaction."""
-
-    turn_id: TurnId
-    dispatch_id: DispatchId
-    sequence: int
-    last_link: str
-    state: str
-    last_at: int | None = None
-    final_status: str | None = None
+NEW_TURN: Final = "INTO turns (number, turn_id, day, episode_id, expires_at, ended_at, called)"
+NEW_FACT: Final = "INTO facts (number, turn, version, instance, at, body, texts, salt, texts_digest, link)"
+NEW_FRAMES: Final = "OR IGNORE INTO attempt_frames (turn, attempt_id, step, number, frames)"
+NEW_ROOT: Final = "OR REPLACE INTO roots (instance, day, number, root)"
+INDEXED: Final = "UPDATE turns SET expires_at = ?, ended_at = ?, called = ? WHERE number = ?"
+REACHED: Final = "SELECT max((SELECT coalesce(max(number), 0) FROM facts), (SELECT max(reached) FROM instances))"
+MOST_TURNS: Final = 4000
+"""Turns whose number is kept in memory."""
 
 
 class Appending:
-    """One transaction.
+    """The end of the journal, as the one process that writes to it knows it.
+
+    What is known here is that of the last commit: `forget` it after a transaction that failed.
 
     Args:
-        connection: within a transaction; whoever made it commits, or undoes everything if `append` raises.
         instance: who appends.
     """
 
-    def __init__(self, connection: apsw.Connection, instance: InstanceId) -> None:
-        self._connection = connection
+    def __init__(self, instance: InstanceId) -> None:
         self._instance = instance
-        self._owners: dict[tuple[str, str], tuple[Any, ...] | None] = {}
-        self._heads: dict[ChildId, _Head] = {}
-        self._events: dict[str, ChildEvent] = {}
-        self._links: list[tuple[ChildId, str]] = []
-        self._settled_calls: Counter[tuple[str, str]] = Counter()
+        self.forget()
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Append all of them. Raises `RecordConflict`."""
-        for record in records:
-            self._append(record)
-        self._write_events()
-        self._connection.executemany(SETTLED, [(calls, *key) for key, calls in self._settled_calls.items()])
+    def forget(self) -> None:
+        """Know nothing; what is needed is read again."""
+        self._number: int | None = None
+        self._instance_number = 0
+        self._turn_number = 0
+        self._turns: dict[TurnId, int] = {}
+        self._roots: dict[date, tuple[int, bytes]] = {}
 
-    def _append(self, record: Record) -> None:
-        match record:
-            case ChildEvent():
-                self._event(record)
-            case CallSettled():
-                self._settled(record)
-            case ChildOpened():
-                self._child(record)
-            case AttemptRecorded():
-                self._attempt(record)
-            case DispatchOpened():
-                self._dispatch(record)
-            case DispatchTaken():
-                self._taken(record)
-            case TurnEnded():
-                self._end(record)
-            case RoutingRecord():
-                self._routing(record)
+    def append(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> list[bool]:
+        """Keep facts; returns for each turn whether it was. See the port.
 
-    # --- one kind of record each
+        Args:
+            connection: within a transaction; the caller commits, or undoes everything if this raises.
+            appends: of each turn once.
+        """
+        if self._number is None:
+            self._read_end(connection)
+        there = self._begin_turns(connection, [each for each in appends if each.before == 0])
+        kept = [each.turn_id not in there for each in appends]
+        self._write(connection, [each for each, is_kept in zip(appends, kept, strict=True) if is_kept])
+        while len(self._turns) > MOST_TURNS:
+            del self._turns[next(iter(self._turns))]
+        return kept
 
-    def _dispatch(self, record: DispatchOpened) -> None:
-        key = (record.turn_id, record.dispatch_id)
-        there = self._row("SELECT body FROM dispatches WHERE turn_id = ? AND dispatch_id = ?", key)
-        if self._is_there(record, there, lambda row: from_body(row[0], DispatchOpened)):
-            return
-        self._refuse_after_end(record, record.turn_id)
-        self._run(
-            "INSERT INTO dispatches (turn_id, dispatch_id, opened_at, unsettled, body) VALUES (?,?,?,?,?)",
-            (*key, microseconds(record.opened_at), record.calls, body_of(record)),
-        )
-        self._run(
-            "INSERT INTO dispatch_owners VALUES (?,?,0,?,?)", (*key, self._instance, record.opened_at.isoformat())
-        )
-        self._owners[key] = (self._instance, 0)
-        dispatch_in_turns(self._connection, record)
+    def _read_end(self, connection: apsw.Connection) -> None:
+        self._instance_number = connection.execute(
+            "SELECT number FROM instances WHERE instance = ?", (self._instance,)
+        ).get
+        self._turn_number = connection.execute("SELECT coalesce(max(number), 0) FROM turns").get
+        self._number = connection.execute(REACHED).get
 
-    def _taken(self, record: DispatchTaken) -> None:
-        key = (record.turn_id, record.dispatch_id)
-        wanted = (self._instance, record.taken_at.isoformat())
-        there = self._row(
-            "SELECT instance, taken_at FROM dispatch_owners WHERE turn_id = ? AND dispatch_id = ? AND epoch = ?",
-            (*key, record.epoch),
-        )
-        if there == wanted and record.epoch > 0:
-            return  # this instance has taken it with that epoch, whoever has taken it since
-        owner = self._owner(*key)
-        if owner is None or record.epoch != owner[1] + 1:
-            raise conflict(record, "is not the next owner of a dispatch that is on record")
-        self._run("INSERT INTO dispatch_owners VALUES (?,?,?,?,?)", (*key, record.epoch, *wanted))
-        self._owners[key] = (self._instance, record.epoch)
-
-    def _child(self, record: ChildOpened) -> None:
-        if self._is_there(record, self._row(CHILD, (record.child_id,)), child_from):
-            return
-        self._refuse_after_end(record, record.turn_id)
-        self._refuse_foreign(record, record.turn_id, record.dispatch_id)
-        if self._row("SELECT 1 FROM sub_agents WHERE turn_id = ? AND step_idx = ?", (record.turn_id, record.step_idx)):
-            raise conflict(record, "takes a step that another child has")
-        link = record.link
-        self._run(NEW_CHILD, (*child_row(record), link))
-        self._heads[record.child_id] = _Head(record.turn_id, record.dispatch_id, 0, link, "created")
-
-    def _event(self, record: ChildEvent) -> None:
-        head = self._head(record)
-        if record.sequence <= head.sequence or record.event_id in self._events:
-            fresh = self._events.get(record.event_id)
-            there = event_row(fresh) if fresh else self._row(EVENT, (record.event_id,))
-            if self._is_there(record, there, event_from):
-                return
-        self._refuse_foreign(record, head.turn_id, head.dispatch_id)
-        follows = record.sequence == head.sequence + 1 and record.previous_link == head.last_link
-        if not follows or head.state == STATE_TEXT[CLOSED]:
-            raise conflict(record, "does not follow the last event of its child")
-        self._events[record.event_id] = record
-        head.sequence, head.last_link = record.sequence, record.link
-        head.state = STATE_TEXT.get(record.name, head.state)
-        head.last_at = microseconds(record.time)
-        if record.name == CLOSED:
-            head.final_status = final_status_of(record)
-            self._links.append((record.child_id, record.link))
-
-    def _attempt(self, record: AttemptRecorded) -> None:
-        if self._is_there(record, self._row(ATTEMPT, (record.attempt_id,)), attempt_from):
-            return
-        self._refuse_foreign(record, record.turn_id, record.dispatch_id)
-        self._run(NEW_ATTEMPT, attempt_row(record))
-
-    def _settled(self, record: CallSettled) -> None:
-        key = (record.turn_id, record.dispatch_id, record.outcome.call_id)
-        there = self._row(OUTCOME, (*key, record.revision))
-        if self._is_there(record, there, lambda row: from_body(row[0], CallSettled)):
-            return
-        self._refuse_foreign(record, record.turn_id, record.dispatch_id)
-        if self._row(ANY_OUTCOME, key) is None:
-            self._settled_calls[key[:2]] += 1
-        self._run("INSERT INTO call_outcomes VALUES (?,?,?,?,?)", (*key, record.revision, body_of(record)))
-
-    def _end(self, record: TurnEnded) -> None:
-        there = self._row("SELECT body FROM turn_ends WHERE turn_id = ?", (record.turn_id,))
-        if self._is_there(record, there, lambda row: from_body(row[0], TurnEnded)):
-            return
-        self._refuse_open_children(record)
-        self._run(
-            "INSERT INTO turn_ends VALUES (?,?,?)", (record.turn_id, microseconds(record.ended_at), body_of(record))
-        )
-        end_in_turns(self._connection, record)
-
-    def _routing(self, record: RoutingRecord) -> None:
-        there = self._row("SELECT body FROM routing_records WHERE turn_id = ?", (record.turn_id,))
-        if self._is_there(record, there, lambda row: from_body(row[0], RoutingRecord)):
-            return
-        values = (record.turn_id, record.episode_id, microseconds(record.ended_at), int(bool(record.called)))
-        self._run("INSERT INTO routing_records VALUES (?,?,?,?,?)", (*values, body_of(record)))
-
-    # --- what they are held to
-
-    def _is_there(self, record: Record, row: Found | None, read: Callable[[Found], Record]) -> bool:
-        if row is not None and read(row) != record:
-            raise conflict(record, "is on record with other contents")
-        return row is not None
-
-    def _refuse_after_end(self, record: Record, turn_id: TurnId) -> None:
-        if self._row("SELECT 1 FROM turn_ends WHERE turn_id = ?", (turn_id,)):
-            raise conflict(record, "came after the end of its turn")
-
-    def _refuse_open_children(self, record: TurnEnded) -> None:
-        self._write_events()
-        if self._row("SELECT 1 FROM sub_agents WHERE turn_id = ? AND state <> 'closed' LIMIT 1", (record.turn_id,)):
-            raise conflict(record, "came while a child of the turn is not closed")
-
-    def _refuse_foreign(self, record: Record, turn_id: TurnId, dispatch_id: DispatchId) -> None:
-        owner = self._owner(turn_id, dispatch_id)
-        if owner is None or owner[0] != self._instance:
-            raise conflict(record, "is of a dispatch that belongs to another sidecar, or is not on record")
-
-    def _owner(self, turn_id: TurnId, dispatch_id: DispatchId) -> tuple[Any, ...] | None:
-        """Return instance and epoch."""
-        key = (turn_id, dispatch_id)
-        if key not in self._owners:
-            epoch, instance = max(self._connection.execute(OWNERS, key), default=(0, None))
-            self._owners[key] = None if instance is None else (instance, epoch)
-        return self._owners[key]
-
-    def _head(self, event: ChildEvent) -> _Head:
-        head = self._heads.get(event.child_id)
-        if head is None:
-            row = self._row(HEAD, (event.child_id,))
-            if row is None:
-                raise conflict(event, "is of a child that is not on record")
-            head = self._heads[event.child_id] = _Head(*row)
-        if head.turn_id != event.run_id:
-            raise conflict(event, "is of a child that is not on record")
-        return head
-
-    # --- writing
-
-    def _write_events(self) -> None:
-        """Write the events so far, and where they leave their children and the running root."""
-        if not self._events:
-            return
+    def _begin_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> set[TurnId]:
+        """Make the rows of turns that begin; returns those that have begun before."""
+        there: set[TurnId] = set()
         try:
-            self._connection.executemany(NEW_EVENT, map(event_row, self._events.values()))
-        except apsw.ConstraintError:
-            raise RecordConflict("an event's id is on record with other contents") from None
-        self._connection.executemany(
-            "UPDATE sub_agents SET state = ?, final_status = ?, sequence = ?, last_link = ?, last_at = ?"
-            " WHERE child_id = ?",
-            [
-                (head.state, head.final_status, head.sequence, head.last_link, head.last_at, child_id)
-                for child_id, head in self._heads.items()
-                if head.last_at is not None
-            ],
-        )
-        self._events.clear()
-        self._write_links()
-        self._heads.clear()
+            self._insert_turns(connection, new)
+        except apsw.ConstraintError:  # rare: it was taken for new without a look
+            there = {each.turn_id for each in new if self._number_of(connection, each.turn_id) is not None}
+            self._insert_turns(connection, [each for each in new if each.turn_id not in there])
+        return there
 
-    def _write_links(self) -> None:
-        if not self._links:
-            return
-        row = self._row("SELECT closed_number, closed_root FROM instances WHERE instance = ?", (self._instance,))
-        if row is None:
-            raise LookupError("the instance that appends is not on record")
-        number, root, rows = row[0], row[1], list[Row]()
-        for child_id, last_link in self._links:
-            number, root = number + 1, closed_root(root, child_id, last_link)
-            rows.append((self._instance, number, child_id, last_link, root))
-        self._connection.executemany(NEW_LINK, rows)
-        self._run(
-            "UPDATE instances SET closed_number = ?, closed_root = ? WHERE instance = ?", (number, root, self._instance)
-        )
-        self._links.clear()
+    def _insert_turns(self, connection: apsw.Connection, new: Sequence[TurnAppend]) -> None:
+        rows: list[Sequence[Value]] = []
+        for number, each in enumerate(new, self._turn_number + 1):
+            if each.index is None:
+                raise ValueError(f"turn {each.turn_id} begins without an index")
+            expires, ended, called = _index_row(each.index)
+            rows.append((number, each.turn_id, each.day.isoformat(), each.index.episode_id, expires, ended, called))
+        insert(connection, NEW_TURN, rows)
+        for number, each in enumerate(new, self._turn_number + 1):
+            self._turns[each.turn_id] = number
+        self._turn_number += len(new)
 
-    def _run(self, statement: str, values: Row) -> None:
-        self._connection.execute(statement, values)
+    def _number_of(self, connection: apsw.Connection, turn_id: TurnId) -> int | None:
+        row = first(found(connection, "SELECT number FROM turns WHERE turn_id = ?", (turn_id,)))
+        return None if row is None else row[0]
 
-    def _row(self, statement: str, values: Row) -> tuple[Any, ...] | None:
-        return self._connection.execute(statement, values).fetchone()
+    def _write(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> None:
+        facts: list[Sequence[Value]] = []
+        frames: list[Sequence[Value]] = []
+        days: set[date] = set()
+        number = self._number or 0
+        for append in appends:
+            turn = self._turns.get(append.turn_id) or self._number_of(connection, append.turn_id)
+            if turn is None:
+                raise LookupError(f"turn {append.turn_id} is not in the journal any more")
+            self._turns[append.turn_id] = turn
+            if append.index is not None and append.before > 0:
+                connection.execute(INDEXED, (*_index_row(append.index), turn))
+            for version, fact in enumerate(append.facts, append.before + 1):
+                number += 1
+                who, at = self._instance_number, microseconds(fact.at)
+                texts = (fact.texts, fact.salt, fact.texts_digest)
+                facts.append((number, turn, version, who, at, fact.body, *texts, fact.link))
+                self._root(connection, append.day, fact.link)
+            frames += [(turn, each.attempt_id, each.step, each.number, each.frames) for each in append.frames]
+            days.add(append.day)
+        insert(connection, NEW_FACT, facts)
+        insert(connection, NEW_FRAMES, frames)
+        insert(connection, NEW_ROOT, [(self._instance_number, day.isoformat(), *self._roots[day]) for day in days])
+        self._number = number
+
+    def _root(self, connection: apsw.Connection, day: date, link: bytes) -> None:
+        at = self._roots.get(day)
+        if at is None:
+            key = (self._instance_number, day.isoformat())
+            at = first(found(connection, "SELECT number, root FROM roots WHERE instance = ? AND day = ?", key))
+        number, root = at or (0, NOTHING)
+        self._roots[day] = number + 1, rooted(root, link)
 
 
-def conflict(record: Record, why: str) -> RecordConflict:
-    """Return the refusal of a record."""
-    return RecordConflict(f"{type(record).__name__} {why}", metadata={"record_id": record.record_id})
+def _index_row(index: TurnIndex) -> tuple[int, int | None, int]:
+    ended = None if index.ended_at is None else microseconds(index.ended_at)
+    return microseconds(index.expires_at), ended, int(index.called)

@@ -1,90 +1,54 @@
-"""Reads what running turns ask for. Runs in the reader's thread, each function on one state of the database."""
+"""Reads the journal. Each function works on one state of the database."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 import apsw
 
-from sidecar.adapters.record_sqlite.rows import (
-    ATTEMPT_COLUMNS,
-    CHILD_COLUMNS,
-    EVENT_COLUMNS,
-    attempt_from,
-    child_from,
-    event_from,
-    found,
-    from_body,
-    microseconds,
-)
-from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, CallSettled, DispatchOpened, TurnEnded
-from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
-from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, Found, fact_from, first, found, microseconds
+from sidecar.core.executing.stored_record import TurnQuery, TurnRow
+from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.turn_rows import fits, turn_row
+from sidecar.core.journal.turn_state import state_of
 
-EVENTS: Final = f"SELECT {EVENT_COLUMNS} FROM sub_agent_events WHERE child_id = ? ORDER BY sequence"  # noqa: S608 - names only
-CHILDREN: Final = f"SELECT {CHILD_COLUMNS} FROM sub_agents WHERE turn_id = ? ORDER BY number"  # noqa: S608 - names only
-ATTEMPTS: Final = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE turn_id = ? ORDER BY child_id, number"  # noqa: S608 - names only
-DISPATCHES: Final = """
-SELECT body, dispatch_id,
-    (SELECT instance FROM dispatch_owners o WHERE o.turn_id = d.turn_id AND o.dispatch_id = d.dispatch_id
-     ORDER BY epoch DESC LIMIT 1),
-    (SELECT max(epoch) FROM dispatch_owners o WHERE o.turn_id = d.turn_id AND o.dispatch_id = d.dispatch_id)
-  FROM dispatches d WHERE turn_id = ? ORDER BY number
-"""
-OUTCOMES: Final = """
-SELECT body FROM call_outcomes WHERE turn_id = ? AND dispatch_id = ? ORDER BY call_id, revision
-"""
-LEFT_BEHIND: Final = """
-SELECT d.turn_id, d.dispatch_id FROM dispatches d
-  WHERE d.unsettled <> 0
-    AND NOT EXISTS (SELECT 1 FROM turn_ends e WHERE e.turn_id = d.turn_id)
-    AND ? <> (SELECT instance FROM dispatch_owners o WHERE o.turn_id = d.turn_id AND o.dispatch_id = d.dispatch_id
-              ORDER BY epoch DESC LIMIT 1)
-  ORDER BY d.opened_at, d.number LIMIT ?
+FACTS: Final = f"""
+SELECT {FACT_COLUMNS} FROM turns t JOIN facts f ON f.turn = t.number JOIN instances i ON i.number = f.instance
+  WHERE t.turn_id = ? ORDER BY f.version
+"""  # noqa: S608 - names only
+FRAMES: Final = """
+SELECT a.attempt_id, a.step, a.number, a.frames FROM turns t JOIN attempt_frames a ON a.turn = t.number
+  WHERE t.turn_id = ? ORDER BY a.step, a.number
 """
 LAST_CALLED: Final = """
-SELECT body FROM routing_records WHERE episode_id = ? AND called = 1 ORDER BY ended_at DESC, turn_id DESC LIMIT 1
+SELECT turn_id FROM turns WHERE episode_id = ? AND called = 1 ORDER BY ended_at DESC, turn_id DESC LIMIT 1
 """
 OVERDUE: Final = """
-SELECT turn_id FROM turns WHERE ended_at IS NULL AND expires_at < ? ORDER BY expires_at, began_at LIMIT ?
+SELECT turn_id FROM turns WHERE ended_at IS NULL AND expires_at < ? ORDER BY expires_at, number LIMIT ?
+"""
+OPEN: Final = """
+SELECT number, turn_id FROM turns
+  WHERE ended_at IS NULL AND number > ? AND number <= ? ORDER BY number LIMIT ?
 """
 
 
-def stored_turn(connection: apsw.Connection, turn_id: TurnId, instance: InstanceId) -> StoredTurn | None:
-    """Return all of a turn, as `instance` sees it."""
-    dispatches = tuple(_dispatches(connection, turn_id, instance))
-    rows = found(connection, CHILDREN, (turn_id,))
-    children = tuple(StoredChild(child_from(row), tuple(stored_events(connection, ChildId(row[0])))) for row in rows)
-    ended = connection.execute("SELECT body FROM turn_ends WHERE turn_id = ?", (turn_id,)).get
-    routing = stored_routing(connection, turn_id)
-    if not dispatches and not children and ended is None and routing is None:
-        return None
-    return StoredTurn(turn_id, dispatches, children, ended and from_body(ended, TurnEnded), routing)
+def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
+    """Return the facts of a turn in order."""
+    return [fact_from(turn_id, row) for row in found(connection, FACTS, (turn_id,))]
 
 
-def stored_events(connection: apsw.Connection, child_id: ChildId) -> Sequence[ChildEvent]:
-    """Return the events of a child."""
-    return [event_from(row) for row in found(connection, EVENTS, (child_id,))]
+def turn_frames(connection: apsw.Connection, turn_id: TurnId) -> list[AttemptFrames]:
+    """Return what the runners sent in a turn."""
+    rows = found(connection, FRAMES, (turn_id,))
+    return [AttemptFrames(turn_id, AttemptId(attempt), step, number, frames) for attempt, step, number, frames in rows]
 
 
-def stored_routing(connection: apsw.Connection, turn_id: TurnId) -> RoutingRecord | None:
-    """Return the routing decision of a turn."""
-    body = connection.execute("SELECT body FROM routing_records WHERE turn_id = ?", (turn_id,)).get
-    return None if body is None else from_body(body, RoutingRecord)
-
-
-def last_called(connection: apsw.Connection, episode_id: EpisodeId) -> tuple[Slot, ...]:
-    """Return the slots of the episode's turn that ended last and called any."""
-    body = connection.execute(LAST_CALLED, (episode_id,)).get
-    return () if body is None else from_body(body, RoutingRecord).called
-
-
-def left_behind(connection: apsw.Connection, instance: InstanceId, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-    """Return dispatches that are not settled, and not `instance`'s: nobody else is alive."""
-    rows = found(connection, LEFT_BEHIND, (instance, limit))
-    return [(TurnId(turn_id), DispatchId(dispatch_id)) for turn_id, dispatch_id in rows]
+def last_called(connection: apsw.Connection, episode_id: EpisodeId) -> TurnId | None:
+    """Return the episode's turn that ended last and called any."""
+    row = first(found(connection, LAST_CALLED, (episode_id,)))
+    return None if row is None else TurnId(row[0])
 
 
 def overdue(connection: apsw.Connection, now: datetime, limit: int) -> Sequence[TurnId]:
@@ -92,16 +56,25 @@ def overdue(connection: apsw.Connection, now: datetime, limit: int) -> Sequence[
     return [TurnId(row[0]) for row in found(connection, OVERDUE, (microseconds(now), limit))]
 
 
-def attempts(connection: apsw.Connection, turn_id: TurnId) -> Sequence[AttemptRecorded]:
-    """Return what the runners sent in a turn."""
-    return [attempt_from(row) for row in found(connection, ATTEMPTS, (turn_id,))]
+def open_turns(connection: apsw.Connection, after: int, up_to: int, limit: int) -> Sequence[tuple[int, TurnId]]:
+    """Return some open turns by number."""
+    return [(number, TurnId(turn_id)) for number, turn_id in found(connection, OPEN, (after, up_to, limit))]
 
 
-def _dispatches(connection: apsw.Connection, turn_id: TurnId, instance: InstanceId) -> Iterator[StoredDispatch]:
-    for body, dispatch_id, owner, epoch in found(connection, DISPATCHES, (turn_id,)):
-        settled = [
-            from_body(row[0], CallSettled).outcome for row in found(connection, OUTCOMES, (turn_id, dispatch_id))
-        ]
-        standing = {outcome.call_id: outcome for outcome in settled}  # the last revision of each
-        opened, alive = from_body(body, DispatchOpened), owner == instance
-        yield StoredDispatch(opened, InstanceId(owner), epoch, alive, tuple(standing.values()))
+def unsettled_of_others(
+    connection: apsw.Connection, turn_id: TurnId, instance: InstanceId
+) -> Sequence[tuple[TurnId, DispatchId]]:
+    """Return the dispatches of a turn that are not settled, and not `instance`'s: nobody else is alive."""
+    head = state_of(turn_id, turn_facts(connection, turn_id)).head
+    return [(turn_id, each) for each in head.unsettled if head.dispatches[each].owner != instance]
+
+
+def listed(connection: apsw.Connection, query: TurnQuery) -> Sequence[TurnRow]:
+    """Return a list of turns, newest first."""
+    rows: list[TurnRow] = []
+    turns: list[Found] = found(connection, "SELECT turn_id FROM turns ORDER BY number DESC LIMIT 2000")
+    for (turn_id,) in turns:
+        row = turn_row(state_of(TurnId(turn_id), turn_facts(connection, TurnId(turn_id))))
+        if row is not None and fits(row, query):
+            rows.append(row)
+    return sorted(rows, key=lambda row: (row.began_at, row.turn_id), reverse=True)[: query.limit]

@@ -1,9 +1,11 @@
 """Opens the record that the settings choose, makes a store of it, and shows whether it can be written."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
@@ -14,11 +16,12 @@ from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
+from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
-from sidecar.operations.record.group_commit import GroupCommitStore
+from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.lease import Lease
-from sidecar.operations.record.ports import CommitUnknown, Database, Store
+from sidecar.operations.record.ports import CommitUnknown, Journal, Store
 from sidecar.operations.rollout.audit.retention import RolloutArchive
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.rpc.socket_files import AddressHeld
@@ -37,7 +40,7 @@ class KeptRollouts(RolloutStore, RolloutArchive, Protocol):
     """Rollouts, and what retention needs of them."""
 
 
-Opened = tuple[Database, Lease, KeptRollouts, Sequence[Loop]]
+Opened = tuple[Journal, Lease, KeptRollouts, Sequence[Loop]]
 
 
 @runtime_checkable
@@ -62,7 +65,7 @@ class OpenRecord(Struct, frozen=True):
     """The record of a running sidecar.
 
     Attributes:
-        database: below the store; both are one for the record in memory.
+        journal: below the store.
         lease: whether this process may still act on what it owns on record.
         rollouts: in the same database.
         loops: to be kept running, by name.
@@ -70,23 +73,23 @@ class OpenRecord(Struct, frozen=True):
     """
 
     store: Store
-    database: Database
+    journal: Journal
     lease: Lease
     rollouts: KeptRollouts
     loops: Sequence[Loop]
     show: Callable[[], Mapping[str, Any]]
 
 
-class ShownStore(GroupCommitStore):
+class ShownStore(JournalStore):
     """A store that knows whether the last append was kept.
 
     Attributes:
         trouble: why not; empty if it was.
     """
 
-    def __init__(self, database: Database, around: Surroundings) -> None:
+    def __init__(self, journal: Journal, around: Surroundings) -> None:
         """Begin without trouble."""
-        super().__init__(database, around.spawner, around.recorder)
+        super().__init__(journal, around.spawner, around.recorder, partial(os.urandom, SALT_BYTES))
         self._clock = around.clock
         self.trouble = ""
         self.since: datetime | None = None
@@ -116,20 +119,25 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
         from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  the same holds
 
         memory = MemoryStore()
-        lease = Lease(memory, None, clock=around.clock, recorder=around.recorder)
+        lease = Lease(memory.journal, None, clock=around.clock, recorder=around.recorder)
         yield OpenRecord(
-            memory, memory, lease, MemoryRollouts(around.clock), (), lambda: {"database": "memory", "writable": True}
+            memory,
+            memory.journal,
+            lease,
+            MemoryRollouts(around.clock),
+            (),
+            lambda: {"database": "memory", "writable": True},
         )
         return
     instance = InstanceId(around.ids.new("sidecar"))
-    database, lease, rollouts, loops = await _open(said, instance, around)
+    journal, lease, rollouts, loops = await _open(said, instance, around)
     try:
-        store = ShownStore(database, around)
-        yield OpenRecord(store, database, lease, rollouts, loops, lambda: _shown(said.database, store))
+        store = ShownStore(journal, around)
+        yield OpenRecord(store, journal, lease, rollouts, loops, lambda: _shown(said.database, store))
     finally:
         if isinstance(rollouts, ClosesItself):
             await rollouts.close()
-        await database.close()
+        await journal.close()
 
 
 async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
@@ -146,15 +154,15 @@ async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings
 
 
 async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
-    from sidecar.adapters.record_sqlite import SqliteRecord  # noqa: PLC0415  what is not chosen is not loaded
+    from sidecar.adapters.record_sqlite import SqliteJournal  # noqa: PLC0415  what is not chosen is not loaded
     from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
 
     def report(doing: str, error: str) -> None:
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
-    record = await SqliteRecord.open(said.path, instance, report)
-    rollouts = SqliteRollouts(record.engine, instance, around.clock)
-    return record, Lease(record, None, clock=around.clock, recorder=around.recorder), rollouts, ()
+    journal = await SqliteJournal.open(said.path, instance, report)
+    rollouts = SqliteRollouts(journal.engine, instance, around.clock)
+    return journal, Lease(journal, None, clock=around.clock, recorder=around.recorder), rollouts, ()
 
 
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:

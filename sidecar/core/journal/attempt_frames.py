@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.decoding import MsgpackDecoder, Undecodable
-from sidecar.core.identifiers import AttemptId, DispatchId, TurnId
+from sidecar.core.identifiers import AttemptId, TurnId
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.replaying.frames import Frame, Narration, RecordedAttempt
 
@@ -27,7 +27,6 @@ class AttemptFrames(msgspec.Struct, frozen=True):
 
     turn_id: TurnId
     attempt_id: AttemptId
-    dispatch_id: DispatchId
     step: int
     number: int
     frames: bytes

@@ -5,7 +5,8 @@ from typing import Final
 
 from sidecar.core.dispatching.routing_record import distinct
 from sidecar.core.executing.events import CLOSED, FAILED_STATUS
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState as Stands
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import TurnState as Stands
 from sidecar.core.journal.child_events import ChildReading
 from sidecar.core.journal.turn_state import TurnState
 

@@ -79,9 +79,7 @@ class ReadsOfJournal:
             raise unreadable(why) from None
 
 
-def attempts_of(
-    state: TurnState, records: Sequence[Record], frames: Iterable[AttemptFrames]
-) -> list[AttemptRecorded]:
+def attempts_of(state: TurnState, records: Sequence[Record], frames: Iterable[AttemptFrames]) -> list[AttemptRecorded]:
     """Return what the rows of a turn's attempts say, by child and number. Raises `UnreadableFact`.
 
     Args:
@@ -94,7 +92,7 @@ def attempts_of(
         child = state.reading.children[each.step].opened
         whole = attempt_to_json(unpacked(each.frames, narration_of(child.child_id, records)))
         attempts.append(
-            AttemptRecorded(each.attempt_id, child.child_id, state.turn_id, each.dispatch_id, each.number, whole)
+            AttemptRecorded(each.attempt_id, child.child_id, state.turn_id, child.dispatch_id, each.number, whole)
         )
     return sorted(attempts, key=lambda each: (each.child_id, each.number))
 

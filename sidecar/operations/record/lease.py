@@ -9,7 +9,7 @@ import asyncio
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.ports import Clock, Recorder
-from sidecar.operations.record.ports import Database
+from sidecar.operations.record.ports import Journal
 
 
 class Lease:
@@ -19,9 +19,9 @@ class Lease:
         seconds: how long it holds after it was confirmed; None: nobody else can take anything over.
     """
 
-    def __init__(self, database: Database, seconds: float | None, *, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, journal: Journal, seconds: float | None, *, clock: Clock, recorder: Recorder) -> None:
         """Begin with a lease that was confirmed now: the database was opened just before."""
-        self._database = database
+        self._journal = journal
         self._seconds = seconds
         self._clock, self._recorder = clock, recorder
         self._confirmed = self._clock.monotonic()
@@ -45,7 +45,7 @@ class Lease:
         """Renew it once; a failure is reported, and the next time may succeed."""
         began = self._clock.monotonic()  # from before the question, so that it never outlives what the database knows
         try:
-            await self._database.renew_lease()
+            await self._journal.renew_lease()
         except StoreUnavailable:
             self._recorder.anomaly("lease_not_renewed", "the store does not answer")
             return

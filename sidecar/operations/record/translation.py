@@ -94,7 +94,6 @@ class TranslatedTurn:
         return AttemptFrames(
             turn_id=attempt.turn_id,
             attempt_id=attempt.attempt_id,
-            dispatch_id=attempt.dispatch_id,
             step=self.state.reading.steps[ChildId(attempt.child_id)],
             number=attempt.number,
             frames=packed(attempt_from_json(attempt.frames_json), narration),

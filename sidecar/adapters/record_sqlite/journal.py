@@ -1,0 +1,208 @@
+"""The journal port over a SQLite file."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+
+from sidecar.adapters.record_sqlite import archive, reading
+from sidecar.adapters.record_sqlite.appending import Appending
+from sidecar.adapters.record_sqlite.schema import record_schema
+from sidecar.adapters.sqlite import SqliteEngine
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.turn_rows import episode_rows
+
+Result = TypeVar("Result")
+Report = Callable[[str, str], None]
+PAGE: Final = 50
+"""Turns of the time before this start that one read looks at."""
+
+
+class SqliteJournal:
+    """The journal in one file, which no other process has open: the instances before this one are dead.
+
+    Made by `open`, or over an engine that is open already.
+
+    Args:
+        engine: of a file with `record_schema`.
+        instance: who appends; a new one at each start.
+    """
+
+    waits = True
+    shared = False
+
+    def __init__(self, engine: SqliteEngine, instance: InstanceId) -> None:
+        self._engine = engine
+        self._instance = instance
+        self._end = Appending(instance)
+        self._before = 0
+        """Number of the newest turn that was there when this instance began: only up to there can others have left
+        anything behind."""
+        self._looked_up_to = 0
+        self._left: list[TurnId] = []
+
+    @classmethod
+    async def open(cls, path: Path, instance: InstanceId, report: Report) -> "SqliteJournal":
+        """Open the file, make it if it is not there, and go on with it as `instance`.
+
+        `report` is told what the disk did not do, and the name of the error; for a log.
+
+        Raises:
+            DatabaseProblem: it cannot be used; says why and what to do.
+            StoreUnavailable, CommitUnknown: it cannot be written just now.
+        """
+        engine = await SqliteEngine.open(path, record_schema(), report)
+        record = cls(engine, instance)
+        try:
+            await record.begin()
+        except BaseException:
+            await engine.close()
+            raise
+        return record
+
+    async def begin(self) -> None:
+        """Put the instance on record. Raises `StoreUnavailable` and `CommitUnknown`."""
+        self._before = await self._engine.write(partial(_begin, instance=self._instance))
+
+    @property
+    def engine(self) -> SqliteEngine:
+        """The file, for what else is kept in it."""
+        return self._engine
+
+    @property
+    def instance(self) -> InstanceId:
+        """Who appends."""
+        return self._instance
+
+    async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
+        """Keep what was decided. See the port."""
+        try:
+            return await self._engine.write(lambda connection: self._append(connection, appends))
+        except BaseException:
+            self._end.forget()
+            raise
+
+    def _append(self, connection: apsw.Connection, appends: Sequence[TurnAppend]) -> Sequence[bool]:
+        try:
+            return self._end.append(connection, appends)
+        except BaseException:
+            self._end.forget()
+            raise
+
+    async def renew_lease(self) -> None:
+        """Do nothing: the lock on the file says who is alive."""
+
+    async def close(self) -> None:
+        """Give the file back."""
+        await self._engine.close()
+
+    async def back_up(self, target: Path) -> None:
+        """Copy the record as it is now to a new file, while writing goes on. Raises `DatabaseProblem`."""
+        await self._engine.back_up(target)
+
+    # --- reads
+
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn."""
+        facts = await self._read(lambda connection: reading.turn_facts(connection, turn_id))
+        return TurnFacts(tuple(facts), frozenset({self._instance}))
+
+    async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
+        """Return what the runners sent in a turn."""
+        return await self._read(lambda connection: reading.turn_frames(connection, turn_id))
+
+    async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
+        """Return the episode's last turn that called any."""
+        return await self._read(lambda connection: reading.last_called(connection, episode_id))
+
+    async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
+        """Return dispatches that nobody goes on with; of each open turn from before this start, the facts are read."""
+        while self._looked_up_to < self._before:
+            page = partial(reading.open_turns, after=self._looked_up_to, up_to=self._before, limit=PAGE)
+            turns = await self._read(page)
+            self._left += [turn_id for _, turn_id in turns]
+            self._looked_up_to = turns[-1][0] if turns else self._before
+        found: list[tuple[TurnId, DispatchId]] = []
+        still: list[TurnId] = []
+        for place, turn_id in enumerate(self._left):
+            if len(found) >= limit:
+                still += self._left[place:]
+                break
+            left = await self._read(partial(reading.unsettled_of_others, turn_id=turn_id, instance=self._instance))
+            if left:
+                found += left
+                still.append(turn_id)
+        self._left = still
+        return found[:limit]
+
+    async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
+        """Return turns whose parent is lost."""
+        return await self._read(lambda connection: reading.overdue(connection, now, limit))
+
+    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
+        """Return a list of turns."""
+        return await self._read(lambda connection: reading.listed(connection, query))
+
+    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+        """Return the episodes used last."""
+        return episode_rows(await self.turns(TurnQuery(limit=10_000)), limit)
+
+    # --- archive: what is long is read in pages, each on one state
+
+    async def roots(self) -> Sequence[RootState]:
+        """Return where the running roots stand."""
+        return await self._read(archive.roots)
+
+    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
+        """Go through the facts that a running root covers."""
+        after = 0
+        while page := await self._read(partial(archive.page_under, instance=instance, day=day, after=after)):
+            for after, fact in page:  # noqa: B007  the last one is where the next page begins
+                yield fact
+
+    async def turn_ids(self) -> AsyncIterator[TurnId]:
+        """Go through all turns."""
+        after = 0
+        while page := await self._read(partial(archive.turn_page, after=after)):
+            for after, turn_id in page:  # noqa: B007  the last one is where the next page begins
+                yield turn_id
+
+    async def markers(self) -> Sequence[FactsRemoved]:
+        """Return every marker."""
+        return await self._read(archive.stored_markers)
+
+    async def removable(self, ended_before: datetime) -> Sequence[RootState]:
+        """Return the roots of days that are old enough."""
+        return await self._read(lambda connection: archive.removable(connection, ended_before))
+
+    async def remove(self, markers: Sequence[FactsRemoved]) -> int:
+        """Keep the markers, and remove the days that they name."""
+        try:
+            return await self._engine.write(lambda connection: archive.remove(connection, markers))
+        finally:
+            self._end.forget()
+
+    async def remove_frames(self, ended_before: datetime) -> int:
+        """Remove what runners sent."""
+        return await self._engine.write(lambda connection: archive.remove_frames(connection, ended_before))
+
+    async def _read(self, work: Callable[[apsw.Connection], Result]) -> Result:
+        return await self._engine.read(work)
+
+
+def _begin(connection: apsw.Connection, instance: InstanceId) -> int:
+    connection.execute(
+        "INSERT OR IGNORE INTO instances (instance, began_at)"
+        " VALUES (?, CAST(unixepoch('subsec') * 1000000 AS INTEGER))",
+        (instance,),
+    )
+    newest: int = connection.execute("SELECT coalesce(max(number), 0) FROM turns").get
+    return newest
