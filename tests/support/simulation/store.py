@@ -118,7 +118,8 @@ class Disk:
         said = self.said.setdefault(append.turn_id, [])
         new = turn.read(append.facts)
         said += new
-        for record in (*new, *attempts_of(turn, said, append.frames)):
+        frames = [each for each in append.frames if f"{each.attempt_id}/frames" not in self.durable_at]
+        for record in (*new, *attempts_of(turn, said, frames)):
             self.durable_at[record.record_id] = now
             self.journal.append(Kept(now, instance, record))
             if isinstance(record, ChildOpened):
