@@ -41,7 +41,7 @@ OTHER_CONTENTS: Final[Mapping[type[Record], Mapping[str, Any]]] = MappingProxyTy
         DispatchOpened: {"places": 2},
         DispatchTaken: {"taken_at": BEGIN},
         ChildOpened: {"slot": Slot("another")},
-        ChildEvent: {"time": BEGIN},
+        ChildEvent: {"time": BEGIN - timedelta(seconds=1)},
         CallSettled: {"settled_at": BEGIN},
         TurnEnded: {"narration": "Something else."},
     }
@@ -129,7 +129,7 @@ def a_life(child: ChildOpened, at: float = 1, *, failed: bool = False) -> list[C
     events = [log.created(child.opened_at, DIGEST), log.started(child.opened_at)]
     events.append(log.attempt(moment(at + 0.2), 1, AttemptId(f"{child.child_id}-attempt-1")))
     if failed:
-        events.append(log.failed(moment(at + 0.3), "runner", "it failed"))
+        events.append(log.failed(moment(at + 0.3), "runner_failed", "failed: runner_failed", detail="it raised"))
     else:
         said = {"components": 1, "data_unavailable": False, "input_tokens": 10, "output_tokens": 20}
         events += [log.waiting_for_merge(moment(at + 0.3), "succeeded", **said), log.integrated(moment(at + 0.4))]

@@ -1,18 +1,22 @@
-"""Every rule of `sidecar/operations/record/ports.py`, for any database.
+"""What every database is held to: the rules of `sidecar/operations/record/ports.py`.
 
     class TestMyRecord(DatabaseSuite):
         @pytest.fixture
         def bench(self) -> RecordBench:
             return MyBench()
 
-PostgreSQL is held to the same cases; where it needs something the embedded databases do not (a lease that runs out),
-`RecordBench` says so.
+Where several processes may append to one record, `SharedDatabaseSuite`.
 """
 
 from tests.adapters.records.appending_rules import AppendingRules
 from tests.adapters.records.owning_rules import OwningRules
 from tests.adapters.records.reading_rules import ReadingRules, RetentionRules
+from tests.adapters.records.restart_rules import RestartRules
 
 
-class DatabaseSuite(AppendingRules, OwningRules, ReadingRules, RetentionRules):
+class DatabaseSuite(AppendingRules, RestartRules, ReadingRules, RetentionRules):
     """Subclass it with a fixture `bench` that returns a `RecordBench`."""
+
+
+class SharedDatabaseSuite(DatabaseSuite, OwningRules):
+    """The same for a record that several processes append to."""

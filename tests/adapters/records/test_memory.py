@@ -1,10 +1,10 @@
 import pytest
 
-from sidecar.adapters.record_memory import MemoryDatabase, RecordInMemory
+from sidecar.adapters.record_memory import JournalContents, MemoryJournal
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record.ports import Database
+from sidecar.operations.record.ports import Journal
 from tests.adapters.records.bench import RecordBench
-from tests.adapters.records.suite import DatabaseSuite
+from tests.adapters.records.suite import SharedDatabaseSuite
 
 
 class MemoryBench(RecordBench):
@@ -12,19 +12,19 @@ class MemoryBench(RecordBench):
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._contents = RecordInMemory()
+        self._contents = JournalContents()
         self._dead: set[InstanceId] = set()
 
-    async def open(self, instance: str) -> Database:
+    async def journal(self, instance: str) -> Journal:
         """Return one more instance."""
-        return MemoryDatabase(self._contents, InstanceId(instance), lambda other: other not in self._dead)
+        return MemoryJournal(self._contents, InstanceId(instance), lambda other: other not in self._dead)
 
-    async def kill(self, database: Database) -> None:
+    async def kill(self, journal: Journal) -> None:
         """Remember that it is dead."""
-        self._dead.add(database.instance)
+        self._dead.add(journal.instance)
 
 
-class TestMemory(DatabaseSuite):
+class TestMemory(SharedDatabaseSuite):
     """The record in memory keeps every rule."""
 
     @pytest.fixture

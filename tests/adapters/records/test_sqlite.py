@@ -3,16 +3,16 @@ from types import TracebackType
 
 import pytest
 
-from sidecar.adapters.record_sqlite import SqliteRecord, record_schema
+from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record.ports import Database
+from sidecar.operations.record.ports import Journal
 from tests.adapters.records.bench import RecordBench
 from tests.adapters.records.suite import DatabaseSuite
 
 
 class SqliteBench(RecordBench):
-    """Instances over one open file. Each sees all others as dead, as only one process has a file open."""
+    """Instances over one open file, one after the other, as processes have it."""
 
     def __init__(self, path: Path) -> None:
         """Keep the path."""
@@ -29,13 +29,13 @@ class SqliteBench(RecordBench):
         """Close it."""
         await self._engine.close()
 
-    async def open(self, instance: str) -> Database:
-        """Return one more instance."""
-        database = SqliteRecord(self._engine, InstanceId(instance))
-        await database.begin()
-        return database
+    async def journal(self, instance: str) -> Journal:
+        """Return the next instance; nothing is to be appended by those before it any more."""
+        journal = SqliteJournal(self._engine, InstanceId(instance))
+        await journal.begin()
+        return journal
 
-    async def kill(self, database: Database) -> None:
+    async def kill(self, journal: Journal) -> None:
         """Do nothing: it is dead for the others already."""
 
 
