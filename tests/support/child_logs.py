@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from sidecar.core.executing.events import CLOSED, CREATED, STATE_AFTER, ChildEvent
-from sidecar.core.verifying.findings import Finding, FindingKind, of_event
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.states import MOVES, ExecutionState
 from sidecar.core.executing.stored_record import StoredChild, StoredTurn
+from sidecar.core.verifying.findings import Finding, FindingKind, of_event
 
 MOST_PLACES: Final = 64
 """Events of a child among which a moved one's own place is looked for; it takes their square."""

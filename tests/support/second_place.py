@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.record_memory import MemoryJournal, MemoryStore
-from sidecar.core.verifying.lines import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
-from sidecar.core.verifying.findings import Finding
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
+from sidecar.core.verifying.findings import Finding
+from sidecar.core.verifying.lines import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
 from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules

@@ -88,10 +88,16 @@ def _misfit(state: TurnState, draft: Draft, place: int, later: Sequence[Stored])
 
 
 def _belongs(head: TurnHead, stored: Stored) -> bool:
+    """Say whether a fact was appended to a turn that stood so."""
     try:
-        return link_of(stored, links_of(head, draft_of(stored).body)) == stored.link
-    except UnreadableFact:
+        draft = draft_of(stored)
+        links = links_of(head, draft.body)
+        if link_of(stored, links) != stored.link:
+            return False
+        after(head, Fact(draft, stored, links))
+    except (UnreadableFact, Broken):
         return False
+    return True
 
 
 def _of_index(state: TurnState, found: TurnFacts) -> Iterator[Finding]:
