@@ -1,7 +1,7 @@
 """The table of alterations: what somebody who may write the database does to a record, and what is said of it.
 
-Every row of the record that the alterations are made in is covered by a signed checkpoint. Each alteration is named, with
-its place.
+Every fact of the record that the alterations are made in is covered by a signed checkpoint. Each alteration is named,
+with its place.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

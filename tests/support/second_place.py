@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -37,19 +37,20 @@ def a_signer(name: str = "ours") -> Ed25519Signer:
 
 @dataclass
 class PlaceInMemory:
-    """Keeps lines; is away while `away`, and says nothing while `hangs` is not set."""
+    """Keeps lines; is away while `away`, and says nothing while `hangs` is not set. It looks back to `since`."""
 
     lines: list[bytes] = field(default_factory=list)
     signer: Ed25519Signer = field(default_factory=a_signer)
     away: bool = False
     hangs: asyncio.Event | None = None
+    since: date | None = None
 
     async def standing(self) -> Standing:
         """Return the furthest statements."""
         self._refuse_if_away()
         lines = (line for text in self.lines if (line := line_from(text)) is not None)
         found = sorted(lines, key=lambda line: line.number)
-        return Standing({line.key: RootState(line.instance, line.day, line.number, line.root) for line in found})
+        return Standing({line.key: RootState(line.instance, line.day, line.number, line.root) for line in found}, self.since)
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""
@@ -138,6 +139,6 @@ class SignedLog:
     ) -> tuple[list[Finding], LogVerification]:
         """Verify the whole; also return what did it."""
         judge = Ed25519Judge([a_key(name).public_key() for name in keys])
-        place = SecondPlace([list(self.place.lines)], judge) if with_place else None
+        place = SecondPlace([lambda: list(self.place.lines)], judge) if with_place else None
         verification = LogVerification(self.journal, place, lambda looked: None)
         return [finding async for finding in verification.findings()], verification

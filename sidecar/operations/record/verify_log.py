@@ -51,11 +51,11 @@ class SecondPlace(Struct, frozen=True):
     """The checkpoints to verify against.
 
     Attributes:
-        files: the lines of each file, each with its end; read once.
+        files: each goes through the lines of a file, each with its end, from the beginning whenever it is called.
         judge: knows the public keys.
     """
 
-    files: Sequence[Iterable[bytes]]
+    files: Sequence[Callable[[], Iterable[bytes]]]
     judge: SignatureJudge
 
 
@@ -135,9 +135,9 @@ class LogVerification:
     def _of_files(self) -> Iterator[Finding]:
         if self._place is None:
             return
-        for lines in self._place.files:
+        for read in self._place.files:
             verifier = LinesVerifier(self._claims, self._place.judge)
-            yield from verifier.findings(lines)
+            yield from verifier.findings(read())
             self.looked.checkpoints += verifier.lines
             self.looked.torn += verifier.torn
             self._progress(self.looked)
@@ -149,9 +149,21 @@ class LogVerification:
         markers = await self._record.markers()
         self._take_in(markers)
         self.looked.markers = len(markers)
-        judge = None if self._place is None else self._place.judge
-        for finding in marker_findings(markers, judge, None if self._place is None else self._claims):
+        if self._place is None:
+            return
+        found = list(marker_findings(markers, self._place.judge, self._claims))
+        if any(finding.kind is FindingKind.MARKER_MISFIT for finding in found):  # made since the files were read?
+            found = list(marker_findings(markers, self._place.judge, self._claims_of_now(self._place)))
+        for finding in found:
             yield finding
+
+    def _claims_of_now(self, place: SecondPlace) -> Claims:
+        """Read the files once more."""
+        claims = Claims()
+        for read in place.files:
+            for _ in LinesVerifier(claims, place.judge).findings(read()):
+                pass  # what is wrong with the files was told
+        return claims
 
     def _take_in(self, markers: Sequence[FactsRemoved]) -> None:
         """Trust the markers that are signed; without keys, all."""
