@@ -259,7 +259,7 @@ ALTERATIONS: Final[Mapping[str, Alteration]] = MappingProxyType(
         "the first two facts exchanged in their turn": (
             does("swap_versions", TAKEN, 1, 2),
             _named("facts_reordered"),
-            f"fact 1 of turn {TAKEN} (child_noted) stands where fact 2 belongs: facts were moved",
+            f"fact 1 of turn {TAKEN} (child_noted) belongs behind fact 2: facts were moved",
         ),
         "two facts exchanged in the journal": (
             does("swap_numbers", ("turn-1", 2), (WHOLE, 2)),
