@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.executing.contract import Contract, TurnText, bounded, contract_for
+from sidecar.core.executing.contract import Contract, TurnText, contract_template
 from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import ChildId
@@ -18,27 +18,28 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
     turn, now = dispatch.turn, clock.now()
     inherited = dispatch.inherited_of(planned.call.call_id)
     text = TurnText(inherited.task_prompt, inherited.prior_context)
-    contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
-    contract = bounded(contract, dispatch.settle_at - clock.monotonic())
-    return _child(dispatch, planned, contract, ChildId(ids.new("child")), now)
+    template, seconds = planned.tool.made_once(contract_template), dispatch.settle_at - clock.monotonic()
+    drawn_up = template.filled(turn.turn_id, planned.step_idx, text, planned.request, seconds)
+    return _child(dispatch, planned, drawn_up, ChildId(ids.new("child")), now)
 
 
 def make_delegated_child(
     parent: Child, errand: Errand, planned: PlannedCall, contract: Contract, clock: Clock
 ) -> Child:
     """Return a new child that `parent` delegates to; its id is the id of the planned call."""
-    return _child(errand, planned, contract, ChildId(planned.call.call_id), clock.now(), parent)
+    drawn_up = contract, contract.to_json()
+    return _child(errand, planned, drawn_up, ChildId(planned.call.call_id), clock.now(), parent)
 
 
 def _child(
     errand: Errand,
     planned: PlannedCall,
-    contract: Contract,
+    drawn_up: tuple[Contract, str],
     child_id: ChildId,
     now: datetime,
     parent: Child | None = None,
 ) -> Child:
-    turn, contract_json = errand.turn, contract.to_json()
+    turn, (contract, contract_json) = errand.turn, drawn_up
     opened = ChildOpened(
         child_id=child_id,
         turn_id=turn.turn_id,
