@@ -72,7 +72,7 @@ class SurfaceTool(Struct, frozen=True, dict=True):
 class Surface(Struct, frozen=True, dict=True):
     """The part of a turn's surface that is the same for everybody in its cohort.
 
-    What its calls share is made at the first one and kept with it, as long as a turn or the cohort's next bind needs it.
+    What its calls share is made at the first one and kept with it: it is no part of the value, and goes with it.
 
     Attributes:
         tools: in the order of `sub_agents`.
@@ -131,5 +131,5 @@ class Surface(Struct, frozen=True, dict=True):
 
 @lru_cache(PROMPTS_KEPT)
 def _the_same(text: str) -> str:
-    """Return an equal text that is kept already, if there is one: surfaces share memory, and never a text of another."""
+    """Return an equal text that is kept already, if there is one: so surfaces share memory, and nothing else."""
     return text
