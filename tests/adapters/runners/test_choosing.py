@@ -135,7 +135,7 @@ def card(slot: str, *, runner: RunnerRef | None = None, vertical: str = "", conn
         runner=runner or RunnerRef(),
     )
     tool = ToolEntry(ToolId("find"), "find", connector=connector)
-    return Card(definition, ModelEntry(ModelId("m"), "m", 1000), (tool,), (), Digest("d"), Commit("c"))
+    return Card(definition, MODEL, (tool,), (), digest_of_card(definition, MODEL, (tool,), ()), Commit("c"))
 
 
 TARGETS = TargetMap({Slot("shop"): "unix:/slot"}, {Vertical("shop"): "unix:/vertical", Vertical("money"): "unix:/m"})
