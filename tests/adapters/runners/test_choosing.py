@@ -9,8 +9,9 @@ import pytest
 
 from sidecar.adapters import memory_in_process
 from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
-from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
-from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Principal, Slot, ToolId, Vertical
+from sidecar.core.definitions.cards.card import AgentDefinition, Card, Role, RunnerRef, ToolEntry
+from sidecar.core.definitions.cards.digest import digest_of_card
+from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Principal, Slot, ToolId, Vertical
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.loading import load_plugins
@@ -122,6 +123,9 @@ def policy(offered: Offered) -> PolicyMap:
         PolicyNames("none", "one", "plain"), {Vertical("money"): PolicyNames(None, "two", "other")}
     )
     return resolve_policy(settings, load_plugins([offered, memory_in_process], PluginSelection(), offers=()))
+
+
+MODEL = ModelEntry(ModelId("m"), "m", 1000)
 
 
 def card(slot: str, *, runner: RunnerRef | None = None, vertical: str = "", connector: str | None = None) -> Card:
