@@ -4,6 +4,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
 from sidecar.core.definitions.cards.card import (
     AgentDefinition,
     BlockCategory,
@@ -75,7 +76,7 @@ def _card(number: int, chance: Random) -> Card:
         components={"card": COMPONENT},
         allow_empty_answer=number % 3 > 0,
         success_criteria=(f"is what {name} would say",),
-        **({"arguments": HURRIED} if number % 2 else {}),
+        arguments=HURRIED if number % 2 else DEFAULT_ARGUMENTS,
     )
     tools = (_tool("notes"), _tool("offers"), _tool(LOCAL_TOOL))
     written = f" You are {name}, one of {{{{fan_out_cap}}}}. "

@@ -6,7 +6,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from sidecar.core import call_arguments, json_schemas
+from sidecar.core import json_schemas
+from sidecar.core.decoding import from_json
 from sidecar.core.definitions.cards.card import AgentDefinition, ToolEntry
 from sidecar.core.dispatching import result_checks
 from sidecar.core.dispatching.calls import ToolCall
@@ -54,8 +55,8 @@ def test_arguments_are_read_once_and_checked_by_the_tools_own_schema(
     compiled: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two sub-agents, called alternately: what fits one does not fit the other."""
-    read = Counted(call_arguments.from_json)
-    monkeypatch.setattr(call_arguments, "from_json", read)
+    read = Counted(from_json)
+    monkeypatch.setattr("sidecar.core.call_arguments.from_json", read)
     surface = a_surface(cards=[a_card("shop", arguments=schema("what")), a_card("rewards", arguments=schema("who"))])
     good = [call("shop", '{"what": "x", "intent_count": 2}'), call("rewards", '{"who": "x"}')]
     bad = [call("shop", '{"who": "x"}'), call("rewards", '{"what": "x"}')]

@@ -58,14 +58,8 @@ CARDS = st.builds(
     ownership=st.lists(WORDS, max_size=2).map(tuple),
     success_criteria=st.lists(WORDS, max_size=2).map(tuple),
 )
-CALLS = st.tuples(
-    st.integers(0, 1),
-    WORDS.map(TurnId),
-    st.integers(0, 99),
-    st.builds(TurnText, WORDS, WORDS),
-    WORDS,
-    st.floats(-1, 99),
-)
+TEXTS = st.builds(TurnText, WORDS, WORDS)
+CALLS = st.tuples(st.integers(0, 1), WORDS.map(TurnId), st.integers(0, 99), TEXTS, WORDS, st.floats(-1, 99))
 
 
 def made_alone(
@@ -118,11 +112,12 @@ def test_each_contract_and_its_text_are_as_if_made_alone(
 ) -> None:
     """Calls of two tools by turn, whatever was called before; the text is byte for byte what the contract says."""
     tools = [a_surface(cards=[card]).tools[0] for card in cards]
-    for place, *own in calls:
-        contract, text = tools[place].made_once(contract_template).filled(*own)
+    for place, turn_id, step_idx, said, request, seconds in calls:
+        template = tools[place].made_once(contract_template)
+        contract, text = template.filled(turn_id, step_idx, said, request, seconds)
 
-        assert contract == made_alone(tools[place], *own)
-        assert text == contract.to_json() == msgspec.json.encode(made_alone(tools[place], *own)).decode()
+        assert contract == (alone := made_alone(tools[place], turn_id, step_idx, said, request, seconds))
+        assert text == contract.to_json() == msgspec.json.encode(alone).decode()
 
 
 def test_what_calls_share_is_made_at_the_first_one_and_not_again() -> None:
