@@ -69,7 +69,7 @@ def a_surface(*names: str, cap: int = 3, cards: Sequence[Card] = ()) -> Surface:
 
 def contract_of(tool: SurfaceTool, request: str = "asked", text: TurnText = TEXT, turn: str = "t1") -> Contract:
     """Return the contract of the orchestrator's call of `tool` in a turn, its fourth, with 100 s left."""
-    return contract_template(tool).filled(TurnId(turn), 3, text, request, 100.0)[0]
+    return contract_template(tool).filled(TurnId(turn), 3, text, request, 100.0).contract
 
 
 def with_limits(card: Card, **limits: Any) -> Card:

@@ -129,6 +129,13 @@ class TurnText(msgspec.Struct, frozen=True):
     prior_context: str
 
 
+class WrittenContract(msgspec.Struct, frozen=True):
+    """A contract, and what its `to_json` returns."""
+
+    contract: Contract
+    json: str
+
+
 class ContractTemplate(msgspec.Struct, frozen=True):
     """What the contracts of all calls of one tool share. Holds nothing of any call.
 
@@ -140,10 +147,8 @@ class ContractTemplate(msgspec.Struct, frozen=True):
     common: Contract
     texts: tuple[str, str, str]
 
-    def filled(
-        self, turn_id: TurnId, step_idx: int, text: TurnText, request: str, seconds: float
-    ) -> tuple[Contract, str]:
-        """Return the contract of one call, and the same as `to_json` writes it.
+    def filled(self, turn_id: TurnId, step_idx: int, text: TurnText, request: str, seconds: float) -> WrittenContract:
+        """Return the contract of one call.
 
         Args:
             turn_id: becomes `run_id`.
@@ -180,7 +185,7 @@ class ContractTemplate(msgspec.Struct, frozen=True):
         )
         head, middle, end = self.texts
         parent, description = _encoded(contract.parent).decode(), _encoded(request).decode()
-        return contract, f'{{"parent":{parent}{head}{description}{middle}{time_left_ms}{end}'
+        return WrittenContract(contract, f'{{"parent":{parent}{head}{description}{middle}{time_left_ms}{end}')
 
 
 def contract_template(tool: SurfaceTool) -> ContractTemplate:

@@ -92,8 +92,8 @@ def test_a_contract_says_how_much_time_is_left(seconds: float, left: int) -> Non
     """In whole milliseconds, never less than none; nothing else changes."""
     tool = a_tool()
     contract, budgets = contract_of(tool), msgspec.structs.replace(contract_of(tool).budgets, time_left_ms=left)
-    found, _ = contract_template(tool).filled(TurnId("t1"), 3, TurnText("words", "before"), "asked", seconds)
-    assert found == msgspec.structs.replace(contract, budgets=budgets)
+    written = contract_template(tool).filled(TurnId("t1"), 3, TurnText("words", "before"), "asked", seconds)
+    assert written.contract == msgspec.structs.replace(contract, budgets=budgets)
 
 
 def parent(left: Left, **limits: Any) -> Delegating:

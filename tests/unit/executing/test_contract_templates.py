@@ -114,19 +114,19 @@ def test_each_contract_and_its_text_are_as_if_made_alone(
     tools = [a_surface(cards=[card]).tools[0] for card in cards]
     for place, turn_id, step_idx, said, request, seconds in calls:
         template = tools[place].made_once(contract_template)
-        contract, text = template.filled(turn_id, step_idx, said, request, seconds)
+        written = template.filled(turn_id, step_idx, said, request, seconds)
 
-        assert contract == (alone := made_alone(tools[place], turn_id, step_idx, said, request, seconds))
-        assert text == contract.to_json() == msgspec.json.encode(alone).decode()
+        assert written.contract == (alone := made_alone(tools[place], turn_id, step_idx, said, request, seconds))
+        assert written.json == written.contract.to_json() == msgspec.json.encode(alone).decode()
 
 
 def test_what_calls_share_is_made_at_the_first_one_and_not_again() -> None:
     """The parts that no call has for itself are the same objects; what one call says is in no other."""
     tool = a_surface("shop").tools[0]
-    first, _ = tool.made_once(contract_template).filled(TurnId("t1"), 0, TurnText("mine", "mine"), "mine", 1.0)
-    second, text = tool.made_once(contract_template).filled(TurnId("t2"), 1, TurnText("", ""), "yours", 2.0)
+    first = tool.made_once(contract_template).filled(TurnId("t1"), 0, TurnText("mine", "mine"), "mine", 1.0).contract
+    second = tool.made_once(contract_template).filled(TurnId("t2"), 1, TurnText("", ""), "yours", 2.0)
 
-    assert first.permissions is second.permissions
-    assert first.execution is second.execution
-    assert "mine" not in text
-    assert (second.parent.run_id, second.budgets.time_left_ms) == ("t2", 2000)
+    assert first.permissions is second.contract.permissions
+    assert first.execution is second.contract.execution
+    assert "mine" not in second.json
+    assert (second.contract.parent.run_id, second.contract.budgets.time_left_ms) == ("t2", 2000)
