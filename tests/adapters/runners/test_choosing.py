@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters import memory_in_process
-from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.adapters.runners import CHOICES_KEPT, ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
 from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Principal, Slot, ToolId, Vertical
@@ -212,18 +212,18 @@ async def test_a_connector_that_cannot_be_had_is_a_service_that_is_away() -> Non
     assert chosen.connector_for(card("coins", vertical="money"), "find") is not plain
 
 
-def test_a_choice_is_remembered_by_what_the_card_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An equal card has the same runner, one that differs in its target another; forgotten ones are chosen again."""
-    monkeypatch.setattr("sidecar.adapters.runners.CHOICES_KEPT", 2)
+def test_a_choice_is_remembered_by_what_the_card_says() -> None:
+    """An equal card has the same runner, one that differs in its target another; what is forgotten is chosen again."""
     offered = Offered()
     chosen = ChosenRunners(policy(offered), {}, TARGETS, "")
-    cards = [card("gifts", runner=RunnerRef(None, f"unix:/{name}")) for name in "abc"]
+    targets = [f"unix:/{number}" for number in range(CHOICES_KEPT + 2)]
+    cards = [card("gifts", runner=RunnerRef(None, target)) for target in targets]
 
-    found = [[chosen.runner_for(each).target for each in cards] for _ in range(3)]
+    found = [[chosen.runner_for(each).target for each in cards] for _ in range(2)]
 
-    assert found == [["unix:/a", "unix:/b", "unix:/c"]] * 3
-    assert chosen.runner_for(card("gifts", runner=RunnerRef(None, "unix:/a"))) is chosen.runner_for(cards[0])
-    assert len(offered.made) == 3
+    assert found == [targets] * 2
+    assert chosen.runner_for(card("gifts", runner=RunnerRef(None, targets[0]))) is chosen.runner_for(cards[0])
+    assert len(offered.made) == len(targets)
 
 
 async def test_everything_that_was_made_is_closed() -> None:

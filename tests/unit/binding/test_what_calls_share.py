@@ -51,7 +51,7 @@ def block(text: str, gate: str | None = None) -> PromptBlock:
     return PromptBlock(BlockId("voice"), BlockCategory.PERSONA, text, gate, "platform", "voice.md")
 
 
-@requirement("PC1-D-20", "PC2-FR-7b")
+@requirement("PC1-D-20")
 @given(BLOCKS, BLOCKS, st.lists(COHORTS, min_size=1, max_size=3), st.lists(st.integers(0, 5), max_size=8))
 def test_a_prompt_begins_as_if_rendered_for_each_call(
     one: tuple[PromptBlock, ...], two: tuple[PromptBlock, ...], cohorts: list[tuple[set[str], int]], asked: list[int]
