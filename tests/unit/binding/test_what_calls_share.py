@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface import Surface, SurfaceTool
+from sidecar.core.definitions.cards.ask_arguments import offered
 from sidecar.core.definitions.cards.card import BlockCategory, Card, PromptBlock
 from sidecar.core.definitions.cards.digest import digest_of_card
 from sidecar.core.definitions.cards.prompt import prefix_of
 from sidecar.core.definitions.files.placeholders import FAN_OUT_CAP, filled
 from sidecar.core.identifiers import BlockId
+from sidecar.core.json_schemas import canonical_text
 from tests.support.builders import FixedFlags, a_card, a_catalogue, a_surface
 from tests.support.promoted import promoted_surface
 from tests.support.requirement import requirement
@@ -77,6 +79,17 @@ def test_cohorts_share_a_text_only_if_it_is_the_same() -> None:
     assert wider.prompt_prefix_of(gated) is plain.prompt_prefix_of(gated)
     assert formal.prompt_prefix_of(counted) is plain.prompt_prefix_of(counted)
     assert wider.prompt_prefix_of(counted) == "One of 3.\n\n"
+
+
+def test_the_schema_that_models_are_shown_is_one_text_for_all_surfaces() -> None:
+    """Of one definition; of two that differ it is each its own."""
+    cards = [a_card("shop"), a_card("rewards", arguments={"type": "object", "properties": {"who": {}}})]
+    one, other = (surface_with(cards, frozenset(), cap) for cap in (2, 3))
+
+    for tool, twin, card in zip(one.tools, other.tools, cards, strict=True):
+        assert tool.arguments_schema_json is twin.arguments_schema_json
+        assert tool.arguments_schema_json == canonical_text(offered(card.definition.arguments))
+    assert one.tools[0].arguments_schema_json != one.tools[1].arguments_schema_json
 
 
 def test_a_tool_is_asked_for_each_thing_once() -> None:

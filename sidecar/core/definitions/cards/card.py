@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offered
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
 from sidecar.core.json_schemas import canonical_text
 
@@ -121,6 +121,11 @@ class AgentDefinition(Struct, frozen=True, dict=True):
         """Fill in the slot, by default the id, and the vertical, by default the slot."""
         force_setattr(self, "slot", self.slot or Slot(self.id))
         force_setattr(self, "vertical", self.vertical or Vertical(self.slot))
+
+    @cached_property
+    def offered_schema_json(self) -> str:
+        """The arguments' schema that an orchestrator's model is shown, as canonical text; one for all surfaces."""
+        return canonical_text(offered(self.arguments))
 
     @cached_property
     def component_schemas_json(self) -> Mapping[str, str]:
