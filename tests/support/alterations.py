@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Outcome
+from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import EpisodeId
 from sidecar.core.journal.chain import NOTHING, link_of, rooted
 from sidecar.core.journal.encoding import VERSION, draft_of
@@ -56,7 +57,7 @@ async def second_part(record: OpenedRecord, signing: Checkpointing) -> None:
     opened = a_dispatch(TAKEN, at=40)
     child = a_child(opened)
     life = a_life(child, 41)
-    work = [a_taking(opened, at=41.25), life[3], a_settling(opened, at=42)]
+    work: list[Record] = [a_taking(opened, at=41.25), life[3], a_settling(opened, at=42)]
     await record.append(work)
     await record.append([*life[4:], *an_end([opened, child, *life[:3], *work, *life[4:]], TAKEN, at=43)])
     await signing.look()

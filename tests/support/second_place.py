@@ -50,7 +50,8 @@ class PlaceInMemory:
         self._refuse_if_away()
         lines = (line for text in self.lines if (line := line_from(text)) is not None)
         found = sorted(lines, key=lambda line: line.number)
-        return Standing({line.key: RootState(line.instance, line.day, line.number, line.root) for line in found}, self.since)
+        roots = {line.key: RootState(line.instance, line.day, line.number, line.root) for line in found}
+        return Standing(roots, self.since)
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""

@@ -9,7 +9,9 @@ from typing import Any
 import apsw
 import msgspec
 
+from sidecar.adapters.record_sqlite.reading import turn_facts
 from sidecar.adapters.record_sqlite.rows import microseconds
+from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.encoding import VERSION, draft_of
 from sidecar.core.journal.entries import Draft, Stored
 from sidecar.core.journal.facts import Body
@@ -144,9 +146,6 @@ class SqliteTampering(Tampering):
 
     async def fact(self, turn: str, version: int) -> Stored:
         """Return a fact."""
-        from sidecar.adapters.record_sqlite.reading import turn_facts  # noqa: PLC0415 - only here
-        from sidecar.core.identifiers import TurnId  # noqa: PLC0415 - only here
-
         return turn_facts(self.connection, TurnId(turn))[version - 1]
 
     def value(self, column: str, value: Any) -> Any:

@@ -63,7 +63,7 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
     if source.checkpoints:
         for file in source.checkpoints:
             file.open("rb").close()  # one that is not there is told before the work begins
-        files = [partial(_lines_of, file) for file in source.checkpoints]
+        files = [partial(lines_of, file) for file in source.checkpoints]
         place = SecondPlace(files, verifying.read_keys(source.public_keys))
     async with verifying.open_record(source) as record:
         verification = LogVerification(record, place, report.progress)
@@ -72,7 +72,8 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
     return report.end(verification)
 
 
-def _lines_of(file: Path) -> Iterator[bytes]:
+def lines_of(file: Path) -> Iterator[bytes]:
+    """Go through the lines of a file, each with its end. Raises `OSError`."""
     with file.open("rb") as lines:
         yield from lines
 

@@ -109,7 +109,7 @@ def marker_findings(markers: Iterable[FactsRemoved], judge: SignatureJudge, clai
         if judgement is not Judgement.FITS:
             why = "its signature does not fit" if judgement is Judgement.DOES_NOT_FIT else "it is by an unknown key"
             yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{of} was forged or altered: {why}")
-        elif claims.removed.get(_key(marker)) != (marker.number, marker.root):
+        elif claims.removed.get(_key(marker)) != marker.state:
             yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{of} is not in the checkpoint files")
 
 
@@ -137,7 +137,7 @@ def judgement_of(marker: FactsRemoved, judge: SignatureJudge) -> Judgement:
 
 
 def _key(marker: FactsRemoved) -> RootKey:
-    return marker.instance, marker.partition
+    return RootKey(marker.instance, marker.partition)
 
 
 def _of_line(kind: FindingKind, line: CheckpointLine, text: str) -> Finding:

@@ -109,8 +109,8 @@ class LogVerification:
         self._states = await self._roots()
         async for finding in self._of_markers():
             yield finding
-        keys = sorted({*self._states, *self._claims.roots, *self._markers}, key=lambda key: (key[1], key[0]))
-        for day, of_day in groupby(keys, key=lambda key: key[1]):
+        keys = sorted({*self._states, *self._claims.roots, *self._markers}, key=lambda key: (key.day, key.instance))
+        for day, of_day in groupby(keys, key=lambda key: key.day):
             async for finding in self._of_day(day, list(of_day)):
                 yield finding
         async for finding in self._of_other_turns():
@@ -143,7 +143,7 @@ class LogVerification:
             self._progress(self.looked)
 
     async def _roots(self) -> dict[RootKey, RootState]:
-        return {(state.instance, state.day): state for state in await self._record.roots()}
+        return {RootKey(state.instance, state.day): state for state in await self._record.roots()}
 
     async def _of_markers(self) -> AsyncIterator[Finding]:
         markers = await self._record.markers()
@@ -170,7 +170,7 @@ class LogVerification:
         judge = None if self._place is None else self._place.judge
         for marker in markers:
             if judge is None or judgement_of(marker, judge) is Judgement.FITS:
-                self._markers[marker.instance, marker.partition] = marker
+                self._markers[RootKey(marker.instance, marker.partition)] = marker
 
     # --- one day
 
@@ -208,12 +208,12 @@ class LogVerification:
         if walk.is_ahead:
             self._ahead[key] = walk
         if walk.unsigned:
-            self.looked.unsigned[f"instance {key[0]} in turns of {key[1]}"] = walk.unsigned
+            self.looked.unsigned[f"instance {key.instance} in turns of {key.day}"] = walk.unsigned
 
     async def _is_removed(self, day: date) -> bool:
         """Say whether retention has removed a day by now."""
         self._take_in(await self._record.markers())
-        return any(of_day == day for _, of_day in self._markers)
+        return any(key.day == day for key in self._markers)
 
     def _of_turn(self, turn_id: TurnId, found: TurnFacts, under: FactsUnderRoots) -> Iterator[Finding]:
         self._seen.add(turn_id)

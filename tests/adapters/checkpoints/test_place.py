@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge
-from sidecar.core.verifying.lines import Claims, LineKind, Statement
-from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.verify_lines import LinesVerifier
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import Claims, LineKind, RootKey, Statement
+from sidecar.core.verifying.verify_lines import LinesVerifier
 from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 from tests.support.second_place import a_key, a_signer
 
@@ -29,7 +29,7 @@ def stating(number: int, instance: InstanceId = A, day: date = DAY, kind: LineKi
 def reaching(*numbers: int, instances: Sequence[InstanceId] = (A, B)) -> Standing:
     """Return how far the roots of instances reach, on one day."""
     roots = [RootState(each, DAY, number, f"{number:064x}") for each, number in zip(instances, numbers, strict=False)]
-    return Standing({(root.instance, root.day): root for root in roots})
+    return Standing({RootKey(root.instance, root.day): root for root in roots})
 
 
 def verified(lines: Iterable[bytes]) -> tuple[list[Finding], LinesVerifier]:

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecar.core.executing.verify_child import child_findings
 
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ChildEvent

@@ -17,6 +17,7 @@ from sidecar.core.verifying.lines import (
     CheckpointLine,
     Claims,
     LineKind,
+    RootKey,
     Statement,
     checkpoint_of,
     line_from,
@@ -30,6 +31,12 @@ from tests.support.record_builders import moment
 
 A, B = InstanceId("a"), InstanceId("b")
 DAY, NEXT = date(2026, 3, 1), date(2026, 3, 2)
+KEY = RootKey(A, DAY)
+OTHER, FIFTH_OF_B, FIFTH_OF_NEXT = (
+    RootState(A, DAY, 5, "x"),
+    RootState(B, DAY, 5, "root-5"),
+    RootState(A, NEXT, 5, "root-5"),
+)
 K = FindingKind
 
 
@@ -56,7 +63,8 @@ class PlainJudge:
 def statement(number: int, kind: LineKind = LineKind.CHECKPOINT) -> Statement:
     """Return a statement about instance `a`."""
     until = moment(9) if kind is LineKind.RETENTION else None
-    return Statement(kind=kind, instance=A, day=DAY, number=number, root=f"root-{number}", time=moment(0), ended_before=until)
+    of = RootState(A, DAY, number, f"root-{number}")
+    return Statement(kind=kind, time=moment(0), ended_before=until, **msgspec.structs.asdict(of))
 
 
 def lines(*numbers: int) -> list[bytes]:
@@ -147,9 +155,9 @@ def test_only_lines_that_fit_become_claims() -> None:
     retention = signed_line(statement(5, LineKind.RETENTION), 1, NO_LINE, PlainSigner())
     assert list(LinesVerifier(claims, PlainJudge()).findings([line_text(retention) + b"\n"])) == []
 
-    assert claims.of((A, DAY)) == {2: "root-2", 4: "root-4", 6: "root-6", 5: "root-5"}
-    assert claims.of((B, DAY)) == claims.of((A, NEXT)) == {}
-    assert claims.removed == {(A, DAY): (5, "root-5")}
+    assert claims.of(KEY) == {2: "root-2", 4: "root-4", 6: "root-6", 5: "root-5"}
+    assert claims.of(RootKey(B, DAY)) == claims.of(RootKey(A, NEXT)) == {}
+    assert claims.removed == {KEY: RootState(A, DAY, 5, "root-5")}
 
 
 def test_a_line_signs_every_field_but_the_signature() -> None:
@@ -179,7 +187,7 @@ def test_a_line_that_contradicts_an_earlier_one_is_named_and_does_not_count() ->
     assert list(LinesVerifier(claims, PlainJudge()).findings([first, contradicting])) == [
         of_line(K.ROOT_CONTRADICTED, 2, text)
     ]
-    assert claims.of((A, DAY)) == {2: "root-2"}
+    assert claims.of(KEY) == {2: "root-2"}
 
 
 def a_marker(number: int = 5, instance: InstanceId = A) -> FactsRemoved:
@@ -220,18 +228,28 @@ def test_states_and_markers_become_statements() -> None:
 @pytest.mark.parametrize(
     ("changes", "known", "kind", "why"),
     [
-        ({}, {(A, DAY): (5, "root-5")}, None, ""),
-        ({"root": "x"}, {(A, DAY): (5, "x")}, K.MARKER_FORGED, "was forged or altered: its signature does not fit"),
-        ({"key_id": "k2"}, {}, K.MARKER_FORGED, "was forged or altered: it is by an unknown key"),
-        ({}, {}, K.MARKER_MISFIT, "is not in the checkpoint files"),
-        ({}, {(A, DAY): (5, "x")}, K.MARKER_MISFIT, "is not in the checkpoint files"),
-        ({}, {(A, DAY): (4, "root-5")}, K.MARKER_MISFIT, "is not in the checkpoint files"),
-        ({}, {(B, DAY): (5, "root-5"), (A, NEXT): (5, "root-5")}, K.MARKER_MISFIT, "is not in the checkpoint files"),
+        ({}, [RootState(A, DAY, 5, "root-5")], None, ""),
+        (
+            {"root": "x"},
+            [OTHER],
+            K.MARKER_FORGED,
+            "was forged or altered: its signature does not fit",
+        ),
+        ({"key_id": "k2"}, [], K.MARKER_FORGED, "was forged or altered: it is by an unknown key"),
+        ({}, [], K.MARKER_MISFIT, "is not in the checkpoint files"),
+        ({}, [OTHER], K.MARKER_MISFIT, "is not in the checkpoint files"),
+        ({}, [RootState(A, DAY, 4, "root-5")], K.MARKER_MISFIT, "is not in the checkpoint files"),
+        (
+            {},
+            [FIFTH_OF_B, FIFTH_OF_NEXT],
+            K.MARKER_MISFIT,
+            "is not in the checkpoint files",
+        ),
     ],
 )
 def test_a_marker_is_found_to_be_exactly_this(
     changes: dict[str, str],
-    known: dict[tuple[InstanceId, date], tuple[int, str]],
+    known: list[RootState],
     kind: FindingKind | None,
     why: str,
 ) -> None:
@@ -239,7 +257,8 @@ def test_a_marker_is_found_to_be_exactly_this(
     marker = msgspec.structs.replace(a_marker(), **changes)
     text = f"the retention marker of instance a for 2026-03-01 {why}"
     expected = [] if kind is None else [Finding(kind, text, A, DAY, sequence=5)]
-    assert list(marker_findings([marker], PlainJudge(), Claims(removed=known))) == expected
+    claims = Claims(removed={RootKey(each.instance, each.day): each for each in known})
+    assert list(marker_findings([marker], PlainJudge(), claims)) == expected
 
 
 @pytest.mark.parametrize(
@@ -259,4 +278,4 @@ def test_a_marker_covers_all_that_was_signed_and_leaves_nothing(
         Finding(K.MARKER_MISFIT, f"the retention marker of instance a for 2026-03-01 {each}", A, DAY, sequence=5)
         for each in why
     ]
-    assert list(removed_findings(a_marker(), Claims(roots={(A, DAY): signed}), there)) == expected
+    assert list(removed_findings(a_marker(), Claims(roots={KEY: signed}), there)) == expected

@@ -9,6 +9,7 @@ from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
 from sidecar.core.journal.markers import root_over
 from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import RootKey
 from sidecar.core.verifying.verify_roots import RootWalk
 
 A, DAY = InstanceId("a"), date(2026, 3, 1)
@@ -79,7 +80,7 @@ def test_a_running_root_is_found_to_be_exactly_this(
     taken: int, stands: RootState | None, claims: dict[int, str], unsigned: int, findings: Sequence[Finding]
 ) -> None:
     """Whole, contradicted once, altered, cut; and how much is not signed yet."""
-    walk = RootWalk((A, DAY), stands, claims)
+    walk = RootWalk(RootKey(A, DAY), stands, claims)
     found = [*(finding for link in LINKS[:taken] for finding in walk.take(link)), *walk.end()]
     assert (found, walk.number, walk.unsigned) == (findings, taken, unsigned)
 
@@ -104,7 +105,7 @@ def test_facts_beyond_a_root_are_held_against_it_once_more(
     before: RootState | None, again: RootState | None, findings: Sequence[Finding]
 ) -> None:
     """They were appended since it was read, or put in; what was named before is not named again."""
-    walk = RootWalk((A, DAY), before, {})
+    walk = RootWalk(RootKey(A, DAY), before, {})
     for link in LINKS:
         list(walk.take(link))
     assert walk.is_ahead
@@ -114,7 +115,7 @@ def test_facts_beyond_a_root_are_held_against_it_once_more(
 def test_a_root_that_covers_all_facts_is_not_ahead() -> None:
     """Nor one that covers more."""
     for number in (4, 9):
-        walk = RootWalk((A, DAY), state(number), {})
+        walk = RootWalk(RootKey(A, DAY), state(number), {})
         for link in LINKS:
             list(walk.take(link))
         assert not walk.is_ahead

@@ -162,7 +162,7 @@ def test_what_no_sidecar_would_have_accepted_is_named_however_well_it_is_linked(
     early = linked(facts, but(WHOLE[-1], body=msgspec.msgpack.encode((VERSION, body))))
     (finding,) = found([*facts, early])
     assert finding.kind is K.RULE_BROKEN
-    assert finding.text.startswith(f"fact {place + 1} of turn {ID} fits its link, and came while a child of the turn is ")
+    assert finding.text.startswith(f"fact {place + 1} of turn {ID} fits its link, and came while a child of the turn")
 
     foreign = linked(facts, but(WHOLE[place], by=InstanceId("another")))
     assert found([*facts, foreign]) == one(
