@@ -22,7 +22,7 @@ from sidecar.settings import read_settings
 from tests.support.alterations import ALTERATIONS, end_written_anew, first_part, second_part
 from tests.support.record_builders import a_whole_turn
 from tests.support.requirement import requirement
-from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, change_lines, shorten, signing, write, written
+from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, change_lines, erase, shorten, signing, write, written
 from tests.support.tampering import SqliteTampering
 
 
@@ -82,7 +82,7 @@ def test_a_whole_log_is_said_to_be_whole(folder: Path) -> None:
     """What was looked at, in one line."""
     assert run(*over(folder)) == (
         0,
-        "whole: 14 facts in 4 turns under 2 running roots, 5 checkpoints, 0 retention markers\n",
+        "whole: 14 facts in 4 turns under 2 running roots, 5 checkpoints, 0 retention markers, 0 erasures\n",
         "",
     )
 
@@ -238,6 +238,74 @@ def test_an_alteration_of_the_second_place_or_of_a_marker_is_named(folder: Path,
     assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
 
 
+def _erased(*statements: str, key: str = KEY, lines: str = LINES) -> Callable[[Path], None]:
+    """Return: the texts of the user are erased; then statements, as somebody else gives them."""
+
+    def work(folder: Path) -> None:
+        asyncio.run(erase(folder, key, lines))
+        record = SqliteTampering(folder / RECORD)
+        for statement in statements:
+            record.connection.execute(statement)
+            assert record.connection.changes()
+        record.close()
+
+    return work
+
+
+ERASURES: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
+    "nothing": (_erased(), set(), ""),
+    "a marker that others signed": (
+        _erased(key="theirs.key", lines="theirs.jsonl"),
+        {"marker_forged", "texts_removed"},
+        "the marker erasure-1 of an erasure in turns of 2026-03-01 was forged or altered: it is by an unknown key",
+    ),
+    "a marker that is not in the second place": (
+        _erased(lines="elsewhere.jsonl"),
+        {"marker_misfit"},
+        "the marker erasure-1 of an erasure in turns of 2026-03-01 is not in the checkpoint files",
+    ),
+    "a marker changed": (
+        _erased("UPDATE erasures SET body = replace(body, '\"facts\":14', '\"facts\":15')"),
+        {"marker_forged", "texts_removed"},
+        "the texts of fact 1 of turn turn-1, and of 13 more of that day, were removed",
+    ),
+    "a marker taken out": (
+        _erased("DELETE FROM erasures"),
+        {"texts_removed"},
+        "were removed, and no marker of an erasure covers them",
+    ),
+    "another fact put under the marker": (
+        _erased("UPDATE facts SET erased_under = NULL WHERE number = 3"),
+        {"texts_removed", "marker_misfit"},
+        "the marker erasure-1 of an erasure in turns of 2026-03-01 covers 14 facts, and 13 are there",
+    ),
+    "texts put back": (
+        _erased("UPDATE facts SET texts = x'00', salt = x'00' WHERE number = 3"),
+        {"fact_unreadable", "marker_misfit"},
+        "covers 14 facts, and 13 are there",
+    ),
+    "the digest of erased texts": (
+        _erased("UPDATE facts SET texts_digest = x'00' WHERE number = 3"),
+        {"fact_altered"},
+        "fact 3 of turn turn-1 (turn_ended) was altered",
+    ),
+}
+
+
+@requirement("SX-38")
+@pytest.mark.parametrize("name", ERASURES)
+def test_texts_are_gone_only_where_a_signed_marker_says_so(folder: Path, name: str) -> None:
+    """A record whose texts were erased verifies; what somebody else makes of it is named."""
+    tamper, kinds, text = ERASURES[name]
+    tamper(folder)
+
+    code, found = findings(folder)
+
+    assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
+    assert code == bool(kinds)
+    assert any(text in one["text"] for one in found) or not kinds, [one["text"] for one in found]
+
+
 def test_facts_that_are_there_beside_the_marker_of_their_removal_are_named(folder: Path) -> None:
     """Somebody puts the record of before into the place of the shortened one, with the markers of the latter."""
     before = shutil.copytree(folder, folder / "before")
@@ -307,7 +375,7 @@ def test_a_log_verifies_after_retention(folder: Path) -> None:
     code, out, _ = run(*over(folder))
     assert (code, out) == (
         0,
-        "whole: 3 facts in 1 turns under 1 running roots, 8 checkpoints, 2 retention markers\n",
+        "whole: 3 facts in 1 turns under 1 running roots, 8 checkpoints, 2 retention markers, 0 erasures\n",
     )
 
 
