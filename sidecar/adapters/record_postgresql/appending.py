@@ -10,10 +10,10 @@ from sidecar.adapters.postgresql import Connection
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
 
-APPEND: Final = f"select journal_append({', '.join(f'${number}' for number in range(1, 25))})"
-PARTITION: Final = "select journal_partition($1)"
-TURN, FACT, FRAMES = 10, 8, 5
+TURN, FACT, FRAMES = 10, 9, 6
 """Columns of each."""
+APPEND: Final = f"select journal_append({', '.join(f'${number}' for number in range(1, TURN + FACT + FRAMES + 2))})"
+PARTITION: Final = "select journal_partition($1)"
 
 
 async def append(connection: Connection, instance: InstanceId, appends: Sequence[TurnAppend]) -> frozenset[TurnId]:
@@ -33,12 +33,12 @@ def _arguments(appends: Sequence[TurnAppend]) -> tuple[Any, ...]:
         raise ValueError("a turn is given twice: only one of its facts would be compared with its head")
     facts: list[tuple[Any, ...]] = []
     frames: list[tuple[Any, ...]] = []
-    for place, each in enumerate(appends, 1):
+    for each in appends:
+        turn = (each.turn_id, each.day)
         for version, fact in enumerate(each.facts, each.before + 1):
-            facts.append(
-                (place, version, fact.at, fact.body, fact.texts, fact.salt, fact.texts_digest, fact.link)
-            )
-        frames += [(place, sent.attempt_id, sent.step, sent.number, sent.frames) for sent in each.frames]
+            texts = (fact.texts, fact.salt, fact.texts_digest)
+            facts.append((*turn, version, fact.at, fact.body, *texts, fact.link))
+        frames += [(*turn, sent.attempt_id, sent.step, sent.number, sent.frames) for sent in each.frames]
     return (*_columns(map(_turn, appends), TURN), *_columns(facts, FACT), *_columns(frames, FRAMES))
 
 

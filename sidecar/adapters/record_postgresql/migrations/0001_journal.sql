@@ -126,56 +126,59 @@ create aggregate journal_rooted(p_before bytea, p_link bytea) (sfunc = journal_r
 -- facts than they were decided on, or fewer.
 --
 -- Heads are compared and set by one statement: the comparison is made again on the row as it is after a wait. A row of
--- another table, read after the lock, would still be that of before. Plans for small inputs and large tables, made once.
+-- another table, read after the lock, would still be that of before. The plans are for few rows in large tables, and are
+-- made once: no statement here joins what was given with what was given, which would take the square of its size.
 create function journal_append(
   p_instance text,
   p_turns text[], p_days date[], p_before integer[], p_after integer[], p_began timestamptz[], p_episodes text[],
   p_expires timestamptz[], p_ended timestamptz[], p_called boolean[], p_unsettled jsonb[],
-  p_fact_turns integer[], p_versions integer[], p_at timestamptz[], p_bodies bytea[], p_texts bytea[], p_salts bytea[],
-  p_digests bytea[], p_links bytea[],
-  p_frame_turns integer[], p_attempts text[], p_steps integer[], p_numbers integer[], p_frames bytea[]
+  p_fact_turns text[], p_fact_days date[], p_versions integer[], p_at timestamptz[], p_bodies bytea[], p_texts bytea[],
+  p_salts bytea[], p_digests bytea[], p_links bytea[],
+  p_frame_turns text[], p_frame_days date[], p_attempts text[], p_steps integer[], p_numbers integer[], p_frames bytea[]
 ) returns text[] language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
   v_number bigint;
-  v_kept text[];
+  v_kept jsonb; -- the turns, as keys
 begin
   select number into strict v_number from instance_heads where instance_id = p_instance for update;
   with given as materialized (
     select * from unnest(p_turns, p_days, p_before, p_after, p_began, p_episodes, p_expires, p_ended, p_called, p_unsettled)
-      with ordinality as turn (turn_id, day, before, after, began_at, episode_id, expires_at, ended_at, called, unsettled,
-        place)
+      as turn (turn_id, day, before, after, began_at, episode_id, expires_at, ended_at, called, unsettled)
   ), begun as (
     insert into turn_heads (turn_id, day, version, began_at, episode_id, expires_at, ended_at, called, unsettled)
     select turn_id, day, after, began_at, episode_id, expires_at, ended_at, called, unsettled
       from given where before = 0 order by turn_id collate "C"
     on conflict do nothing returning turn_id
   ), held as materialized ( -- in one order, so that two sidecars do not wait for each other
-    select head.turn_id from turn_heads head where head.turn_id = any (p_turns) order by head.turn_id for no key update
+    select given.* from given join turn_heads head on head.turn_id = given.turn_id
+      where given.before > 0 order by head.turn_id for no key update of head
   ), moved as (
-    update turn_heads head set version = given.after, unsettled = given.unsettled,
-        expires_at = coalesce(given.expires_at, head.expires_at), ended_at = coalesce(given.ended_at, head.ended_at),
-        called = coalesce(given.called, head.called)
-      from held join given on given.turn_id = held.turn_id
-      where head.turn_id = held.turn_id and given.before > 0 and head.version = given.before
+    update turn_heads head set version = held.after, unsettled = held.unsettled,
+        expires_at = coalesce(held.expires_at, head.expires_at), ended_at = coalesce(held.ended_at, head.ended_at),
+        called = coalesce(held.called, head.called)
+      from held where head.turn_id = held.turn_id and head.version = held.before
       returning head.turn_id
-  ), kept as materialized (
-    select given.turn_id, given.day, given.place
-      from (select turn_id from begun union all select turn_id from moved) as each join given on given.turn_id = each.turn_id
-  ), numbered as materialized (
-    select v_number + row_number() over (order by fact.place) as number, kept.day, kept.turn_id, fact.*
-      from kept join unnest(p_fact_turns, p_versions, p_at, p_bodies, p_texts, p_salts, p_digests, p_links)
-        with ordinality as fact (turn, version, at, body, texts, salt, texts_digest, link, place) on fact.turn = kept.place
+  )
+  select jsonb_object_agg(turn_id, true) into v_kept
+    from (select turn_id from begun union all select turn_id from moved) as kept;
+  if v_kept is null then
+    return '{}';
+  end if;
+  with numbered as materialized (
+    select v_number + row_number() over (order by place) as number, fact.*
+      from unnest(p_fact_turns, p_fact_days, p_versions, p_at, p_bodies, p_texts, p_salts, p_digests, p_links)
+        with ordinality as fact (turn_id, day, version, at, body, texts, salt, texts_digest, link, place)
+      where v_kept ? turn_id
   ), written as (
     insert into facts (day, turn_id, version, instance_id, number, at, body, texts, salt, texts_digest, link)
     select day, turn_id, version, p_instance, number, at, body, texts, salt, texts_digest, link from numbered
   ), framed as (
-    insert into attempt_frames (day, turn_id, attempt_id, step, number, frames)
-    select kept.day, kept.turn_id, attempt.attempt_id, attempt.step, attempt.number, attempt.frames
-      from kept join unnest(p_frame_turns, p_attempts, p_steps, p_numbers, p_frames)
-        as attempt (turn, attempt_id, step, number, frames) on attempt.turn = kept.place
+    insert into attempt_frames (turn_id, day, attempt_id, step, number, frames)
+    select * from unnest(p_frame_turns, p_frame_days, p_attempts, p_steps, p_numbers, p_frames) as attempt (turn_id)
+      where v_kept ? turn_id
     on conflict do nothing
   ), rooted as (
     insert into roots (instance_id, day, number, root)
@@ -184,12 +187,9 @@ begin
       from numbered fact left join roots root on root.instance_id = p_instance and root.day = fact.day
       group by fact.day, root.number, root.root
     on conflict (instance_id, day) do update set number = excluded.number, root = excluded.root
-  ), counted as (
-    update instance_heads set number = v_number + (select count(*) from numbered)
-      where instance_id = p_instance and exists (select from kept)
   )
-  select array_agg(turn_id) into v_kept from kept;
-  return v_kept;
+  update instance_heads set number = v_number + (select count(*) from numbered) where instance_id = p_instance;
+  return array(select jsonb_object_keys(v_kept));
 end
 $$;
 
