@@ -27,7 +27,7 @@ values ($1, clock_timestamp(), clock_timestamp() + $2)
 on conflict (instance_id) do update set lease_until = excluded.lease_until
 returning coalesce((select lease_until < clock_timestamp() from before), false), (now() at time zone 'UTC')::date
 """
-AHEAD: Final = "select journal_partition($1 + days) from generate_series(0, 1) days"
+AHEAD: Final = "select journal_partition($1::date + days) from generate_series(0, 1) days"
 RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
 RELEASE_SECONDS: Final = 1.0
 """Longest that a database which does not answer holds up an end."""

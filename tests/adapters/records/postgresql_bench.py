@@ -112,7 +112,8 @@ async def check_journal(dsn: str) -> None:
             numbers.setdefault(instance, []).append(number)
             count, root = roots.get((instance, day), (0, NOTHING))
             roots[instance, day] = count + 1, rooted(root, link)
-        reached = await connection.fetch("select instance_id, number from instance_heads where number > 0")
-        assert numbers == {instance: list(range(1, number + 1)) for instance, number in reached}
+        reached = dict(await connection.fetch("select instance_id, number from instance_heads"))
+        for instance, given in numbers.items():  # those of before may have been removed
+            assert given == list(range(reached[instance] - len(given) + 1, reached[instance] + 1))
         kept = await connection.fetch("select instance_id, day, number, root from roots")
         assert roots == {(instance, day): (number, root) for instance, day, number, root in kept}

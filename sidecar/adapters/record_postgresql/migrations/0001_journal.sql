@@ -122,74 +122,63 @@ as $$
 $$;
 create aggregate journal_rooted(p_before bytea, p_link bytea) (sfunc = journal_rooted_step, stype = bytea);
 
--- Keeps what was decided about turns, each of which is given once; returns those of which it was kept. The others have more
--- facts than they were decided on, or fewer.
+-- Keeps what was decided about turns, each of which is given once, in order of id, so that two sidecars do not wait for each
+-- other. Says of each turn whether it was kept: one that was not has more facts than it was decided on, or fewer.
 --
--- Heads are compared and set by one statement: the comparison is made again on the row as it is after a wait. A row of
--- another table, read after the lock, would still be that of before. The plans are for few rows in large tables, and are
--- made once: no statement here joins what was given with what was given, which would take the square of its size.
+-- A head is compared and set by one statement: after a wait, the comparison is made again on the row as it is then. What a
+-- statement reads of another row after it has waited for a lock would still be as it was before.
 create function journal_append(
   p_instance text,
   p_turns text[], p_days date[], p_before integer[], p_after integer[], p_began timestamptz[], p_episodes text[],
   p_expires timestamptz[], p_ended timestamptz[], p_called boolean[], p_unsettled jsonb[],
-  p_fact_turns text[], p_fact_days date[], p_versions integer[], p_at timestamptz[], p_bodies bytea[], p_texts bytea[],
-  p_salts bytea[], p_digests bytea[], p_links bytea[],
-  p_frame_turns text[], p_frame_days date[], p_attempts text[], p_steps integer[], p_numbers integer[], p_frames bytea[]
-) returns text[] language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set plan_cache_mode = force_generic_plan set jit = off
+  p_fact_turns integer[], p_versions integer[], p_at timestamptz[], p_bodies bytea[], p_texts bytea[], p_salts bytea[],
+  p_digests bytea[], p_links bytea[],
+  p_frame_turns integer[], p_attempts text[], p_steps integer[], p_numbers integer[], p_frames bytea[]
+) returns boolean[] language plpgsql
+  set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off -- for large tables, whatever was there first
 as $$
 declare
   v_number bigint;
-  v_kept jsonb; -- the turns, as keys
+  v_kept boolean[] := array_fill(false, array[cardinality(p_turns)]);
 begin
   select number into strict v_number from instance_heads where instance_id = p_instance for update;
-  with given as materialized (
-    select * from unnest(p_turns, p_days, p_before, p_after, p_began, p_episodes, p_expires, p_ended, p_called, p_unsettled)
-      as turn (turn_id, day, before, after, began_at, episode_id, expires_at, ended_at, called, unsettled)
-  ), begun as (
-    insert into turn_heads (turn_id, day, version, began_at, episode_id, expires_at, ended_at, called, unsettled)
-    select turn_id, day, after, began_at, episode_id, expires_at, ended_at, called, unsettled
-      from given where before = 0 order by turn_id collate "C"
-    on conflict do nothing returning turn_id
-  ), held as materialized ( -- in one order, so that two sidecars do not wait for each other
-    select given.* from given join turn_heads head on head.turn_id = given.turn_id
-      where given.before > 0 order by head.turn_id for no key update of head
-  ), moved as (
-    update turn_heads head set version = held.after, unsettled = held.unsettled,
-        expires_at = coalesce(held.expires_at, head.expires_at), ended_at = coalesce(held.ended_at, head.ended_at),
-        called = coalesce(held.called, head.called)
-      from held where head.turn_id = held.turn_id and head.version = held.before
-      returning head.turn_id
-  )
-  select jsonb_object_agg(turn_id, true) into v_kept
-    from (select turn_id from begun union all select turn_id from moved) as kept;
-  if v_kept is null then
-    return '{}';
-  end if;
+  for v_at in 1 .. cardinality(p_turns) loop
+    if p_before[v_at] = 0 then
+      insert into turn_heads (turn_id, day, version, began_at, episode_id, expires_at, ended_at, called, unsettled)
+        values (p_turns[v_at], p_days[v_at], p_after[v_at], p_began[v_at], p_episodes[v_at], p_expires[v_at], p_ended[v_at],
+          p_called[v_at], p_unsettled[v_at])
+        on conflict do nothing;
+    else
+      update turn_heads set version = p_after[v_at], unsettled = p_unsettled[v_at],
+          expires_at = coalesce(p_expires[v_at], expires_at), ended_at = coalesce(p_ended[v_at], ended_at),
+          called = coalesce(p_called[v_at], called)
+        where turn_id = p_turns[v_at] and version = p_before[v_at];
+    end if;
+    v_kept[v_at] := found;
+  end loop;
   with numbered as materialized (
-    select v_number + row_number() over (order by place) as number, fact.*
-      from unnest(p_fact_turns, p_fact_days, p_versions, p_at, p_bodies, p_texts, p_salts, p_digests, p_links)
-        with ordinality as fact (turn_id, day, version, at, body, texts, salt, texts_digest, link, place)
-      where v_kept ? turn_id
+    select v_number + row_number() over (order by place) as number, p_days[turn] as day, p_turns[turn] as turn_id, fact.*
+      from unnest(p_fact_turns, p_versions, p_at, p_bodies, p_texts, p_salts, p_digests, p_links)
+        with ordinality as fact (turn, version, at, body, texts, salt, texts_digest, link, place)
+      where v_kept[turn]
   ), written as (
     insert into facts (day, turn_id, version, instance_id, number, at, body, texts, salt, texts_digest, link)
     select day, turn_id, version, p_instance, number, at, body, texts, salt, texts_digest, link from numbered
   ), framed as (
-    insert into attempt_frames (turn_id, day, attempt_id, step, number, frames)
-    select * from unnest(p_frame_turns, p_frame_days, p_attempts, p_steps, p_numbers, p_frames) as attempt (turn_id)
-      where v_kept ? turn_id
+    insert into attempt_frames (day, turn_id, attempt_id, step, number, frames)
+    select p_days[turn], p_turns[turn], attempt_id, step, number, frames
+      from unnest(p_frame_turns, p_attempts, p_steps, p_numbers, p_frames) as attempt (turn, attempt_id, step, number, frames)
+      where v_kept[turn]
     on conflict do nothing
   ), rooted as (
-    insert into roots (instance_id, day, number, root)
-    select p_instance, fact.day, coalesce(root.number, 0) + count(*),
-        journal_rooted(coalesce(root.root, ''), fact.link order by fact.number)
-      from numbered fact left join roots root on root.instance_id = p_instance and root.day = fact.day
-      group by fact.day, root.number, root.root
-    on conflict (instance_id, day) do update set number = excluded.number, root = excluded.root
+    insert into roots as root (instance_id, day, number, root)
+    select p_instance, day, count(*), journal_rooted('', link order by number) from numbered group by day
+    on conflict (instance_id, day) do update set number = root.number + excluded.number,
+      root = (select journal_rooted(root.root, link order by number) from numbered where day = excluded.day)
   )
-  update instance_heads set number = v_number + (select count(*) from numbered) where instance_id = p_instance;
-  return array(select jsonb_object_keys(v_kept));
+  update instance_heads set number = v_number + (select count(*) from numbered)
+    where instance_id = p_instance and exists (select from numbered);
+  return v_kept;
 end
 $$;
 
