@@ -42,7 +42,8 @@ where ended_at is null and dispatch ->> 1 <> $1
 order by began_at, turn_id, place limit $2
 """
 OVERDUE: Final = """
-select turn_id from turn_heads where ended_at is null and expires_at < $1 order by expires_at, began_at, turn_id limit $2
+select turn_id from turn_heads where ended_at is null and expires_at < $1
+order by expires_at, began_at, turn_id limit $2
 """
 NEWEST: Final = """
 select day, array_agg(turn_id) from (

@@ -67,8 +67,8 @@ async def _opened(source: RecordSource) -> AsyncIterator[RecordToVerify]:
 @asynccontextmanager
 async def _postgresql(dsn: str) -> AsyncIterator[RecordToVerify]:
     try:
-        from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
         from sidecar.adapters import record_postgresql as postgres  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
     except ModuleNotFoundError:
         raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     limits = Limits(statement=LONGEST_ANSWER)

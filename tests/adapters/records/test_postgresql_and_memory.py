@@ -1,4 +1,4 @@
-"""The SQL and the plain objects keep the same of whatever is appended, by any instance, decided on any state of a turn."""
+"""The SQL and the plain objects keep the same, whichever instance appends it, whatever state it was decided on."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from sidecar.adapters.record_memory import JournalContents, MemoryJournal
 from sidecar.adapters.record_postgresql import PostgresJournal, open_postgres_journal
-from sidecar.core.executing.records import Record
+from sidecar.core.executing.records import DispatchOpened, Record
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
 from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.entries import Stored
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.translation import TranslatedTurn
 from tests.adapters.records.postgresql_bench import check_journal, connection_to
@@ -38,11 +39,8 @@ DAYS = (0, 0, 86_400)
 
 # A batch: by whom, and which turns, each decided on what is there, or on what was there one or two facts before.
 one_of_batch = st.tuples(st.integers(0, TURNS - 1), st.sampled_from((0, 0, 0, 1, 2)))
-batches = st.lists(
-    st.tuples(st.sampled_from((0, 0, 1)), st.lists(one_of_batch, min_size=1, max_size=TURNS, unique_by=lambda one: one[0])),
-    min_size=2,
-    max_size=16,
-)  # fmt: skip
+turns_of_batch = st.lists(one_of_batch, min_size=1, max_size=TURNS, unique_by=lambda one: one[0])
+batches = st.lists(st.tuples(st.sampled_from((0, 0, 1)), turns_of_batch), min_size=2, max_size=16)
 
 
 def a_script(turn: str, at: float) -> list[list[Record]]:
@@ -63,23 +61,22 @@ def a_script(turn: str, at: float) -> list[list[Record]]:
     return [*script, an_end([record for group in script for record in group], turn, at + 20)]
 
 
-def next_append(by: InstanceId, turn_id: TurnId, facts: Sequence[Any], script: Sequence[Sequence[Record]]) -> Any:
-    """Return what an instance appends next to a turn with these facts: the next group, or that it takes a dispatch."""
+def next_append(
+    by: InstanceId, turn_id: TurnId, facts: Sequence[Stored], script: Sequence[Sequence[Record]]
+) -> TurnAppend | None:
+    """Return what an instance appends next to a turn with these facts: the next group, or that it takes dispatches."""
+    turn = TranslatedTurn(turn_id, facts)
     for group in script:
-        turn = TranslatedTurn(turn_id, facts)
         taken = turn.take(group, by, lambda: bytes(SALT_BYTES))
         if isinstance(taken, str):
-            head = turn.state.head.dispatches
-            takings = [
-                a_taking(opened, head[opened.dispatch_id].epoch + 1)
-                for opened in (record for each in script for record in each if type(record) is type(script[0][0]))
-                if opened.dispatch_id in head and head[opened.dispatch_id].owner != by
-            ]
-            taken = turn.take(takings, by, lambda: bytes(SALT_BYTES)) if takings else taken
-        if isinstance(taken, str):
-            return None
-        if taken.facts:
-            state = turn.state
+            heads = turn.state.head.dispatches
+            known = [each for part in script for each in part if isinstance(each, DispatchOpened)]
+            theirs = [each for each in known if each.dispatch_id in heads and heads[each.dispatch_id].owner != by]
+            takings = [a_taking(each, heads[each.dispatch_id].epoch + 1) for each in theirs]
+            taken = turn.take(takings, by, lambda: bytes(SALT_BYTES))
+        assert not isinstance(taken, str), taken
+        state = turn.state
+        if taken.facts and state.day is not None:
             return TurnAppend(turn_id, state.day, len(facts), state.head, state.index, taken.facts, taken.frames)
     return None
 
@@ -125,12 +122,12 @@ class TwoJournals:
         contents = JournalContents()
         memory = [MemoryJournal(contents, each.instance, lambda _: True) for each in self.postgres]
         for who, batch in given:
-            appends = []
+            appends: list[TurnAppend] = []
             for number, behind in batch:
                 facts = (await memory[0].facts(turns[number])).facts
                 facts = facts[: max(0, len(facts) - behind)]
-                appends.append(next_append(memory[who].instance, turns[number], facts, scripts[number]))
-            appends = [each for each in appends if each is not None]
+                append = next_append(memory[who].instance, turns[number], facts, scripts[number])
+                appends += [] if append is None else [append]
             ordered = sorted(appends, key=lambda each: each.turn_id)  # numbers are given in this order
             assert list(await self.postgres[who].append(ordered)) == list(await memory[who].append(ordered))
         one, other = [await all_that_is_kept(journals[0], turns) for journals in (self.postgres, memory)]
