@@ -95,9 +95,11 @@ class PostgresJournal(PostgresReads):
             self.lapses += 1
             self._options.anomaly("lease_lapsed", f"{self._instance} was taken for dead for a while")
         if today != self._made_ready:
-            with suppress(StoreUnavailable):  # the first append of the day does it then
+            try:
                 await self._asking.rows(AHEAD, today)
                 self._made_ready = today
+            except StoreUnavailable as refused:  # the first append of a day makes its partitions then
+                self._options.anomaly("record_partitions", f"none made ahead: {refused.message}")
 
     async def listen(self) -> None:
         """Tell subscribers of what is committed, by anybody; ends when the connection breaks: run it again."""

@@ -52,9 +52,7 @@ select day, array_agg(turn_id) from (
 """
 ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"
 REMOVABLE: Final = """
-select instance_id, day, number, encode(root, 'hex') from roots where not exists (
-  select from turn_heads head where head.day = roots.day and (ended_at is null or ended_at >= $1)
-) order by instance_id, day
+select instance_id, day, number, encode(root, 'hex') from roots where journal_is_over(day, $1) order by instance_id, day
 """
 UNDER: Final = f"""
 select number, {FACT} from facts where day = $1 and instance_id = $2 and number > $3 order by number limit $4

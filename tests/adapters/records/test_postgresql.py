@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.postgresql import Limits, pending_migrations, upgrade
 from sidecar.adapters.record_postgresql import SCHEMA, JournalOptions, PostgresJournal, open_postgres_journal
+from sidecar.adapters.record_postgresql.appending import APPEND
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import DispatchTaken
+from sidecar.core.executing.records import DispatchTaken, Record
 from sidecar.core.identifiers import AttemptId, ChildId, InstanceId, TurnId
 from tests.adapters.records.bench import OpenedRecord, RecordBench
 from tests.adapters.records.postgresql_bench import (
     TABLES,
     PostgresBench,
+    a_session_waits,
     check_journal,
     connection_to,
     two_instances,
@@ -27,9 +29,14 @@ from tests.support.postgres import PostgresServer
 from tests.support.record_builders import (
     a_child,
     a_dispatch,
+    a_life,
     a_log,
+    a_settling,
     a_taking,
     a_whole_turn,
+    an_attempt,
+    an_end,
+    an_outcome,
     moment,
 )
 from tests.support.requirement import requirement
@@ -162,6 +169,50 @@ async def test_what_an_append_waits_for_holds_up_no_lease(dsn: str) -> None:
     async with two_instances(dsn) as (first, _), connection_to(dsn) as outside, outside.transaction():
         await outside.execute("select from instance_heads for update")
         await first.journal.renew_lease()
+
+
+async def test_a_dispatch_costs_two_statements_and_many_together_hardly_more(dsn: str) -> None:
+    """One that is opened and settled alone; then sixteen, all queued while the writer is busy."""
+    async with two_instances(dsn) as (record, _), connection_to(dsn) as outside:
+        await record.append(an_end(turn="first"))  # the driver asks for types, once a connection
+        sent = await _statements_of(record)
+        opened, settled = _dispatch("alone")
+        await record.append(opened)
+        await record.append(settled)
+        assert sent == [APPEND] * 2
+
+        sent.clear()
+        dispatches = [_dispatch(f"turn-{number}") for number in range(16)]
+        async with outside.transaction():
+            await outside.execute("select from instance_heads for update")
+            first = asyncio.ensure_future(record.append(an_end(turn="busy")))
+            await a_session_waits(outside)
+            others = [asyncio.ensure_future(record.append(opened)) for opened, _ in dispatches]
+            await asyncio.sleep(0)
+        await asyncio.gather(first, *others)
+        await asyncio.gather(*(record.append(settled) for _, settled in dispatches))
+        assert sent == [APPEND] * 3
+
+
+async def _statements_of(record: OpenedRecord) -> list[str]:
+    """Return what the connection that writes sends from now on."""
+    sent: list[str] = []
+    assert isinstance(record.journal, PostgresJournal)
+
+    async def listen(connection: Any) -> None:
+        connection.add_query_logger(lambda said: sent.append(said.query))
+
+    await record.journal._asking.commit(listen)
+    return sent
+
+
+def _dispatch(turn: str) -> tuple[list[Record], list[Record]]:
+    """Return the groups in which a dispatch of one child is opened and settled."""
+    opened = a_dispatch(turn)
+    child = a_child(opened)
+    life = a_life(child)
+    settled = a_settling(opened, an_outcome(turn))
+    return [opened, child, *life[:2]], [*life[2:4], an_attempt(child), settled]
 
 
 async def test_a_commit_of_another_sidecar_is_noticed(dsn: str) -> None:

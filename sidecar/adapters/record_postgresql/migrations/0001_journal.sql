@@ -219,6 +219,12 @@ begin
 end
 $$;
 
+-- Each turn of a day had ended before.
+create function journal_is_over(p_day date, p_before timestamptz) returns boolean language sql stable as $$
+  select not exists (select from turn_heads where day = p_day and ended_at is null)
+    and not exists (select from turn_heads where day = p_day and ended_at >= p_before)
+$$;
+
 -- Removes what runners sent in turns that ended before; returns how many attempts. Whole days go at once.
 create function journal_remove_frames(p_before timestamptz) returns bigint language plpgsql security definer
   set search_path from current
@@ -230,9 +236,8 @@ declare
 begin
   perform set_config('sidecar.purging', 'on', true);
   for v_day in
-    select journal_partition_name('attempt_frames', day) as partition, day,
-        count(ended_at) = count(*) and max(ended_at) < p_before as whole
-      from turn_heads group by day having min(ended_at) < p_before order by day
+    select day, journal_partition_name('attempt_frames', day) as partition, journal_is_over(day, p_before) as whole
+      from (select distinct day from roots) known order by day
   loop
     if v_day.whole then
       execute format('select count(*) from %I', v_day.partition) into v_some;
