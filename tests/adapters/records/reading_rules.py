@@ -48,8 +48,9 @@ class ReadingRules:
             assert await record.last_dispatching_turn(EpisodeId("x")) == ()
             assert list(await record.left_behind(10)) == []
             assert list(await record.overdue_turns(moment(0), 10)) == []
-            assert list(await record.turns(TurnQuery())) == []
-            assert list(await record.episodes(10)) == []
+            assert (await record.turns(TurnQuery())).rows == ()
+            assert (await record.episodes(10)).rows == ()
+            assert list(await record.open_turns(10)) == []
             assert list(await record.journal.roots()) == []
             assert list(await record.journal.markers()) == []
             assert [each async for each in record.journal.turn_ids()] == []
@@ -75,7 +76,7 @@ class ReadingRules:
             for turn, at in (("a", 0), ("b", 1), ("c", 1), ("d", 1), ("e", 2)):
                 await record.append(a_whole_turn(turn, at=at))
             pages, query = [], TurnQuery(limit=2)
-            while rows := await record.turns(query):
+            while rows := (await record.turns(query)).rows:
                 pages.append([row.turn_id for row in rows])
                 query = TurnQuery(limit=2, before=(rows[-1].began_at, rows[-1].turn_id))
             assert pages == [["e", "d"], ["c", "b"], ["a"]]
@@ -92,13 +93,13 @@ class ReadingRules:
             before += [a_settling(opened, outcome) for outcome in outcomes]
             await record.append(before)
             await record.append([*lives[0][4:], *lives[2][4:]])
-            (row,) = await record.turns(TurnQuery())
+            (row,) = (await record.turns(TurnQuery())).rows
             assert (row.turn_id, row.episode_id, row.principal) == ("turn-1", "episode-1", "user-1")
             assert (row.state, row.began_at, row.ended_at) == (TurnState.OPEN, moment(0), None)
             assert (row.slots, row.children, row.failed) == (("shop", "rewards"), 3, 1)
             before += [*lives[0][4:], *lives[2][4:], *lives[1][4:]]
             await record.append([*lives[1][4:], *an_end(before, at=9, close_reason="parent_lost")])
-            (row,) = await record.turns(TurnQuery())
+            (row,) = (await record.turns(TurnQuery())).rows
             assert (row.state, row.ended_at) == (TurnState.LOST, moment(9))
 
     async def test_a_turn_begins_with_its_first_dispatch(self, bench: RecordBench) -> None:
@@ -108,7 +109,7 @@ class ReadingRules:
             await record.append([a_dispatch(at=5)])
             await record.append([a_dispatch(dispatch="before", at=4, first_step=1)])
             await record.append(an_end(turn="none", at=6))
-            rows = {row.turn_id: row for row in await record.turns(TurnQuery())}
+            rows = {row.turn_id: row for row in (await record.turns(TurnQuery())).rows}
             assert rows[TurnId("turn-1")].began_at == moment(4)
             assert (rows[TurnId("none")].began_at, rows[TurnId("none")].state) == (moment(6), TurnState.ENDED)
 
@@ -133,7 +134,7 @@ class ReadingRules:
             await record.append(a_whole_turn("c", ("shop", "rewards"), 2))
             opened = a_dispatch("d", at=3, slots=("support",))
             await record.append([opened, a_child(opened, slot="support")])
-            assert [row.turn_id for row in await record.turns(query)] == found
+            assert [row.turn_id for row in (await record.turns(query)).rows] == found
 
     async def test_episodes_are_listed_by_last_use(self, bench: RecordBench) -> None:
         """With how many turns, from when to when, and whom they called; the same id of two users is two episodes."""
@@ -144,13 +145,13 @@ class ReadingRules:
             await record.append(a_whole_turn("b", ("shop",), 1, episode_id=two))
             await record.append(a_whole_turn("c", ("rewards", "shop"), 2))
             await record.append(a_whole_turn("d", ("support",), 3, episode_id=two, principal="user-2"))
-            rows = await record.episodes(10)
+            rows = (await record.episodes(10)).rows
             assert [(row.episode_id, row.principal, row.turns) for row in rows] == [
                 ("episode-2", "user-2", 1), ("episode-1", "user-1", 2), ("episode-2", "user-1", 1),
             ]  # fmt: skip
             assert (rows[1].first_at, rows[1].last_at) == (moment(0), moment(2))
             assert rows[1].slots == ("shop", "rewards")
-            assert [row.episode_id for row in await record.episodes(1)] == ["episode-2"]
+            assert [row.episode_id for row in (await record.episodes(1)).rows] == ["episode-2"]
 
     async def test_a_turn_that_began_earlier_than_thought_makes_its_episode_older(self, bench: RecordBench) -> None:
         """The second dispatch on record is the first one that was opened: another episode was used later then."""
@@ -159,11 +160,11 @@ class ReadingRules:
             other = the_claims("turn-2", episode_id=EpisodeId("episode-2"))
             await record.append([a_dispatch("turn-1", at=10)])
             await record.append([a_dispatch("turn-2", at=5, claims=other)])
-            assert [row.episode_id for row in await record.episodes(10)] == ["episode-1", "episode-2"]
+            assert [row.episode_id for row in (await record.episodes(10)).rows] == ["episode-1", "episode-2"]
 
             await record.append([a_dispatch("turn-1", "dispatch-2", at=1, first_step=1)])
 
-            assert [row.episode_id for row in await record.episodes(10)] == ["episode-2", "episode-1"]
+            assert [row.episode_id for row in (await record.episodes(10)).rows] == ["episode-2", "episode-1"]
 
     async def test_all_facts_can_be_gone_through(self, bench: RecordBench) -> None:
         """More than one page of them, in the order of the journal, and all turns."""
@@ -220,7 +221,7 @@ class RetentionRules:
             assert list(await record.journal.markers()) == [a_marker(root)]
             assert [each.day for each in await record.journal.roots()] == [_after(BEGIN)]
             assert list(await record.journal.removable(moment(50))) == []
-            assert [row.turn_id for row in await record.turns(TurnQuery())] == ["c"]
+            assert [row.turn_id for row in (await record.turns(TurnQuery())).rows] == ["c"]
 
     async def test_the_journal_goes_on_after_a_removal(self, bench: RecordBench) -> None:
         """Also after everything was removed, and by the next process: places in it are never given twice."""

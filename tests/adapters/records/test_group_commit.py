@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sidecar.operations.record.group_commit import MOST_WAITING, GroupCommitStore
 
 from sidecar.adapters.record_sqlite import SqliteRecord
 from sidecar.core.errors import RecordConflict, StoreUnavailable
@@ -16,7 +17,6 @@ from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
-from sidecar.operations.record.group_commit import MOST_WAITING, GroupCommitStore
 from sidecar.operations.record.ports import CommitUnknown
 from tests.support.record_builders import a_dispatch, a_taking, a_turn_end, a_whole_turn
 

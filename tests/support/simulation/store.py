@@ -12,6 +12,8 @@ from datetime import datetime
 from random import Random
 from typing import Final
 
+from sidecar.operations.record.group_commit import GroupCommitStore
+
 from sidecar.adapters.record_memory import MemoryDatabase, RecordInMemory
 from sidecar.adapters.virtual_time import Trace, VirtualLoop
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
@@ -19,7 +21,6 @@ from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.operations.ports import Recorder, Spawner
-from sidecar.operations.record.group_commit import GroupCommitStore
 from sidecar.operations.record.ports import CommitUnknown
 
 ALONE: Final = InstanceId("alone")
