@@ -12,7 +12,7 @@ from grpc import StatusCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.adapters.record_memory import MemoryStore, RecordInMemory
+from sidecar.adapters.record_memory import JournalContents, MemoryStore
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.rules import RecordRules
 from subagents.history.v1 import record_pb2
@@ -291,7 +291,7 @@ async def _in_pieces(sidecar: SidecarForTests, cuts: Sequence[int]) -> list[reco
 
 async def test_two_sidecars_on_one_record_show_the_same() -> None:
     """A turn runs at one; the other lists it, shows it, and watches it live by looking again and again."""
-    record = RecordInMemory()
+    record = JournalContents()
     one, other = (MemoryStore(record, InstanceId(name), lambda _: True) for name in ("one", "other"))
     async with (
         running_sidecar_for_tests(store=one, rules=QUICK) as here,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.adapters.record_memory import RecordInMemory
+from sidecar.adapters.record_memory import JournalContents
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent
@@ -25,7 +25,6 @@ from subagents_errors import CallFailure
 from tests.support.builders import a_card, with_limits
 from tests.support.fake_runner import answers, hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
-from tests.support.journal_beside import RecordWithJournal
 from tests.support.records import StoreThatCanBeAway
 from tests.support.requests import failure_of
 from tests.support.requirement import requirement
@@ -40,7 +39,7 @@ class Pair:
 
     first: SidecarForTests
     second: SidecarForTests
-    record: RecordInMemory
+    record: JournalContents
     alive: set[str] = field(default_factory=lambda: {"first", "second"})
 
     def kill_first(self) -> None:
@@ -49,7 +48,7 @@ class Pair:
 
     def kept(self, kind: type[Any]) -> list[Any]:
         """Return the records of one kind."""
-        return [each for each in self.record.records.values() if isinstance(each, kind)]
+        return [each for each in records_in(self.record) if isinstance(each, kind)]
 
     def events_of(self, child_id: str) -> list[str]:
         """Return the names of a child's events."""
@@ -59,7 +58,7 @@ class Pair:
 @asynccontextmanager
 async def two_sidecars(*cards: Card, background: bool = True, **rules: Any) -> AsyncIterator[Pair]:
     """Serve both while the context is open."""
-    record, alive = RecordWithJournal(), {"first", "second"}
+    record, alive = JournalContents(), {"first", "second"}
     stores = [StoreThatCanBeAway(record, InstanceId(name), alive.__contains__) for name in ("first", "second")]
     chosen: dict[str, Any] = {"cards": cards, "rules": {"look_every": SOON, "resume_grace": PATIENT, **rules}}
     chosen["background"] = background

@@ -36,8 +36,13 @@ class MemoryStore(JournalStore):
 
     def records(self) -> tuple[Record, ...]:
         """Return everything that is on record, in order of append; for tests and the demo's timelines."""
-        found = [each for turn_id in self.contents.turns for each in _numbered(self.contents, TurnState(turn_id))]
-        return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
+        return records_in(self.contents)
+
+
+def records_in(contents: JournalContents) -> tuple[Record, ...]:
+    """Return what all facts of a journal say, in their order; what a runner sent comes at the end of its turn."""
+    found = [each for turn_id in contents.turns for each in _numbered(contents, TurnState(turn_id))]
+    return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
 
 
 def _numbered(contents: JournalContents, state: TurnState) -> Iterator[tuple[int, Record]]:

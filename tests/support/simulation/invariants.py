@@ -7,7 +7,6 @@ from typing import Final
 from tests.support.simulation import checks_calls as calls
 from tests.support.simulation import checks_data as data
 from tests.support.simulation import checks_isolation as isolation
-from tests.support.simulation import checks_journal as journal
 from tests.support.simulation import checks_records as records
 from tests.support.simulation import checks_streams as streams
 from tests.support.simulation.facts import Facts, facts_of
@@ -70,7 +69,6 @@ _ALL: Final = (
     data.the_principal_is_the_users,
     data.nobody_sees_somebody_elses_data,
     data.incidents_are_told,
-    journal.the_journal_says_the_same,
 )
 INVARIANTS: Final[Mapping[str, Callable[[Facts], Iterator[str]]]] = MappingProxyType(
     {check.__name__: check for check in _ALL}

@@ -1,7 +1,7 @@
 """The record of a made-up world: durable in memory, behind a database that is slow, refuses, or loses its answers.
 
-The store itself is the real one, `GroupCommitStore`. What was kept stays kept whatever becomes of the processes; a
-journal says when each record was, and by whom.
+The store itself is the real one, `JournalStore`. What was kept stays kept whatever becomes of the processes; a list
+says when each record was, and by whom.
 """
 
 import asyncio
@@ -12,15 +12,18 @@ from datetime import datetime
 from random import Random
 from typing import Final
 
-from sidecar.operations.record.group_commit import GroupCommitStore
-
-from sidecar.adapters.record_memory import MemoryDatabase, RecordInMemory
+from sidecar.adapters.record_memory import JournalContents, MemoryJournal
+from sidecar.adapters.record_memory.store import records_in
 from sidecar.adapters.virtual_time import Trace, VirtualLoop
 from sidecar.core.errors import RecordConflict, StoreUnavailable, SubagentsError
 from sidecar.core.executing.records import ChildOpened, Record
-from sidecar.core.executing.stored_record import StoredTurn
-from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import TurnAppend, TurnFacts
+from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.turn_state import TurnState
 from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.record.journal_reads import attempts_of
+from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.ports import CommitUnknown
 
 ALONE: Final = InstanceId("alone")
@@ -71,46 +74,58 @@ class Append:
 
 
 @dataclass(slots=True)
-class Group:
-    """What one commit brought to the disk, and whether that was kept."""
-
-    instance: InstanceId
-    records: Sequence[Record]
-    kept: bool = False
-
-
-@dataclass(slots=True)
 class Disk:
-    """What outlives every process, and what was asked of it."""
+    """What outlives every process, and what was asked of it.
+
+    Attributes:
+        journal: what the facts say that were kept, in order.
+        turns: each turn after the facts that were kept.
+        said: what the facts of each turn say.
+        children: rows of those that are on record.
+        drawn: how many salts were given.
+    """
 
     trace: Trace
-    contents: RecordInMemory = field(default_factory=RecordInMemory)
+    contents: JournalContents = field(default_factory=JournalContents)
     journal: list[Kept] = field(default_factory=list)
     durable_at: dict[str, float] = field(default_factory=dict)
     appends: list[Append] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    turns: dict[TurnId, TurnState] = field(default_factory=dict)
+    said: dict[TurnId, list[Record]] = field(default_factory=dict)
+    children: dict[str, ChildOpened] = field(default_factory=dict)
     healthy: bool = False
+    drawn: int = 0
 
     @property
     def records(self) -> Mapping[str, Record]:
-        """Everything on record, by id, in order of append."""
-        return self.contents.records
+        """Everything that the facts say which are there now, by id."""
+        return {record.record_id: record for record in records_in(self.contents)}
 
     def heal(self) -> None:
         """Work well from now on."""
         self.healthy = True
 
-    def keep(self, records: Sequence[Record], instance: InstanceId, now: float) -> None:
-        """Make a group durable. Raises `RecordConflict`."""
-        group = Group(instance, records)
-        self.groups.append(group)
-        self.contents.append(records, instance)
-        group.kept = True
-        for record in records:
-            if record.record_id not in self.durable_at:
-                self.durable_at[record.record_id] = now
-                self.journal.append(Kept(now, instance, record))
-                self.trace.add(now, f"durable {record.record_id} of {instance}")
+    def salt(self) -> bytes:
+        """Return bytes that no other fact has."""
+        self.drawn += 1
+        return self.drawn.to_bytes(SALT_BYTES, "big")
+
+    def keep(self, append: TurnAppend, instance: InstanceId, now: float) -> bool:
+        """Make facts durable, unless their turn has others."""
+        if not self.contents.append(append):
+            return False
+        turn = self.turns.setdefault(append.turn_id, TurnState(append.turn_id))
+        said = self.said.setdefault(append.turn_id, [])
+        new = turn.read(append.facts)
+        said += new
+        frames = [each for each in append.frames if f"{each.attempt_id}/frames" not in self.durable_at]
+        for record in (*new, *attempts_of(turn, said, frames)):
+            self.durable_at[record.record_id] = now
+            self.journal.append(Kept(now, instance, record))
+            if isinstance(record, ChildOpened):
+                self.children[record.child_id] = record
+            self.trace.add(now, f"durable {record.record_id} of {instance}")
+        return True
 
     def committed_at(self, append: Append) -> float:
         """Return when the last record of an append became durable; 0 if one never did."""
@@ -119,7 +134,7 @@ class Disk:
 
     def children_opened(self) -> list[ChildOpened]:
         """Return the children that are on record."""
-        return [record for record in self.records.values() if isinstance(record, ChildOpened)]
+        return list(self.children.values())
 
 
 @dataclass(slots=True)
@@ -137,8 +152,10 @@ class Weather:
     power_cut: Callable[[int, bool], None] = lambda number, kept: None
 
 
-class FaultyDatabase(MemoryDatabase):
+class FaultyDatabase(MemoryJournal):
     """The database of one process."""
+
+    waits = True
 
     def __init__(
         self,
@@ -156,8 +173,8 @@ class FaultyDatabase(MemoryDatabase):
         self._unknown_again = False
         self._commits = 0
 
-    async def commit(self, records: Sequence[Record]) -> None:
-        """Keep `records`, or refuse, or say nothing of it."""
+    async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
+        """Keep what was decided, or refuse, or say nothing of it."""
         self._commits += 1
         chance, counted = self._weather.chance, self._weather.counted
         faults = StoreFaults() if self._disk.healthy else self._weather.faults
@@ -170,7 +187,8 @@ class FaultyDatabase(MemoryDatabase):
         await asyncio.sleep(0)
         if hangs and chance.random() < 0.3:
             await self._say_nothing("store hangs and does not keep")
-        self._disk.keep(records, self.instance, self._loop.time())
+        kept = [self._disk.keep(each, self.instance, self._loop.time()) for each in appends]
+        counted["store lost compare-and-set"] += kept.count(False)
         self._weather.power_cut(self._commits, True)
         await asyncio.sleep(0)
         if hangs:
@@ -179,6 +197,7 @@ class FaultyDatabase(MemoryDatabase):
             self._unknown_again = not self._unknown_again and chance.random() < 0.5
             counted["store commits and says it did not"] += 1
             raise CommitUnknown("the answer was lost")
+        return kept
 
     def _refuse(self, away: bool, faults: StoreFaults) -> None:
         now, counted = self._loop.time(), self._weather.counted
@@ -201,15 +220,15 @@ class FaultyDatabase(MemoryDatabase):
             self._weather.counted["store slow to read"] += 1
             await asyncio.sleep(1.0)
 
-    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all of a turn, perhaps late."""
         await self._read()
-        return await super().turn(turn_id)
+        return await super().facts(turn_id)
 
-    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
-        """Return what the last turn called, perhaps too late."""
+    async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
+        """Return which turn called last, perhaps too late."""
         await self._read()
-        return await super().last_dispatching_turn(episode_id)
+        return await super().last_called(episode_id)
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
         """Return what nobody goes on with, perhaps late."""
@@ -222,14 +241,14 @@ class FaultyDatabase(MemoryDatabase):
         return await super().overdue_turns(now, limit)
 
 
-class WatchedStore(GroupCommitStore):
+class WatchedStore(JournalStore):
     """The store, with a note of what was asked of it and how that was answered."""
 
     def __init__(
         self, loop: VirtualLoop, disk: Disk, database: FaultyDatabase, beside: tuple[Spawner, Recorder]
     ) -> None:
         """Join the parts."""
-        super().__init__(database, *beside)
+        super().__init__(database, *beside, disk.salt)
         self._loop = loop
         self._disk = disk
 

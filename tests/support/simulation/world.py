@@ -14,7 +14,6 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.dispatching.result_checks import ResultLimits
 from sidecar.core.errors import SubagentsError
-from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.retries import BreakerRules, RetryRules
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
@@ -210,8 +209,8 @@ class World:
 
 def _durability(store: Disk) -> Any:
     def is_durable(child_id: str, contract_json: str) -> bool:
-        opened = store.records.get(child_id)
-        return isinstance(opened, ChildOpened) and opened.context_json == contract_json
+        opened = store.children.get(child_id)
+        return opened is not None and opened.context_json == contract_json
 
     return is_durable
 

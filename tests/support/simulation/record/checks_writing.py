@@ -2,21 +2,19 @@
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import date, datetime
 from hashlib import sha256
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import ChildOpened
+from sidecar.core.executing.records import AttemptRecorded, ChildOpened
 from tests.support.simulation.record.facts import INSTANT, RecordFacts, event_of, turn_of
 from tests.support.simulation.store import Append
-
-NOTHING = "0" * 64
 
 
 def nothing_acknowledged_is_lost(facts: RecordFacts) -> Iterator[str]:
     """An append that returned is on record by then, unaltered, and stays there."""
     disk = facts.seen.disk
+    there = disk.records
     for append in disk.appends:
         if append.answered_at is None or append.refused is not None:
             continue
@@ -24,17 +22,18 @@ def nothing_acknowledged_is_lost(facts: RecordFacts) -> Iterator[str]:
             at = disk.durable_at.get(record.record_id)
             if at is None or at > append.answered_at + INSTANT:
                 yield f"{record.record_id} was acknowledged at {append.answered_at}, durable at {at}"
-            elif disk.records.get(record.record_id) != record:
+            elif there.get(record.record_id) != record:
                 yield f"{record.record_id} was acknowledged, and is on record with other contents, or gone"
 
 
 def the_record_only_grows(facts: RecordFacts) -> Iterator[str]:
-    """What is on record in the end is what was kept, each once, in the order in which it was kept."""
+    """What is on record in the end is what was kept, each once."""
     disk = facts.seen.disk
     kept = [each.record.record_id for each in disk.journal]
-    if len(set(kept)) != len(kept) or kept != list(disk.records):
-        yield f"kept {len(kept)} records, {len(disk.records)} are there"
-    if any(disk.records.get(each.record.record_id) != each.record for each in disk.journal):
+    there = disk.records
+    if len(set(kept)) != len(kept) or set(kept) != set(there):
+        yield f"kept {len(kept)} records, {len(there)} are there"
+    if any(there.get(each.record.record_id) != each.record for each in disk.journal):
         yield "a record was altered"
 
 
@@ -42,20 +41,21 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
     """What a process hands over first is on record first, if both are kept and it handed neither over before.
 
     Two sidecars may end a turn at the same instant and write the same of it. What the other one put on record first has
-    its place from there, so only what was kept of this process's own tells its order.
+    its place from there, so only what was kept of this process's own tells its order. Frames are rows beside the facts.
     """
     disk = facts.seen.disk
     place = {(kept.instance, kept.record.record_id): number for number, kept in enumerate(disk.journal)}
     seen: set[tuple[str, str]] = set()
     last: dict[str, int] = {}
     for append in disk.appends:
-        ids = [(append.instance, record.record_id) for record in append.records]
+        facts_of = [record for record in append.records if not isinstance(record, AttemptRecorded)]
+        ids = [(append.instance, record.record_id) for record in facts_of]
         first_time = not seen.intersection(ids)
         seen.update(ids)
         if not ids or not first_time or append.refused is not None or append.answered_at is None:
             continue
         places = [place[each] for each in ids if each in place]
-        if places != sorted(places) or (places and places[0] < last.get(append.instance, -1)):
+        if places and min(places) < last.get(append.instance, -1):
             yield f"{[each for _, each in ids]} of {append.instance} are at {places}, after {last.get(append.instance)}"
         last[append.instance] = max([last.get(append.instance, -1), *places])
 
@@ -63,6 +63,7 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
 def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
     """Of a group that contradicts the record nothing is kept, unless somebody appends it again in a group that fits."""
     disk = facts.seen.disk
+    there = disk.records
     appended: dict[str, int] = {}
     for append in disk.appends:
         for record in append.records:
@@ -71,7 +72,7 @@ def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
         if not isinstance(append.refused, RecordConflict):
             continue
         for record in append.records:
-            if appended[record.record_id] == 1 and disk.records.get(record.record_id) == record:
+            if appended[record.record_id] == 1 and there.get(record.record_id) == record:
                 yield f"{record.record_id} was refused, and is on record"
 
 
@@ -112,18 +113,21 @@ def chains_verify(facts: RecordFacts) -> Iterator[str]:
 
 
 def roots_verify(facts: RecordFacts) -> Iterator[str]:
-    """The running root of every instance takes in each child that it closed, once, in order."""
-    roots: dict[str, list[str]] = {}
-    for kept in facts.seen.disk.journal:
-        if isinstance(kept.record, ChildEvent) and kept.record.name == "agent.subagent_closed":
-            links = roots.setdefault(kept.instance, [NOTHING])
-            text = "\x1f".join(("root", links[-1], kept.record.child_id, kept.record.link))
-            links.append(sha256(text.encode()).hexdigest())
-    there = {instance: [link.root for link in links] for instance, links in facts.seen.disk.contents.roots.items()}
-    if {instance: links[1:] for instance, links in roots.items()} != {
-        key: links for key, links in there.items() if links
-    }:
+    """The running root of every instance and day takes in each fact that was kept, once, in order."""
+    contents = facts.seen.disk.contents
+    numbered = [
+        (number, turn.day, fact)
+        for turn in contents.turns.values()
+        for number, fact in zip(turn.numbers, turn.facts, strict=True)
+    ]
+    roots: dict[tuple[str, date], tuple[int, bytes]] = {}
+    for _, day, fact in sorted(numbered, key=lambda each: each[0]):
+        count, root = roots.get((fact.by, day), (0, b""))
+        roots[fact.by, day] = count + 1, sha256(b"root\x1f" + root + fact.link).digest()
+    if roots != contents.roots:
         yield f"running roots of {sorted(roots)} do not add up"
+    if sorted(number for number, _, _ in numbered) != list(range(1, contents.number + 1)):
+        yield "the numbers of facts have gaps"
 
 
 def _fields(opened: ChildOpened) -> Iterator[object]:

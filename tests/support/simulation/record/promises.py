@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tests.support.simulation import checks_journal as journal
 from tests.support.simulation.record import checks_owning as owning
 from tests.support.simulation.record import checks_telling as telling
 from tests.support.simulation.record import checks_writing as writing
@@ -39,7 +38,6 @@ _ALL: Final = (
     writing.refusals_have_reasons,
     writing.chains_verify,
     writing.roots_verify,
-    journal.the_journal_says_the_same,
 )
 RECORD_INVARIANTS: Final[Mapping[str, Callable[[RecordFacts], Iterator[str]]]] = MappingProxyType(
     {check.__name__: check for check in _ALL}

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from sidecar.adapters.virtual_time import Trace, simulate
 from sidecar.core.errors import SubagentsError
-from sidecar.core.executing.records import ChildOpened
 from tests.support.simulation.connector import ScriptedConnector
 from tests.support.simulation.ports import JumpingClock
 from tests.support.simulation.record.clients import PersistentClient, Watch
@@ -112,7 +111,7 @@ class RecordWorld:
             await client
         await asyncio.sleep(max(0.0, CALM_AFTER + 2 * IN_A_MOMENT - loop.time()))
         for _ in range(int(AT_MOST - loop.time())):
-            if all(turn.ended is not None for turn in beside.disk.contents.turns.values()):
+            if all(turn.head.ended for turn in beside.disk.contents.turns.values()):
                 break
             await asyncio.sleep(1.0)
         await asyncio.sleep(IN_A_MOMENT + BETWEEN_LOOKS)
@@ -151,8 +150,8 @@ class RecordWorld:
 
 def _durability(disk: Disk) -> Any:
     def is_durable(child_id: str, contract_json: str) -> bool:
-        opened = disk.records.get(child_id)
-        return isinstance(opened, ChildOpened) and opened.context_json == contract_json
+        opened = disk.children.get(child_id)
+        return opened is not None and opened.context_json == contract_json
 
     return is_durable
 

@@ -1,32 +1,34 @@
-"""Group commit over a real SQLite file."""
+"""The store over a real SQLite file: batches, refusals, lost answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sidecar.operations.record.group_commit import MOST_WAITING, GroupCommitStore
 
-from sidecar.adapters.record_sqlite import SqliteRecord
+from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.records import Record
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.observability.metrics import Metrics
-from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.core.journal.appends import TurnAppend
+from sidecar.operations.record.journal_store import MOST_TURNS, MOST_WAITING
 from sidecar.operations.record.ports import CommitUnknown
-from tests.support.record_builders import a_dispatch, a_taking, a_turn_end, a_whole_turn
+from tests.adapters.records.appending_rules import in_groups
+from tests.adapters.records.bench import OpenedRecord
+from tests.support.record_builders import a_dispatch, a_taking, a_whole_turn, an_end
 
 
-class Gated(SqliteRecord):
+class Gated(SqliteJournal):
     """Lets no commit begin before it is `open`; then some of their answers can be lost, kept or not.
 
     Attributes:
         began: set while a commit waits.
         lose: whether the next commits were `kept` before their answer got lost; taken one by one.
+        commits: the turns of each.
     """
 
     def __init__(self, *parts: Any) -> None:
@@ -36,46 +38,33 @@ class Gated(SqliteRecord):
         self.gate.set()
         self.began = asyncio.Event()
         self.lose: list[bool] = []
-        self.groups: list[int] = []
+        self.commits: list[list[str]] = []
 
-    async def commit(self, records: Sequence[Record]) -> None:
+    async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Commit."""
         self.began.set()
         await self.gate.wait()
-        self.groups.append(len(records))
+        self.commits.append([each.turn_id for each in appends])
         lost, kept = bool(self.lose), not self.lose or self.lose.pop(0)
-        if kept:
-            await super().commit(records)
+        answers: Sequence[bool] = await super().append(appends) if kept else ()
         if lost:
             raise CommitUnknown("as it happens")
-
-
-class Tasks:
-    """Spawns plain tasks."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.all: list[asyncio.Task[None]] = []
-
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run it."""
-        self.all.append(asyncio.ensure_future(work))
-        return self.all[-1]
+        return answers
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[GroupCommitStore, Gated]]:
-    """Give a store over a fresh file, and the database below it."""
-    database = await Gated.open(path / "record.sqlite", InstanceId("one"), lambda doing, error: None)
-    assert isinstance(database, Gated)
+async def opened(path: Path) -> AsyncIterator[tuple[OpenedRecord, Gated]]:
+    """Give a store over a fresh file, and the journal below it."""
+    journal = await Gated.open(path / "record.sqlite", InstanceId("one"), lambda doing, error: None)
+    assert isinstance(journal, Gated)
     try:
-        yield GroupCommitStore(database, Tasks(), MeasuringRecorder(Metrics())), database
+        yield OpenedRecord(journal), journal
     finally:
-        database.gate.set()
-        await database.close()
+        journal.gate.set()
+        await journal.close()
 
 
-def _appending(store: GroupCommitStore, *groups: Sequence[Record]) -> list["asyncio.Task[None]"]:
+def _appending(store: OpenedRecord, *groups: Sequence[Record]) -> list["asyncio.Task[None]"]:
     return [asyncio.ensure_future(store.append(group)) for group in groups]
 
 
@@ -89,7 +78,7 @@ async def test_what_comes_while_a_commit_runs_shares_the_next(tmp_path: Path) ->
         await asyncio.sleep(0)
         database.gate.set()
         await asyncio.gather(*first, *others)
-        assert database.groups == [len(a_whole_turn()), 20 * len(a_whole_turn())]
+        assert database.commits == [["first"], [f"turn-{number}" for number in range(20)]]
         assert len(await store.turns(TurnQuery())) == 21
 
 
@@ -98,15 +87,16 @@ def _note(decided: list[int], number: int, _: object) -> None:
 
 
 async def test_appends_are_decided_in_their_order(tmp_path: Path) -> None:
-    """Events of one child in ten appends at once: each follows the one before it."""
-    async with opened(tmp_path) as (store, _):
-        records, decided = a_whole_turn(), list[int]()
-        tasks = _appending(store, *([record] for record in records))
+    """A turn in five appends at once: each follows the one before it, and they share a commit."""
+    async with opened(tmp_path) as (store, database):
+        groups, decided = in_groups(a_whole_turn()), list[int]()
+        tasks = _appending(store, *groups)
         for number, task in enumerate(tasks):
             task.add_done_callback(partial(_note, decided, number))
         await asyncio.gather(*tasks)
         await asyncio.sleep(0)
-        assert decided == list(range(len(records)))
+        assert decided == list(range(len(groups)))
+        assert database.commits == [["turn-1"]]
 
 
 async def test_a_refused_group_does_not_take_others_along(tmp_path: Path) -> None:
@@ -115,7 +105,7 @@ async def test_a_refused_group_does_not_take_others_along(tmp_path: Path) -> Non
         database.gate.clear()
         first = _appending(store, a_whole_turn("first"))
         await database.began.wait()
-        wrong: list[Record] = [a_dispatch("half"), a_taking(a_dispatch("unknown"))]
+        wrong: list[Record] = [a_dispatch("half"), a_taking(a_dispatch("half", "unknown"))]
         tasks = _appending(store, a_whole_turn("before"), wrong, a_whole_turn("behind"))
         await asyncio.sleep(0)
         database.gate.set()
@@ -126,16 +116,21 @@ async def test_a_refused_group_does_not_take_others_along(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
 async def test_a_commit_whose_answer_was_lost_is_made_again_and_never_doubled(tmp_path: Path, kept: bool) -> None:
-    """Once: the caller does not notice. Twice: it is told that nobody knows, and appends the same again."""
+    """Once: the caller does not notice. Twice: if the record does not have it, the caller is told, and appends again."""
     async with opened(tmp_path) as (store, database):
         database.lose = [kept]
         await store.append(a_whole_turn("once"))
         database.lose = [kept, kept]
-        with pytest.raises(StoreUnavailable, match="nobody can say whether it is kept"):
+        if kept:  # the record has it, when it is read again: nothing is to be committed a second time
             await store.append(a_whole_turn("twice"))
+        else:
+            with pytest.raises(StoreUnavailable, match="nobody can say whether it is kept"):
+                await store.append(a_whole_turn("twice"))
+        database.lose = []
         await store.append(a_whole_turn("twice"))
         assert len(await store.turns(TurnQuery())) == 2
-        assert [link.number async for link in database.closed_children(database.instance)] == [1, 2]
+        (root,) = await database.roots()
+        assert root.number == 2 * len((await database.facts(TurnId("once"))).facts)
 
 
 async def test_a_caller_that_leaves_stops_no_commit(tmp_path: Path) -> None:
@@ -157,7 +152,7 @@ async def test_an_append_of_nothing_waits_for_all_before_it(tmp_path: Path) -> N
     """Whoever flushes knows that everything handed over is decided."""
     async with opened(tmp_path) as (store, database):
         database.gate.clear()
-        (first,) = _appending(store, [a_turn_end()])
+        (first,) = _appending(store, an_end())
         await database.began.wait()
         (flush,) = _appending(store, [])
         await asyncio.sleep(0)
@@ -171,12 +166,45 @@ async def test_too_much_waiting_is_refused_at_once(tmp_path: Path) -> None:
     """What waits already is appended."""
     async with opened(tmp_path) as (store, database):
         database.gate.clear()
-        (first,) = _appending(store, [a_turn_end("first")])
+        (first,) = _appending(store, an_end(turn="first"))
         await database.began.wait()
-        (waiting,) = _appending(store, [a_turn_end("second")] * MOST_WAITING)
+        (waiting,) = _appending(store, an_end(turn="second") * (MOST_WAITING // 2))
         await asyncio.sleep(0)
         with pytest.raises(StoreUnavailable, match="records wait to be written already"):
-            await store.append([a_turn_end("third")])
+            await store.append(an_end(turn="third"))
         database.gate.set()
         await asyncio.gather(first, waiting)
         assert sorted(row.turn_id for row in await store.turns(TurnQuery())) == ["first", "second"]
+
+
+async def test_a_turn_that_has_gone_from_memory_is_read_again(tmp_path: Path) -> None:
+    """So many other turns came in between that it is not in memory any more: its next group follows all the same."""
+    async with opened(tmp_path) as (store, _):
+        first, *rest = in_groups(a_whole_turn("long"))
+        await store.append(first)
+        await asyncio.gather(*_appending(store, *([a_dispatch(f"turn-{number}")] for number in range(MOST_TURNS))))
+        for group in rest:
+            await store.append(group)
+        turn = await store.turn(TurnId("long"))
+        assert turn is not None
+        assert turn.ended is not None
+
+
+async def test_the_groups_of_a_turn_behind_a_refused_one_are_decided_on_what_is_kept(tmp_path: Path) -> None:
+    """In one batch: what is refused has left no trace in memory either."""
+    async with opened(tmp_path) as (store, database):
+        opening, attempts, *_ = in_groups(a_whole_turn())
+        await store.append(opening)
+        database.gate.clear()
+        first = _appending(store, a_whole_turn("first"))
+        await asyncio.sleep(0)
+        wrong: list[Record] = [*attempts, a_taking(a_dispatch(), 2)]
+        tasks = _appending(store, wrong, attempts)
+        await asyncio.sleep(0)
+        database.gate.set()
+        results = await asyncio.gather(*first, *tasks, return_exceptions=True)
+        assert [type(result) for result in results] == [type(None), RecordConflict, type(None)]
+        turn = await store.turn(TurnId("turn-1"))
+        assert turn is not None
+        assert [len(child.events) for child in turn.children] == [3]
+        assert turn.dispatches[0].epoch == 0
