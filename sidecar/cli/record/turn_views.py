@@ -172,9 +172,7 @@ def _decoded(text: str) -> Any:
 def _say_as_of(seeing: Seeing, as_of: datetime | None) -> None:
     """Say so beside the list if it is not as of now: JSON stays what it is."""
     if as_of is not None:
-        seeing.errors.write(
-            f"as of {moment(as_of)} UTC: the lists are behind the record, what came later may be missing\n"
-        )
+        seeing.errors.write(f"as of {moment(as_of)} UTC; the lists are behind: what came later may be missing\n")
 
 
 def _seen(seeing: Seeing, work: Callable[[RecordClient, Screen], None]) -> int:

@@ -25,7 +25,7 @@ class Watermarks(Struct, frozen=True):
     """Up to where everything is in the lists.
 
     Attributes:
-        reached: by sequence; a journal that numbers all facts in one sequence has one. None of a sequence: its beginning.
+        reached: by sequence, of which a journal has one or more; one that is not named was not begun.
         alterations: how many markers of removals and erasures are taken into account.
         at: the time of the newest fact up to there; None before the first.
     """

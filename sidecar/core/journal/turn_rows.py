@@ -101,11 +101,12 @@ Newer = Mapping[TurnId, TurnRow | None]
 
 def listed(rows: Iterable[TurnRow], newer: Newer, query: TurnQuery) -> list[TurnRow]:
     """Return the rows that a query asks for, newest first."""
-    found = [row for row in _with(rows, newer) if _fits(row, query)]
+    found = [row for row in with_newer(rows, newer) if _fits(row, query)]
     return sorted(found, key=_newest, reverse=True)[: query.limit]
 
 
-def _with(rows: Iterable[TurnRow], newer: Newer) -> list[TurnRow]:
+def with_newer(rows: Iterable[TurnRow], newer: Newer) -> list[TurnRow]:
+    """Return rows, with the newer ones in the place of others of the same turn."""
     return [*(row for row in rows if row.turn_id not in newer), *(row for row in newer.values() if row is not None)]
 
 
@@ -122,15 +123,39 @@ def _fits(row: TurnRow, query: TurnQuery) -> bool:
     )
 
 
-def episode_rows(rows: Iterable[TurnRow], newer: Newer, limit: int) -> list[EpisodeRow]:
-    """Return the episodes that were used last, newest first, from the rows of all of their turns."""
-    turns: dict[tuple[str, str], list[TurnRow]] = {}
-    for row in _with(rows, newer):
-        turns.setdefault((row.episode_id, row.principal), []).append(row)
-    found = [_episode(sorted(each, key=_newest)) for each in turns.values()]
+class EpisodeUse(Struct, frozen=True):
+    """Some turns of one episode and user that called the same slots in the same order.
+
+    Attributes:
+        first: when the oldest of them began, and its id.
+        last_at: when the newest of them began.
+        turns: how many.
+    """
+
+    episode_id: EpisodeId
+    principal: Principal
+    first: tuple[datetime, TurnId]
+    last_at: datetime
+    turns: int
+    slots: tuple[Slot, ...]
+
+
+def use_of(row: TurnRow) -> EpisodeUse:
+    """Return what one turn says of its episode."""
+    return EpisodeUse(row.episode_id, row.principal, _newest(row), row.began_at, 1, row.slots)
+
+
+def episode_rows(uses: Iterable[EpisodeUse], limit: int) -> list[EpisodeRow]:
+    """Return the episodes that were used last, newest first, from all of their turns."""
+    episodes: dict[tuple[str, str], list[EpisodeUse]] = {}
+    for use in uses:
+        episodes.setdefault((use.episode_id, use.principal), []).append(use)
+    found = [_episode(sorted(each, key=lambda use: use.first)) for each in episodes.values()]
     return sorted(found, key=lambda row: (row.last_at, row.episode_id, row.principal), reverse=True)[:limit]
 
 
-def _episode(rows: list[TurnRow]) -> EpisodeRow:
-    slots = distinct([slot for row in rows for slot in row.slots])
-    return EpisodeRow(rows[0].episode_id, rows[0].principal, len(rows), rows[0].began_at, rows[-1].began_at, slots)
+def _episode(uses: list[EpisodeUse]) -> EpisodeRow:
+    oldest, turns = uses[0], sum(use.turns for use in uses)
+    slots = distinct([slot for use in uses for slot in use.slots])
+    last_at = max(use.last_at for use in uses)
+    return EpisodeRow(oldest.episode_id, oldest.principal, turns, oldest.first[0], last_at, slots)

@@ -1,8 +1,8 @@
 """Lists of turns and episodes: what was projected, and what has changed since.
 
-The watermarks are read first, then what changed after them, then the rows. So whatever was acknowledged before a list was
-asked for is in it; rows that come between are of turns that have changed as well. If too much has changed to be read for
-one list, the list says as of when it is.
+The watermarks are read first, then what changed after them, then the rows. So whatever was acknowledged before a list
+was asked for is in it; rows that come between are of turns that have changed as well. If too much has changed to be
+read for one list, the list says as of when it is.
 """
 
 from datetime import datetime
@@ -22,8 +22,8 @@ class Lists:
 
     Args:
         projector: of the journal.
-        at_once: project all that has changed whenever a list is asked for. Where appending waits for nothing, that needs
-            no loop, and costs nothing while no list is asked for.
+        at_once: project all that has changed whenever a list is asked for. Where appending waits for nothing, that
+            needs no loop, and costs nothing while no list is asked for.
 
     Attributes:
         behind: lists that could not show everything.

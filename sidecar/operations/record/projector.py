@@ -1,7 +1,7 @@
 """Takes the journal, in the order of its facts, as a list of changed turns, and keeps the line of each for lists.
 
-It is behind the journal, never in its way: a pass takes few facts, gives way to everything else that waits, and what goes
-wrong is tried again later. How far it has come is kept with the lines, so that it goes on from there after a restart.
+It is behind the journal, never in its way: a pass takes few facts, gives way to everything else that waits, and what
+goes wrong is tried again later. How far it has come is kept with the lines, so that it goes on from there after a restart.
 """
 
 import asyncio
@@ -44,6 +44,9 @@ class ProjectorTiming(Struct, frozen=True):
     again: float = 1.0
 
 
+TIMING: Final = ProjectorTiming()
+
+
 class Projector:
     """Keeps the lines of lists up to date. One for each journal and process.
 
@@ -63,7 +66,7 @@ class Projector:
         journal: Journal,
         projection: Projection,
         recorder: Recorder,
-        timing: ProjectorTiming = ProjectorTiming(),  # noqa: B008  it is frozen
+        timing: ProjectorTiming = TIMING,
     ) -> None:
         """Begin without anything to do."""
         self.journal, self.projection = journal, projection

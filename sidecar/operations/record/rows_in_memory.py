@@ -6,7 +6,7 @@ from datetime import date
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.changes import Watermarks
-from sidecar.core.journal.turn_rows import Newer, TurnLine, episode_rows, listed
+from sidecar.core.journal.turn_rows import Newer, TurnLine, episode_rows, listed, use_of, with_newer
 
 
 class RowsInMemory:
@@ -54,7 +54,7 @@ class RowsInMemory:
 
     async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
         """Return the episodes used last."""
-        return episode_rows(self._rows(), newer, limit)
+        return episode_rows(map(use_of, with_newer(self._rows(), newer)), limit)
 
     def _rows(self) -> list[TurnRow]:
         return [line.row for line in self.lines.values() if line.row is not None]

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sidecar.adapters.record_memory.contents import RecordInMemory
 
 from sidecar.adapters.record_memory import MemoryDatabase
+from sidecar.adapters.record_memory.contents import RecordInMemory
 from sidecar.adapters.record_postgresql import PostgresRecord, open_postgres_record
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.chain import NOTHING, closed_root

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sidecar.adapters.record_memory.contents import ChildKept
 
+from sidecar.adapters.record_memory.contents import ChildKept
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.events import FAILED, ChildEvent
 from sidecar.core.executing.findings import FindingKind
