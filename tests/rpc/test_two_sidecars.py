@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sidecar.adapters.record_memory import JournalContents
+from sidecar.adapters.record_memory.store import records_in
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import CLOSED, ChildEvent

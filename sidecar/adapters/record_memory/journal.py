@@ -24,7 +24,12 @@ SEQUENCE: Final = "journal"
 
 
 class TurnKept(Struct):
-    """Everything of one turn; `numbers` are those of its facts in the journal."""
+    """Everything of one turn.
+
+    Attributes:
+        numbers: of its facts in the journal.
+        came_with: number of the newest fact that the frames of an attempt came with.
+    """
 
     day: date
     index: TurnIndex
@@ -32,6 +37,7 @@ class TurnKept(Struct):
     facts: list[Stored] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     frames: dict[AttemptId, AttemptFrames] = field(default_factory=dict)
+    came_with: dict[AttemptId, int] = field(default_factory=dict)
 
 
 class JournalContents(Struct):
@@ -69,13 +75,14 @@ class JournalContents(Struct):
             turn = self.turns[append.turn_id] = TurnKept(append.day, append.index, append.head)
         turn.head, turn.index = append.head, append.index or turn.index
         turn.facts += append.facts
-        for frames in append.frames:
-            turn.frames.setdefault(frames.attempt_id, frames)
         for fact in append.facts:
             self.number += 1
             turn.numbers.append(self.number)
             count, root = self.roots.get((fact.by, turn.day), (0, NOTHING))
             self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
+        for frames in append.frames:
+            turn.frames.setdefault(frames.attempt_id, frames)
+            turn.came_with.setdefault(frames.attempt_id, self.number)
         self.changed.pop(append.turn_id, None)
         self.changed[append.turn_id] = self.number
         if append.index is not None and append.index.called:

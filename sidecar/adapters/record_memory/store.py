@@ -40,7 +40,7 @@ class MemoryStore(JournalStore):
 
 
 def records_in(contents: JournalContents) -> tuple[Record, ...]:
-    """Return what all facts of a journal say, in their order; what a runner sent comes at the end of its turn."""
+    """Return what all facts of a journal say, in their order; what a runner sent comes behind what it was kept with."""
     found = [each for turn_id in contents.turns for each in _numbered(contents, TurnState(turn_id))]
     return tuple(record for _, record in sorted(found, key=lambda each: each[0]))
 
@@ -53,7 +53,7 @@ def _numbered(contents: JournalContents, state: TurnState) -> Iterator[tuple[int
         said += records
         yield from ((number, record) for record in records)
     attempts: list[AttemptRecorded] = attempts_of(state, said, turn.frames.values())
-    yield from ((turn.numbers[-1], attempt) for attempt in attempts)
+    yield from ((turn.came_with[attempt.attempt_id], attempt) for attempt in attempts)
 
 
 class _NeverNeeded:

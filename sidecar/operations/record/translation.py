@@ -75,6 +75,7 @@ class TranslatedTurn:
         for fact, after in zip(facts, heads, strict=True):
             self._note(self.state.take(fact, after), by)
         attempts = [each for each in new if isinstance(each, AttemptRecorded)] if facts else []
+        self._records |= {each.record_id: each for each in attempts}
         return NewFacts(tuple(each.stored for each in facts), tuple(self._frames(each) for each in attempts))
 
     def _is_there(self, record: Record, by: InstanceId) -> bool:

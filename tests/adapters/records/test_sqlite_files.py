@@ -6,12 +6,13 @@ import apsw
 import pytest
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration
-from sidecar.adapters.record_sqlite import SqliteRecord, record_schema
+from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
 from sidecar.adapters.sqlite import Schema, SqliteEngine, back_up, pending_migrations
 from sidecar.adapters.sqlite.opening import check_version
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
+from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import a_whole_turn
 from tests.support.requirement import requirement
 
@@ -44,17 +45,17 @@ def test_a_sqlite_that_may_lose_data_is_refused(linked: str, fits: bool) -> None
 async def test_a_file_is_open_in_one_place_only(tmp_path: Path) -> None:
     """The second one is told who holds it; after the first has closed it may open the file."""
     path = tmp_path / "record.sqlite"
-    first = await SqliteRecord.open(path, InstanceId("one"), _unexpected)
+    first = await SqliteJournal.open(path, InstanceId("one"), _unexpected)
     with pytest.raises(DatabaseHeld, match="is open in another process"):
-        await SqliteRecord.open(path, InstanceId("two"), _unexpected)
+        await SqliteJournal.open(path, InstanceId("two"), _unexpected)
     await first.close()
-    await (await SqliteRecord.open(path, InstanceId("two"), _unexpected)).close()
+    await (await SqliteJournal.open(path, InstanceId("two"), _unexpected)).close()
 
 
 async def test_nobody_else_may_read_the_file(tmp_path: Path) -> None:
     """Folder 0700, files 0600."""
     path = tmp_path / "made" / "record.sqlite"
-    await (await SqliteRecord.open(path, InstanceId("one"), _unexpected)).close()
+    await (await SqliteJournal.open(path, InstanceId("one"), _unexpected)).close()
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
 
@@ -73,21 +74,21 @@ async def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None
     path = tmp_path / "record.sqlite"
     path.write_bytes(content)
     with pytest.raises(DatabaseProblem, match="is damaged, or not a SQLite database: restore a backup"):
-        await SqliteRecord.open(path, InstanceId("one"), _ignored)
+        await SqliteJournal.open(path, InstanceId("one"), _ignored)
     assert path.read_bytes() == content
 
 
 async def test_a_page_that_was_overwritten_is_noticed_at_the_start(tmp_path: Path) -> None:
     """A page in the middle of the file."""
     path = tmp_path / "record.sqlite"
-    record = await SqliteRecord.open(path, InstanceId("one"), _unexpected)
-    await record.commit(a_whole_turn())
-    await record.close()
+    journal = await SqliteJournal.open(path, InstanceId("one"), _unexpected)
+    await OpenedRecord(journal).append(a_whole_turn())
+    await journal.close()
     with path.open("r+b") as file:
         file.seek(4096 * 5)
         file.write(os.urandom(4096))
     with pytest.raises(DatabaseProblem, match="is damaged"):
-        await SqliteRecord.open(path, InstanceId("two"), _ignored)
+        await SqliteJournal.open(path, InstanceId("two"), _ignored)
 
 
 async def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -95,12 +96,12 @@ async def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.sqlite"
     await (await SqliteEngine.open(path, NOTES, _unexpected)).close()
     with pytest.raises(DatabaseProblem, match="of something else than the record: give another path"):
-        await SqliteRecord.open(path, InstanceId("one"), _ignored)
+        await SqliteJournal.open(path, InstanceId("one"), _ignored)
     other = apsw.Connection(str(tmp_path / "theirs.sqlite"))
     other.execute("CREATE TABLE theirs (x)")
     other.close()
     with pytest.raises(DatabaseProblem, match="of something else"):
-        await SqliteRecord.open(tmp_path / "theirs.sqlite", InstanceId("one"), _ignored)
+        await SqliteJournal.open(tmp_path / "theirs.sqlite", InstanceId("one"), _ignored)
 
 
 async def test_steps_are_applied_once_and_never_edited(tmp_path: Path) -> None:
@@ -176,37 +177,38 @@ async def test_a_lock_of_somebody_else_is_waited_for_in_vain(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE sub_agent_events SET summary = 'x'",
-        "DELETE FROM sub_agent_events",
-        "UPDATE sub_agents SET context_json = '{}'",
-        "DELETE FROM sub_agents",
-        "DELETE FROM turn_ends",
-        "UPDATE call_outcomes SET body = '{}'",
-        "DELETE FROM closed_children",
-        "UPDATE dispatch_owners SET instance = 'me'",
+        "UPDATE facts SET body = x'00'",
+        "UPDATE facts SET texts = NULL",
+        "UPDATE facts SET version = 9 WHERE version = 1",
+        "DELETE FROM facts",
+        "UPDATE attempt_frames SET frames = x'00'",
+        "DELETE FROM attempt_frames",
+        "UPDATE turns SET turn_id = 'another'",
+        "DELETE FROM turns",
     ],
 )
 async def test_the_database_itself_refuses_changes(tmp_path: Path, statement: str) -> None:
-    """From any connection: events, contracts, outcomes, ends and links are append-only by triggers."""
+    """From any connection: facts, frames and turns are append-only by triggers."""
     path = tmp_path / "record.sqlite"
-    record = await SqliteRecord.open(path, InstanceId("one"), _unexpected)
-    await record.commit(a_whole_turn())
+    journal = await SqliteJournal.open(path, InstanceId("one"), _unexpected)
+    await OpenedRecord(journal).append(a_whole_turn())
     shell = apsw.Connection(str(path))
     with pytest.raises(apsw.ConstraintError):
         shell.execute(statement)
     shell.close()
-    await record.close()
+    await journal.close()
 
 
 async def test_a_backup_during_writes_is_a_whole_record(tmp_path: Path) -> None:
     """What was acknowledged before it began is in it; a second instance goes on with it."""
-    record = await SqliteRecord.open(tmp_path / "record.sqlite", InstanceId("one"), _unexpected)
+    journal = await SqliteJournal.open(tmp_path / "record.sqlite", InstanceId("one"), _unexpected)
+    record = OpenedRecord(journal)
     begun, turns = asyncio.Event(), 0
 
     async def write() -> None:
         nonlocal turns
         while turns < 60:
-            await record.commit(a_whole_turn(f"turn-{turns}", at=turns))
+            await record.append(a_whole_turn(f"turn-{turns}", at=turns))
             turns += 1
             if turns == 20:
                 begun.set()
@@ -215,16 +217,17 @@ async def test_a_backup_during_writes_is_a_whole_record(tmp_path: Path) -> None:
         tasks.create_task(write())
         await begun.wait()
         before = turns
-        await record.back_up(tmp_path / "backup.sqlite")
-    await record.close()
+        await journal.back_up(tmp_path / "backup.sqlite")
+    await journal.close()
 
-    restored = await SqliteRecord.open(tmp_path / "backup.sqlite", InstanceId("two"), _unexpected)
+    second = await SqliteJournal.open(tmp_path / "backup.sqlite", InstanceId("two"), _unexpected)
+    restored = OpenedRecord(second)
     rows = await restored.turns(TurnQuery(limit=100))
     assert len(rows) >= before
     assert [row.turn_id for row in reversed(rows)] == [f"turn-{number}" for number in range(len(rows))]
     assert await restored.turn(TurnId("turn-0")) is not None
-    await restored.commit(a_whole_turn("next", at=99))
-    await restored.close()
+    await restored.append(a_whole_turn("next", at=99))
+    await second.close()
 
 
 def test_a_backup_never_replaces_a_file(tmp_path: Path) -> None:
@@ -251,14 +254,12 @@ async def test_the_schema_is_what_it_is_expected_to_be(tmp_path: Path) -> None:
     await engine.close()
     tables = {str(name) for kind, name, _ in rows if kind == "table"}
     assert tables == {
-        "attempts", "call_outcomes", "closed_children", "dispatch_owners", "dispatches", "episodes", "instances",
-        "purging", "retention_markers", "routing_records", "schema_migrations", "sub_agent_events", "sub_agents",
-        "turn_ends", "turns",
+        "attempt_frames", "facts", "instances", "markers", "purging", "roots", "schema_migrations", "turns",
         "kept_definitions", "rollout_answers", "rollout_audit", "rollout_audit_markers", "rollout_flags",
         "rollout_replicas", "rollout_transitions", "rollout_unexported", "rollout_version", "rollouts",
     }  # fmt: skip
     guards = {(str(table), str(name).removeprefix(f"{table}_")) for kind, name, table in rows if kind == "trigger"}
-    projections = {"episodes", "instances", "purging", "schema_migrations", "turns"}
+    projections = {"instances", "purging", "roots", "schema_migrations"}
     # the state, not its evidence
     projections |= {"rollouts", "rollout_flags", "rollout_replicas", "rollout_unexported", "rollout_version"}
     assert guards == {(table, guard) for table in tables - projections for guard in ("stay", "are_kept")}

@@ -10,14 +10,20 @@ from typing import Final
 
 import pytest
 
-from sidecar.adapters.record_sqlite import SqliteRecord, record_schema
+from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
 from sidecar.adapters.sqlite import SqliteEngine, Tuning
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.records import CallSettled, Record
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.operations.record.ports import CommitUnknown
+from sidecar.core.journal.chain import link_of
+from sidecar.core.journal.encoding import draft_of
+from sidecar.core.journal.heads import links_of
+from sidecar.core.journal.markers import root_over
+from sidecar.core.journal.turn_state import TurnState
+from sidecar.operations.record.translation import turn_of
+from tests.adapters.records.appending_rules import in_groups
+from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.sqlite_faults.faulty_disk import Disk, Fault, Plan
 from tests.support.record_builders import a_whole_turn
 
@@ -35,7 +41,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("empty") / "record.sqlite"
 
     async def make() -> None:
-        await (await SqliteRecord.open(file, InstanceId("nobody"), _ignored)).close()
+        await (await SqliteJournal.open(file, InstanceId("nobody"), _ignored)).close()
 
     asyncio.run(make())
     return file
@@ -64,8 +70,9 @@ async def _one_moment(fault: Fault, folder: Path, chance: Random) -> bool:
     engine = await SqliteEngine.open(
         folder / "record.sqlite", record_schema(), _ignored, Tuning(f"faulty-{folder}", FEWEST_PAGES)
     )
-    record = SqliteRecord(engine, InstanceId("one"))
-    await record.begin()
+    journal = SqliteJournal(engine, InstanceId("one"))
+    await journal.begin()
+    record = OpenedRecord(journal)
     disk.plan = Plan(fault, disk.operations + chance.randint(1, 160), chance.randint(1, 4))
     try:
         acknowledged = await _append(record, groups, disk)
@@ -73,20 +80,18 @@ async def _one_moment(fault: Fault, folder: Path, chance: Random) -> bool:
             assert acknowledged == len(groups), "it did not go on by itself"
     finally:
         disk.after_power_cut(folder / "left", chance)
-        await record.close()
+        await journal.close()
         disk.unregister()
     await _check(folder / "left" / "record.sqlite", groups, acknowledged)
     return disk.struck > 0
 
 
-async def _append(record: SqliteRecord, groups: Sequence[Group], disk: Disk) -> int:
+async def _append(record: OpenedRecord, groups: Sequence[Group], disk: Disk) -> int:
     """Append one group after the other, each until it is acknowledged; return how many were."""
     for number, group in enumerate(groups):
         for _ in range(12):
             try:
-                await record.commit(group)
-            except CommitUnknown:
-                continue
+                await record.append(group)
             except StoreUnavailable:
                 assert await _readable(record, groups[:number], disk)
                 continue
@@ -96,17 +101,17 @@ async def _append(record: SqliteRecord, groups: Sequence[Group], disk: Disk) -> 
     return len(groups)
 
 
-async def _readable(record: SqliteRecord, groups: Sequence[Group], disk: Disk) -> bool:
+async def _readable(record: OpenedRecord, groups: Sequence[Group], disk: Disk) -> bool:
     """Whether what was acknowledged can be read while nothing can be written."""
     if not groups or not disk.power:
         return True
     turn = await record.turn(TurnId("turn-0"))
-    return turn is not None and _holds(turn, [], groups[0])
+    return turn is not None and _holds(turn, await record.attempts(TurnId("turn-0")), groups[0])
 
 
 async def _check(path: Path, groups: Sequence[Group], acknowledged: int) -> None:
     """Look at what a power cut has left, and go on with it."""
-    record = await SqliteRecord.open(path, InstanceId("two"), _ignored)
+    record = await _opened(path, "two")
     try:
         kept = [await _is_there(record, group) for group in groups]
         assert all(kept[:acknowledged]), "an acknowledged group is lost"
@@ -114,20 +119,24 @@ async def _check(path: Path, groups: Sequence[Group], acknowledged: int) -> None
         assert sum(kept) <= acknowledged + 1, "a group is there that was never handed over"
         await _verify_chains(record)
     finally:
-        await record.close()
-    again = await SqliteRecord.open(path, InstanceId("one"), _ignored)
+        await record.journal.close()
+    again = await _opened(path, "one")
     try:
         for group in groups:
-            await again.commit(group)
+            await again.append(group)
         assert all([await _is_there(again, group) for group in groups])
         await _verify_chains(again)
     finally:
-        await again.close()
+        await again.journal.close()
 
 
-async def _is_there(record: SqliteRecord, group: Group) -> bool:
+async def _opened(path: Path, instance: str) -> OpenedRecord:
+    return OpenedRecord(await SqliteJournal.open(path, InstanceId(instance), _ignored))
+
+
+async def _is_there(record: OpenedRecord, group: Group) -> bool:
     """Whether a group is there, whole. Fails if a part of it is."""
-    turn_id = TurnId(getattr(group[0], "turn_id", None) or group[0].run_id)  # type: ignore[union-attr]  # one has it
+    turn_id = turn_of(group[0])
     turn, attempts = await record.turn(turn_id), await record.attempts(turn_id)
     found = [turn is not None and _holds(turn, attempts, [each]) for each in group]
     assert all(found) or not any(found), "a part of a group is there"
@@ -142,29 +151,31 @@ def _holds(turn: StoredTurn, attempts: Sequence[Record], group: Group) -> bool:
     return all(each.outcome in outcomes if isinstance(each, CallSettled) else each in there for each in group)
 
 
-async def _verify_chains(record: SqliteRecord) -> None:
-    async for child in record.children():
-        link = child.opened.link
-        for event in child.events:
-            assert event.previous_link == link
-            assert event.relinked(link) == event.link
-            link = event.link
-    for state in await record.closed_states():
-        root, number = NOTHING, 0
-        async for closed in record.closed_children(state.instance):
-            root, number = closed_root(root, closed.child_id, closed.last_link), closed.number
-        assert (root, number) == (state.root, state.number)
+async def _verify_chains(record: OpenedRecord) -> None:
+    """Fail unless each fact follows those before it, and the roots cover them all."""
+    async for turn_id in record.journal.turn_ids():
+        state = TurnState(turn_id)
+        for stored in (await record.journal.facts(turn_id)).facts:
+            links = links_of(state.head, draft_of(stored).body)
+            assert link_of(stored, links) == stored.link
+            state.read((stored,))
+    for at in await record.journal.roots():
+        facts = [fact.link async for fact in record.journal.facts_under(at.instance, at.day)]
+        assert (len(facts), root_over(facts)) == (at.number, at.root)
 
 
 def _groups(chance: Random) -> list[Group]:
-    """Return the records of some turns, cut into groups anywhere; none holds records of two turns."""
+    """Return the records of some turns, in the groups in which a sidecar appends them, some of them together."""
     groups: list[Group] = []
     for number in range(TURNS):
         records = a_whole_turn(f"turn-{number}", ("shop", "rewards")[: chance.randint(1, 2)], at=number * 10)
-        while records:
-            size = chance.randint(1, 6)
-            groups.append(records[:size])
-            records = records[size:]
+        first, *rest = in_groups(records)
+        groups.append(first)
+        for group in rest:
+            if chance.random() < 0.3:
+                groups[-1] = [*groups[-1], *group]
+            else:
+                groups.append(group)
     return groups
 
 
@@ -179,18 +190,17 @@ async def test_a_sync_that_failed_is_not_taken_for_done(empty: Path, tmp_path: P
     engine = await SqliteEngine.open(
         tmp_path / "record.sqlite", record_schema(), _ignored, Tuning(f"faulty-{tmp_path}")
     )
-    record = SqliteRecord(engine, InstanceId("one"))
-    await record.begin()
-    turn = a_whole_turn("turn-0")
-    groups = [turn[:4], turn[4:8], turn[8:]]
+    journal = SqliteJournal(engine, InstanceId("one"))
+    await journal.begin()
+    record = OpenedRecord(journal)
+    groups = in_groups(a_whole_turn("turn-0"))
     try:
-        await record.commit(groups[0])
+        await record.append(groups[0])
         disk.plan = Plan(Fault.SYNC_FAILS, disk.operations + 1, 1)
-        with pytest.raises(CommitUnknown):
-            await record.commit(groups[1])
-        await record.commit(groups[1])
+        await record.append(groups[1])
+        assert record.batches == 3, "its commit was repeated"
     finally:
         disk.after_power_cut(tmp_path / "left", Random(1))
-        await record.close()
+        await journal.close()
         disk.unregister()
     await _check(tmp_path / "left" / "record.sqlite", groups, 2)

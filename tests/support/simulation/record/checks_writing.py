@@ -38,7 +38,7 @@ def the_record_only_grows(facts: RecordFacts) -> Iterator[str]:
 
 
 def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
-    """What a process hands over first is on record first, if both are kept and it handed neither over before.
+    """What a process hands over first of a turn is on record first, if both are kept and it handed neither over before.
 
     Two sidecars may end a turn at the same instant and write the same of it. What the other one put on record first has
     its place from there, so only what was kept of this process's own tells its order. Frames are rows beside the facts.
@@ -46,7 +46,7 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
     disk = facts.seen.disk
     place = {(kept.instance, kept.record.record_id): number for number, kept in enumerate(disk.journal)}
     seen: set[tuple[str, str]] = set()
-    last: dict[str, int] = {}
+    last: dict[tuple[str, str], int] = {}
     for append in disk.appends:
         facts_of = [record for record in append.records if not isinstance(record, AttemptRecorded)]
         ids = [(append.instance, record.record_id) for record in facts_of]
@@ -55,9 +55,10 @@ def appends_keep_their_order(facts: RecordFacts) -> Iterator[str]:
         if not ids or not first_time or append.refused is not None or append.answered_at is None:
             continue
         places = [place[each] for each in ids if each in place]
-        if places and min(places) < last.get(append.instance, -1):
-            yield f"{[each for _, each in ids]} of {append.instance} are at {places}, after {last.get(append.instance)}"
-        last[append.instance] = max([last.get(append.instance, -1), *places])
+        of_turn = append.instance, turn_of(append.records[0])
+        if places and min(places) < last.get(of_turn, -1):
+            yield f"{[each for _, each in ids]} of {append.instance} are at {places}, after {last[of_turn]}"
+        last[of_turn] = max([last.get(of_turn, -1), *places])
 
 
 def what_is_refused_is_not_kept(facts: RecordFacts) -> Iterator[str]:
