@@ -16,6 +16,7 @@ from sidecar.core.journal.changes import ChangedTurn, Changes, Reached, Watermar
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import FactsRemoved
+from sidecar.operations.record.ports import NotThisJournal
 from sidecar.operations.record.rows_in_memory import RowsInMemory
 
 ONLY: InstanceId = InstanceId("this-process")
@@ -188,9 +189,13 @@ class MemoryJournal:
     async def changed(self, after: Watermarks, limit: int) -> Changes:
         """Return the turns whose newest facts come after `after`; how many facts are behind is counted in turns."""
         kept, found = self.contents, list[TurnId]()
-        begin = after.reached[SEQUENCE].number if after.reached else 0
+        mark = after.reached.get(SEQUENCE, Reached(0, b""))
+        if mark.number > kept.number:
+            raise NotThisJournal(f"there are {kept.number} facts, and {mark.number} were read")
         for turn_id, number in reversed(kept.changed.items()):
-            if number <= begin:
+            if number == mark.number and kept.turns[turn_id].facts[-1].link != mark.link:
+                raise NotThisJournal(f"fact {number} is another one")
+            if number <= mark.number:
                 break
             found.append(turn_id)
         page = found[-limit:][::-1]
