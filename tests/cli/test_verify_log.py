@@ -18,7 +18,7 @@ from sidecar.cli.record.source import RecordSource
 from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
 from sidecar.cli.record.verify_log import verify_log
 from sidecar.composition.record.verification import record_source, verifying
-from sidecar.core.executing.checkpoints import checkpoint_of
+from sidecar.core.verifying.lines import checkpoint_of
 from sidecar.core.identifiers import InstanceId
 from sidecar.settings import read_settings
 from tests.support.record_builders import BEGIN, a_whole_turn

@@ -1,7 +1,7 @@
 """A second place in memory, and a log that was signed there, for tests of verifying, checkpointing and retention."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -9,12 +9,12 @@ from functools import lru_cache
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
-from sidecar.adapters.record_memory import MemoryDatabase
-from sidecar.core.executing.checkpoints import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
-from sidecar.core.executing.findings import Finding
-from sidecar.core.executing.stored_record import ClosedState
+from sidecar.adapters.record_memory import MemoryJournal, MemoryStore
+from sidecar.core.verifying.lines import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
+from sidecar.core.verifying.findings import Finding
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
+from sidecar.core.journal.appends import RootState
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules
 from sidecar.operations.record.verify_log import LogVerification, SecondPlace
@@ -44,12 +44,12 @@ class PlaceInMemory:
     away: bool = False
     hangs: asyncio.Event | None = None
 
-    async def standing(self) -> Mapping[InstanceId, ClosedState]:
+    async def standing(self) -> Standing:
         """Return the furthest statements."""
         self._refuse_if_away()
         lines = (line for text in self.lines if (line := line_from(text)) is not None)
         found = sorted(lines, key=lambda line: line.number)
-        return {line.instance: ClosedState(line.instance, line.number, line.root) for line in found}
+        return Standing({line.key: RootState(line.instance, line.day, line.number, line.root) for line in found})
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""
@@ -97,27 +97,36 @@ class Anomalies:
 class SignedLog:
     """A record in memory with its second place, and everything that works on the two."""
 
-    database: MemoryDatabase = field(default_factory=MemoryDatabase)
+    store: MemoryStore = field(default_factory=MemoryStore)
     place: PlaceInMemory = field(default_factory=PlaceInMemory)
     clock: SettableClock = field(default_factory=SettableClock)
     anomalies: Anomalies = field(default_factory=Anomalies)
+    given: MemoryJournal | None = None
+
+    @property
+    def journal(self) -> MemoryJournal:
+        """What is signed, shortened and verified: of the store, unless another one was given."""
+        return self.given or self.store.journal
+
+    def go_on_as(self, instance: str) -> None:
+        """Let another instance go on with the record."""
+        self.store = MemoryStore(self.store.contents, InstanceId(instance))
 
     def checkpointing(self) -> Checkpointing:
-        """Return what signs the running root."""
-        where = (self.database, self.database.instance, self.place)
+        """Return what signs the running roots."""
+        where = (self.journal, self.journal.instance, self.place)
         return Checkpointing(*where, INTERVAL, self.clock, self.anomalies)  # type: ignore[arg-type]  # one method of it
 
     def retention(self) -> Retention:
         """Return what removes what is older than 90 days, and frames older than 14."""
         with_whom = (self.place.signer, self.place, self.clock)
-        return Retention(self.database, RULES, *with_whom, self.anomalies)  # type: ignore[arg-type]  # one method of it
+        return Retention(self.journal, RULES, *with_whom, self.anomalies)  # type: ignore[arg-type]  # one method of it
 
     async def turns(self, first: int, last: int, days: float = 0) -> None:
         """Put whole turns with two children each on record, a checkpoint after each; the first one `days` on."""
         checkpointing = self.checkpointing()
         for number in range(first, last + 1):
-            records = a_whole_turn(f"turn-{number}", ("shop", "rewards"), at=days * 86_400 + 10 * number)
-            await self.database.commit(records)
+            await self.store.append(a_whole_turn(f"turn-{number}", ("shop", "rewards"), at=days * 86_400 + 10 * number))
             await checkpointing.look()
 
     async def findings(self, keys: Sequence[str] = ("ours",), *, with_place: bool = True) -> list[Finding]:
@@ -130,5 +139,5 @@ class SignedLog:
         """Verify the whole; also return what did it."""
         judge = Ed25519Judge([a_key(name).public_key() for name in keys])
         place = SecondPlace([list(self.place.lines)], judge) if with_place else None
-        verification = LogVerification(self.database, place, lambda looked: None)
+        verification = LogVerification(self.journal, place, lambda looked: None)
         return [finding async for finding in verification.findings()], verification

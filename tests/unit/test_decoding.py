@@ -10,7 +10,7 @@ from sidecar.core import decoding
 from sidecar.core.binding.surface_token import SigningKeys, unseal
 from sidecar.core.decoding import JsonDecoder, Undecodable, Unfitting
 from sidecar.core.errors import GrantInvalid, SurfaceTokenInvalid
-from sidecar.core.executing.checkpoints import line_from
+from sidecar.core.verifying.lines import line_from
 from sidecar.core.executing.grants import unseal_grant
 from sidecar.core.history.legacy_records import Finding, read_record
 from sidecar.core.replaying.document import CannotReplay, document_from_json

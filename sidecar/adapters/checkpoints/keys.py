@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from sidecar.adapters.checkpoints.pem import PRIVATE, PUBLIC, key_in, pem_of
 from sidecar.core.decoding import from_hex
-from sidecar.core.executing.checkpoints import Judgement
+from sidecar.core.signatures import Judgement
 
 KEY_ID_LENGTH: Final = 16
 LARGEST: Final = 64 * 1024

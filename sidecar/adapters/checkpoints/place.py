@@ -7,24 +7,24 @@ Several sidecars on one machine may append to one file. A file on another disk, 
 import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from sidecar.core.executing.checkpoints import (
+from sidecar.core.journal.appends import RootState
+from sidecar.core.signatures import Signer
+from sidecar.core.verifying.lines import (
     NO_LINE,
     CheckpointLine,
-    Signer,
+    LineKind,
     Statement,
     line_from,
     line_hash,
     line_text,
     signed_line,
 )
-from sidecar.core.executing.stored_record import ClosedState
-from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 
 LOOKS_BACK: Final = 1024 * 1024
 """Bytes at the end of the file that are read to find the newest lines: some 2,000 of them."""
@@ -47,8 +47,8 @@ class CheckpointFile:
         self._report = report
         self._reported: set[int] = set()
 
-    async def standing(self) -> Mapping[InstanceId, ClosedState]:
-        """Return the furthest statement about each instance, in the last `LOOKS_BACK` bytes."""
+    async def standing(self) -> Standing:
+        """Return the furthest statement about each running root, in the last `LOOKS_BACK` bytes."""
         standing, damaged = await asyncio.to_thread(self._standing)
         self._tell(damaged)
         return standing
@@ -61,12 +61,14 @@ class CheckpointFile:
         if which:
             self._report(LINE_DAMAGED, f"{which} of {self._path} cannot be read, passed over; see `sidecar verify-log`")
 
-    def _standing(self) -> tuple[dict[InstanceId, ClosedState], str]:
+    def _standing(self) -> tuple[Standing, str]:
         with self._locked() as handle:
             lines, _, damaged = _end_of(handle)
-            by_number = sorted((line for line, _ in lines), key=lambda line: line.number)  # a retention's is an old one
-            standing = {line.instance: ClosedState(line.instance, line.number, line.root) for line in by_number}
-            return standing, self._unreported(handle, damaged)
+            by_number = sorted((line for line, _ in lines), key=lambda line: line.number)
+            roots = {line.key: RootState(line.instance, line.day, line.number, line.root) for line in by_number}
+            days = [line.day for line in by_number if line.kind is LineKind.CHECKPOINT]
+            since = min(days, default=None) if os.fstat(handle).st_size > LOOKS_BACK else None
+            return Standing(roots, since), self._unreported(handle, damaged)
 
     def _append(self, statements: Sequence[Statement]) -> str:
         with self._locked() as handle:

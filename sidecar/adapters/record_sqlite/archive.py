@@ -7,11 +7,11 @@ from typing import Final
 import apsw
 import msgspec
 
-from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, day_of, fact_from, found, microseconds
+from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, day_of, fact_from, first, found, microseconds, time_of
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict
-from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.core.journal.appends import RootState
+from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import RootState, TurnFacts, TurnIndex
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
 
@@ -19,11 +19,21 @@ ROOTS: Final = """
 SELECT i.instance, r.day, r.number, r.root FROM roots r JOIN instances i ON i.number = r.instance
   ORDER BY i.instance, r.day
 """
+BOUNDS: Final = """
+SELECT coalesce(min(f.number), 1), coalesce(max(f.number), 0) FROM turns t JOIN facts f ON f.turn = t.number
+  WHERE t.day = ?
+"""
 UNDER: Final = f"""
 SELECT f.number, t.turn_id, {FACT_COLUMNS} FROM facts f
-  JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
-  WHERE f.number > ? AND i.instance = ? AND t.day = ? ORDER BY f.number LIMIT ?
+  CROSS JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
+  WHERE f.number > ? AND f.number <= ? AND i.instance = ? AND t.day = ? ORDER BY f.number LIMIT ?
 """  # noqa: S608 - names only
+"""Goes through all facts of a time, most of which are of the day. `CROSS JOIN` keeps that order."""
+FACTS_AS_STORED: Final = f"""
+SELECT f.version, {FACT_COLUMNS} FROM turns t JOIN facts f ON f.turn = t.number
+  JOIN instances i ON i.number = f.instance WHERE t.turn_id = ? ORDER BY f.version
+"""  # noqa: S608 - names only
+INDEX: Final = "SELECT day, episode_id, expires_at, ended_at, called FROM turns WHERE turn_id = ?"
 YOUNG: Final = "SELECT DISTINCT day FROM turns WHERE ended_at IS NULL OR ended_at >= ?"
 GONE: Final = "turn IN (SELECT number FROM turns WHERE day = ?)"
 REACHED: Final = """
@@ -41,12 +51,33 @@ def roots(connection: apsw.Connection) -> Sequence[RootState]:
     return [RootState(InstanceId(who), day_of(day), number, root.hex()) for who, day, number, root in rows]
 
 
+def bounds_of(connection: apsw.Connection, day: date) -> tuple[int, int]:
+    """Return the numbers of the first and the last fact in turns of a day."""
+    lowest, highest = found(connection, BOUNDS, (day.isoformat(),))[0]
+    return lowest, highest
+
+
 def page_under(
-    connection: apsw.Connection, instance: InstanceId, day: date, after: int
+    connection: apsw.Connection, instance: InstanceId, day: date, after: int, up_to: int
 ) -> Sequence[tuple[int, Stored]]:
-    """Return the next facts that a root covers, each with its number."""
-    rows = found(connection, UNDER, (after, instance, day.isoformat(), PAGE))
+    """Return the next facts that a root covers, each with its number, up to a number."""
+    rows = found(connection, UNDER, (after, up_to, instance, day.isoformat(), PAGE))
     return [(number, fact_from(TurnId(turn_id), tuple(row))) for number, turn_id, *row in rows]
+
+
+def turn_as_stored(connection: apsw.Connection, turn_id: TurnId) -> TurnFacts:
+    """Return all that is stored of a turn, what is derived included."""
+    rows = found(connection, FACTS_AS_STORED, (turn_id,))
+    facts = tuple(fact_from(turn_id, tuple(row)) for _, *row in rows)
+    index = first(found(connection, INDEX, (turn_id,)))
+    day = None if index is None else day_of(index[0])
+    versions = tuple(version for version, *_ in rows)
+    return TurnFacts(facts, frozenset(), versions, day, None if index is None else _index_from(*index[1:]))
+
+
+def _index_from(episode_id: str, expires_at: int, ended_at: int | None, called: int) -> TurnIndex:
+    ended = None if ended_at is None else time_of(ended_at)
+    return TurnIndex(EpisodeId(episode_id), time_of(expires_at), ended, bool(called))
 
 
 def turn_page(connection: apsw.Connection, after: int) -> Sequence[tuple[int, TurnId]]:

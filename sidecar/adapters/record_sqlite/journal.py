@@ -166,8 +166,10 @@ class SqliteJournal:
 
     async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
         """Go through the facts that a running root covers."""
-        after = 0
-        while page := await self._read(partial(archive.page_under, instance=instance, day=day, after=after)):
+        lowest, up_to = await self._read(lambda connection: archive.bounds_of(connection, day))
+        page_under = partial(archive.page_under, instance=instance, day=day, up_to=up_to)
+        after = lowest - 1
+        while page := await self._read(partial(page_under, after=after)):
             for after, fact in page:  # noqa: B007  the last one is where the next page begins
                 yield fact
 

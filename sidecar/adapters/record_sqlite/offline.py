@@ -6,6 +6,8 @@ from shortening its write-ahead log.
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -13,23 +15,16 @@ from urllib.parse import quote
 import apsw
 
 from sidecar.adapters.migrations import DatabaseProblem, pending
-from sidecar.adapters.record_sqlite import archive, listing, reading
+from sidecar.adapters.record_sqlite import archive
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite.opening import BUSY_MILLISECONDS
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.stored_record import (
-    ClosedChild,
-    ClosedState,
-    RetentionMarker,
-    StoredChild,
-    StoredTurn,
-    TurnQuery,
-    TurnRow,
-)
 from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.appends import RootState, TurnFacts
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.markers import FactsRemoved
 
 Result = TypeVar("Result")
-NOBODY = InstanceId("")
 
 
 class OfflineSqliteRecord:
@@ -59,43 +54,33 @@ class OfflineSqliteRecord:
         finally:
             connection.close()
 
-    async def closed_states(self) -> Sequence[ClosedState]:
+    async def roots(self) -> Sequence[RootState]:
         """Return where the running roots stand."""
-        return self._read(archive.closed_states)
+        return self._read(archive.roots)
 
-    async def closed_children(self, instance: InstanceId) -> AsyncIterator[ClosedChild]:
-        """Go through the links of a running root that are kept."""
+    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
+        """Go through the facts that a running root covers."""
+        lowest, up_to = self._read(lambda connection: archive.bounds_of(connection, day))
+        page_under = partial(archive.page_under, instance=instance, day=day, up_to=up_to)
+        after = lowest - 1
+        while page := self._read(partial(page_under, after=after), f"the facts after {after}"):
+            for after, fact in page:  # noqa: B007  the last one is where the next page begins
+                yield fact
+
+    async def turn_ids(self) -> AsyncIterator[TurnId]:
+        """Go through all turns."""
         after = 0
-        while page := self._closed_page(instance, after):
-            for link in page:
-                yield link
-            after = page[-1].number
+        while page := self._read(partial(archive.turn_page, after=after), f"the turns after {after}"):
+            for after, turn_id in page:  # noqa: B007  the last one is where the next page begins
+                yield turn_id
 
-    async def children(self) -> AsyncIterator[StoredChild]:
-        """Go through all children."""
-        after = ""
-        while page := self._child_page(after):
-            for child in page:
-                yield child
-            after = page[-1].opened.child_id
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn, with what is derived from them."""
+        return self._read(lambda connection: archive.turn_as_stored(connection, turn_id), f"turn {turn_id}")
 
-    async def markers(self) -> Sequence[RetentionMarker]:
+    async def markers(self) -> Sequence[FactsRemoved]:
         """Return every marker."""
         return self._read(archive.stored_markers)
-
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns."""
-        return self._read(lambda connection: listing.turn_rows(connection, query))
-
-    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
-        """Return all of a turn."""
-        return self._read(lambda connection: reading.stored_turn(connection, turn_id, NOBODY))
-
-    def _closed_page(self, instance: InstanceId, after: int) -> Sequence[ClosedChild]:
-        return self._read(lambda connection: archive.closed_page(connection, instance, after))
-
-    def _child_page(self, after: str) -> Sequence[StoredChild]:
-        return self._read(lambda connection: archive.child_page(connection, after), f"the children after {after!r}")
 
     def _read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
         try:

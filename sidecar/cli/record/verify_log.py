@@ -12,8 +12,8 @@ import msgspec
 
 from sidecar.cli.record.source import RecordSource
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.checkpoints import SignatureJudge
-from sidecar.core.executing.findings import Finding
+from sidecar.core.signatures import SignatureJudge
+from sidecar.core.verifying.findings import Finding
 from sidecar.operations.record.verify_log import LogVerification, Looked, RecordToVerify, RecordUnreadable, SecondPlace
 
 PROGRESS_EVERY: Final = 20_000
@@ -94,12 +94,10 @@ class _Report:
 
     def progress(self, looked: Looked) -> None:
         """Say how far it is, now and then."""
-        rows = looked.closed + looked.children + looked.turns
+        rows = looked.facts + looked.turns
         if rows >= self._next_line:
             self._next_line = rows + PROGRESS_EVERY
-            self._err.write(
-                f"... {looked.closed} links of running roots, {looked.children} children, {looked.turns} turns\n"
-            )
+            self._err.write(f"... {looked.facts} facts in {looked.turns} turns\n")
 
     def end(self, verification: LogVerification) -> int:
         """Print the verdict and return the exit code."""
@@ -116,8 +114,8 @@ class _Report:
         else:
             self._out.writelines(f"note: {notice}\n" for notice in notices)
             self._out.write(
-                f"{'whole' if not self._count else f'{self._count} findings'}: {looked.children} children with "
-                f"{looked.events} events in {looked.turns} turns, {looked.closed} links in {looked.instances} running "
-                f"roots, {looked.checkpoints} checkpoints, {looked.markers} retention markers\n"
+                f"{'whole' if not self._count else f'{self._count} findings'}: {looked.facts} facts in {looked.turns} "
+                f"turns under {looked.roots} running roots, {looked.checkpoints} checkpoints, {looked.markers} "
+                "retention markers\n"
             )
         return Verdict.FINDINGS if self._count else Verdict.WHOLE

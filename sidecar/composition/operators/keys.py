@@ -6,9 +6,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from sidecar.adapters.checkpoints import Ed25519Judge, KeyFileProblem, key_id_of, read_public_key
-from sidecar.core.executing.checkpoints import SignatureJudge
 from sidecar.core.operators.key_limits import ANYBODY, KeyLimits
 from sidecar.core.roles import Role
+from sidecar.core.signatures import SignatureJudge
 from sidecar.settings import SettingsProblem
 from sidecar.settings.operators import OperatorSettings
 

@@ -12,7 +12,7 @@ from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Metrics
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.record.checkpoints import Checkpointing
-from sidecar.operations.record.ports import Database
+from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.retention import Retention, RetentionRules
 from sidecar.operations.rollout.audit.retention import AuditRetention, RolloutArchive
 from sidecar.settings import SettingsProblem
@@ -28,15 +28,15 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 @asynccontextmanager
 async def guarded_record(
     said: RecordSettings,
-    database: Database,
+    journal: Journal,
     rollouts: RolloutArchive,
     clock: Clock,
     recorder: Recorder,
     metrics: Metrics,
 ) -> AsyncIterator[Sequence[Loop]]:
-    """Yield the loops that sign and shorten the record; at the end, sign what was closed last.
+    """Yield the loops that sign and shorten the record; at the end, sign what was appended last.
 
-    Enter it after the database was opened, so that it is left before that is closed. A record in memory needs none.
+    Enter it after the journal was opened, so that it is left before that is closed. A record in memory needs none.
 
     Raises:
         SettingsProblem: the key cannot be used or made.
@@ -50,8 +50,8 @@ async def guarded_record(
     except KeyFileProblem as problem:
         raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
     place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(said.retention)
-    checkpointing = Checkpointing(database, database.instance, place, said.checkpoints.every, clock, recorder)
-    removing = Retention(database, rules, signer, place, clock, recorder)
+    checkpointing = Checkpointing(journal, journal.instance, place, said.checkpoints.every, clock, recorder)
+    removing = Retention(journal, rules, signer, place, clock, recorder)
     of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
     _show(metrics, checkpointing, removing, of_audit)
     await _look_in_time(checkpointing)  # from its first moment on a sidecar leaves a log that can be verified
@@ -93,7 +93,6 @@ def _show(metrics: Metrics, checkpointing: Checkpointing, retention: Retention, 
         names.RECORD_PURGED,
         "What retention removed.",
         lambda: {
-            ("child",): float(retention.children),
             ("turn",): float(retention.turns),
             ("attempt",): float(retention.attempts),
         },

@@ -13,8 +13,8 @@ from sidecar.cli.record.source import RecordSource
 from sidecar.cli.record.verify_log import Verifying
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import SHORTEST_DSN
-from sidecar.core.executing.checkpoints import SignatureJudge
 from sidecar.core.identifiers import InstanceId
+from sidecar.core.signatures import SignatureJudge
 from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable
 from sidecar.settings import Settings
 

@@ -51,10 +51,16 @@ class TurnFacts(msgspec.Struct, frozen=True):
     Attributes:
         facts: in the order of their versions, none left out.
         living: those of the instances in it that may be alive.
+        versions: of the facts as they are stored; empty if that is not told. They are 1, 2, 3 and so on, unless the
+            record was tampered with. This and what follows is for verifying.
+        day, index: as they are stored beside the facts; None if that is not told.
     """
 
     facts: tuple[Stored, ...]
     living: frozenset[InstanceId]
+    versions: tuple[int, ...] = ()
+    day: date | None = None
+    index: TurnIndex | None = None
 
 
 class RootState(msgspec.Struct, frozen=True):

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from typing import TypeVar
 
 import msgspec
 
-from sidecar.core.executing.checkpoints import Signer
 from sidecar.core.identifiers import InstanceId
+from sidecar.core.journal.appends import RootState
 from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.signatures import Signer
 
 
 class FactsRemoved(msgspec.Struct, frozen=True):
@@ -57,6 +59,9 @@ class TextsErased(msgspec.Struct, frozen=True):
         return _payload(b"erased", self)
 
 
+Marker = TypeVar("Marker", FactsRemoved, TextsErased)
+
+
 def root_over(links: Iterable[bytes]) -> str:
     """Return the root over some facts; 64 hex digits, or none for no facts."""
     root = NOTHING
@@ -65,7 +70,12 @@ def root_over(links: Iterable[bytes]) -> str:
     return root.hex()
 
 
-def signed(marker: FactsRemoved | TextsErased, signer: Signer) -> FactsRemoved | TextsErased:
+def removal_of(state: RootState, ended_before: datetime, made_at: datetime, signer: Signer) -> FactsRemoved:
+    """Return the marker under which the facts of a running root may be removed, signed."""
+    return signed(FactsRemoved(state.instance, state.day, state.number, state.root, ended_before, made_at, ""), signer)
+
+
+def signed(marker: Marker, signer: Signer) -> Marker:
     """Return a marker with its signature."""
     unsigned = msgspec.structs.replace(marker, key_id=signer.key_id, signature="")
     return msgspec.structs.replace(unsigned, signature=signer.sign(unsigned.payload()))

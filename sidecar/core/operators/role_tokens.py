@@ -14,9 +14,9 @@ import msgspec
 
 from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.errors import RoleTokenInvalid
-from sidecar.core.executing.checkpoints import Judgement, SignatureJudge
 from sidecar.core.operators.key_limits import KeyLimits
 from sidecar.core.roles import Role
+from sidecar.core.signatures import Judgement, SignatureJudge
 
 VERSION: Final = "rt1"
 LONGEST: Final = 2048

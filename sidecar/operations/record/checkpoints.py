@@ -1,17 +1,17 @@
-"""Signs where the running root of this instance stands, again and again, in a second place.
+"""Signs where the running roots of this instance stand, again and again, in a second place.
 
-What was closed after the newest checkpoint is protected by the chain only; the interval says how much that may be.
-Source: DESIGN section 10.
+What was appended after the newest checkpoint is protected by the links of its turn only; the interval says how much
+that may be. Source: DESIGN section 10.
 """
 
 import asyncio
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Final
 
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.checkpoints import checkpoint_of
-from sidecar.core.executing.stored_record import ClosedState
 from sidecar.core.identifiers import InstanceId
+from sidecar.core.journal.appends import RootState
+from sidecar.core.verifying.lines import RootKey, checkpoint_of
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.record.checkpoint_ports import CheckpointPlace, PlaceUnavailable
 from sidecar.operations.record.ports import RecordArchive
@@ -21,11 +21,11 @@ ROOT_DIFFERS: Final = "checkpoint_root_differs"
 
 
 class Checkpointing:
-    """Writes a checkpoint whenever the running root has moved. Never raises what the record or the place do.
+    """Writes a checkpoint for each running root that has moved. Never raises what the record or the place do.
 
     Args:
         archive: where the running roots are.
-        instance: whose root is looked at; the first time, those of all others are, too: one may have been killed.
+        instance: whose roots are looked at; the first time, those of all others are, too: one may have been killed.
         place: where the checkpoints go.
         interval: between two looks.
         clock: for the time in a line, and for how long something waits.
@@ -52,7 +52,8 @@ class Checkpointing:
         self._interval = interval
         self._clock = clock
         self._recorder = recorder
-        self._signed: dict[InstanceId, ClosedState] = {}
+        self._signed: dict[RootKey, RootState] = {}
+        self._since: date | None = None
         self._failing_since: float | None = None
         self._looking_since: float | None = None
         self._begun = False
@@ -72,7 +73,7 @@ class Checkpointing:
             await asyncio.sleep(self._interval.total_seconds())
 
     async def look(self) -> None:
-        """Write a checkpoint if the root has moved; the first time, also for other instances."""
+        """Write a checkpoint for each root that has moved; the first time, also for other instances."""
         self._looking_since = self._clock.monotonic()  # a disk that hangs says nothing, and shows all the same
         try:
             await self._look()
@@ -82,8 +83,9 @@ class Checkpointing:
     async def _look(self) -> None:
         try:
             if not self._begun:
-                self._signed = dict(await self._place.standing())
-            moved = [state for state in await self._archive.closed_states() if self._has_moved(state)]
+                standing = await self._place.standing()
+                self._signed, self._since = dict(standing.roots), standing.since
+            moved = [state for state in await self._archive.roots() if self._has_moved(state)]
             if moved:
                 await self._place.append([checkpoint_of(state, self._clock.now()) for state in moved])
         except (StoreUnavailable, PlaceUnavailable) as problem:
@@ -94,16 +96,17 @@ class Checkpointing:
             return
         self._begun, self._failing_since = True, None
         self.written += len(moved)
-        self._signed.update((state.instance, state) for state in moved)
+        self._signed.update(((state.instance, state.day), state) for state in moved)
 
-    def _has_moved(self, state: ClosedState) -> bool:
+    def _has_moved(self, state: RootState) -> bool:
         """Say whether a state is to be signed; one that contradicts what was signed never is."""
         if self._begun and state.instance != self._instance:
             return False  # it signs for itself, or has ended and was looked at when this one began
-        signed = self._signed.get(state.instance)
+        signed = self._signed.get((state.instance, state.day))
         if signed is None:
-            return state.number > 0
+            return self._since is None or state.day >= self._since  # what is older was signed, and is not read again
         if state.number < signed.number or (state.number == signed.number and state.root != signed.root):
-            self._recorder.anomaly(ROOT_DIFFERS, f"{state.instance}: {signed.number} was signed, now {state.number}")
+            where = f"{state.instance} of {state.day}"
+            self._recorder.anomaly(ROOT_DIFFERS, f"{where}: {signed.number} was signed, now {state.number}")
             return False
         return state.number > signed.number

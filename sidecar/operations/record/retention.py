@@ -1,4 +1,4 @@
-"""Removes what is old enough, once a day, and leaves a signed marker of it; nothing else ever deletes from the record.
+"""Removes what is old enough, once a day, and leaves signed markers of it.
 
 Source: SX-38, DESIGN section 10.
 """
@@ -10,7 +10,8 @@ from typing import Final
 from msgspec import Struct
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.executing.checkpoints import retention_of, signed_marker
+from sidecar.core.journal.markers import removal_of
+from sidecar.core.verifying.lines import retention_of
 from sidecar.operations.ports import Clock, Recorder
 from sidecar.operations.record.checkpoint_ports import CheckpointPlace, CheckpointSigner, PlaceUnavailable
 from sidecar.operations.record.ports import RecordArchive
@@ -25,8 +26,7 @@ class RetentionRules(Struct, frozen=True):
     """How long what is kept.
 
     Attributes:
-        audit: children with their events, from their closing on and the end of their turn, and turns without any, from
-            their end on; at least 90 days.
+        audit: all turns of a day, from the end of the last of them on; at least 90 days.
         frames: what runners sent, for replay, from the end of the turn on.
     """
 
@@ -51,7 +51,7 @@ class Retention:
         recorder: told of every failure.
 
     Attributes:
-        children, turns, attempts: how many have been removed; of turns only those that had no child.
+        turns, attempts: how many have been removed.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class Retention:
         self._place = place
         self._clock = clock
         self._recorder = recorder
-        self.children = 0
         self.turns = 0
         self.attempts = 0
 
@@ -85,13 +84,11 @@ class Retention:
         now = self._clock.now()
         try:
             before = now - self._rules.audit
-            states = await self._archive.purgeable(before)
-            markers = [signed_marker(state, before, now, self._signer) for state in states]
+            roots = await self._archive.removable(before)
+            markers = [removal_of(root, before, now, self._signer) for root in roots]
             if markers:
                 await self._place.append([retention_of(marker) for marker in markers])
-                self.children += await self._archive.purge(markers)
-            while removed := await self._archive.purge_childless(before):
-                self.turns += removed
-            self.attempts += await self._archive.purge_frames(now - self._rules.frames)
+                self.turns += await self._archive.remove(markers)
+            self.attempts += await self._archive.remove_frames(now - self._rules.frames)
         except (StoreUnavailable, PlaceUnavailable, RecordConflict) as problem:
             self._recorder.anomaly(RETENTION_FAILED, str(problem))

@@ -1,33 +1,27 @@
-"""Verifies a whole record against itself and against the signed checkpoints, one child at a time.
+"""Verifies a whole record against itself and against the signed checkpoints, one day after the other.
 
-Works while sidecars append to the record: the files were read first, then the running roots, then the children, so that
+Works while sidecars append to the record: the files were read first, then the running roots, then the facts, so that
 each part holds at least what the part before names; what seems to be missing is looked for once more.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from datetime import date
+from itertools import groupby
+from typing import Protocol
 
 from msgspec import Struct, field
 
-from sidecar.core.executing.checkpoints import Claims, Judgement, SignatureJudge, marker_bytes
-from sidecar.core.executing.findings import Finding
-from sidecar.core.executing.stored_record import (
-    ClosedChild,
-    ClosedState,
-    RetentionMarker,
-    StoredChild,
-    StoredTurn,
-    TurnQuery,
-    TurnRow,
-)
-from sidecar.core.executing.verify_checkpoints import LinesVerifier, marker_findings
-from sidecar.core.executing.verify_child import child_findings, turn_findings
-from sidecar.core.executing.verify_roots import ClosedChildren, RootWalk, newest_markers
 from sidecar.core.identifiers import InstanceId, TurnId
-
-PAGE: Final = 500
-"""Turns that are listed at once."""
+from sidecar.core.journal.appends import RootState, TurnFacts
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import Claims, RootKey
+from sidecar.core.verifying.turn_roots import FactsUnderRoots
+from sidecar.core.verifying.verify_lines import LinesVerifier, judgement_of, marker_findings, removed_findings
+from sidecar.core.verifying.verify_roots import RootWalk
+from sidecar.core.verifying.verify_turn import first_day, turn_findings
 
 
 class RecordUnreadable(Exception):
@@ -35,25 +29,22 @@ class RecordUnreadable(Exception):
 
 
 class RecordToVerify(Protocol):
-    """What is read of a record: the reading half of `RecordArchive`, and the turns of `RecordReads`."""
+    """What is read of a record: the reading half of `RecordArchive`."""
 
-    async def closed_states(self) -> Sequence[ClosedState]:
-        """Return where the running root of every instance stands."""
+    async def roots(self) -> Sequence[RootState]:
+        """Return where each running root stands, by instance and day."""
 
-    def closed_children(self, instance: InstanceId) -> AsyncIterator[ClosedChild]:
-        """Go through the links of an instance's running root that are kept, by number."""
+    def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
+        """Go through the facts that a running root covers, in order."""
 
-    def children(self) -> AsyncIterator[StoredChild]:
-        """Go through all children that are kept."""
+    def turn_ids(self) -> AsyncIterator[TurnId]:
+        """Go through all turns on record."""
 
-    async def markers(self) -> Sequence[RetentionMarker]:
-        """Return every marker, by instance and number."""
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn; none if nothing of it is on record."""
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns, newest first."""
-
-    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
-        """Return all of a turn."""
+    async def markers(self) -> Sequence[FactsRemoved]:
+        """Return the marker of every removal, by instance and partition."""
 
 
 class SecondPlace(Struct, frozen=True):
@@ -69,22 +60,23 @@ class SecondPlace(Struct, frozen=True):
 
 
 class Looked(Struct):
-    """What was looked at, and what could not be known."""
+    """What was looked at, and what could not be known.
+
+    Attributes:
+        unsigned: facts after the newest checkpoint, by instance and day.
+    """
 
     checkpoints: int = 0
     torn: int = 0
     markers: int = 0
-    instances: int = 0
-    closed: int = 0
-    children: int = 0
-    events: int = 0
+    roots: int = 0
+    facts: int = 0
     turns: int = 0
-    open: int = 0
-    unsigned: dict[InstanceId, int] = field(default_factory=dict)
+    unsigned: dict[str, int] = field(default_factory=dict)
 
 
 class LogVerification:
-    """One verification of one record.
+    """One verification of one record. Holds the links of one day, and the ids of all turns.
 
     Args:
         record: what to verify.
@@ -98,9 +90,11 @@ class LogVerification:
         self._place = place
         self._progress = progress
         self._claims = Claims()
-        self._closed = ClosedChildren()
-        self._markers: dict[InstanceId, RetentionMarker] = {}
-        self._kept_before: datetime | None = None
+        self._states: dict[RootKey, RootState] = {}
+        self._markers: dict[RootKey, FactsRemoved] = {}
+        self._seen: set[TurnId] = set()
+        self._ahead: dict[RootKey, RootWalk] = {}
+        self._late: dict[RootKey, dict[bytes, tuple[TurnId, int]]] = {}
         self.looked = Looked()
 
     async def findings(self) -> AsyncIterator[Finding]:
@@ -112,15 +106,16 @@ class LogVerification:
         """
         for finding in self._of_files():
             yield finding
-        states = {state.instance: state for state in await self._record.closed_states()}
+        self._states = await self._roots()
         async for finding in self._of_markers():
             yield finding
-        for instance in sorted({**states, **self._markers, **self._claims.roots}):
-            async for finding in self._of_root(instance, states.get(instance)):
+        keys = sorted({*self._states, *self._claims.roots, *self._markers}, key=lambda key: (key[1], key[0]))
+        for day, of_day in groupby(keys, key=lambda key: key[1]):
+            async for finding in self._of_day(day, list(of_day)):
                 yield finding
-        async for finding in self._of_children():
+        async for finding in self._of_other_turns():
             yield finding
-        async for finding in self._of_turns():
+        async for finding in self._of_late_facts():
             yield finding
 
     def notices(self) -> Iterator[str]:
@@ -132,11 +127,8 @@ class LogVerification:
                 "nor a forged retention marker, nor a cut end can be seen"
             )
         else:
-            for instance, number in looked.unsigned.items():
-                what = f"{number} closed children of instance {instance}"
-                yield f"{what} come after its last checkpoint: they are protected by the chain only"
-        if looked.open:
-            yield f"{looked.open} children are open: they are protected by the chain only, which shows no cut tail"
+            for where, number in looked.unsigned.items():
+                yield f"{number} facts of {where} come after the last checkpoint: only links within turns protect them"
         if looked.torn:
             yield f"{looked.torn} unfinished writes are in the checkpoint files; nothing is missing around them"
 
@@ -150,90 +142,103 @@ class LogVerification:
             self.looked.torn += verifier.torn
             self._progress(self.looked)
 
+    async def _roots(self) -> dict[RootKey, RootState]:
+        return {(state.instance, state.day): state for state in await self._record.roots()}
+
     async def _of_markers(self) -> AsyncIterator[Finding]:
         markers = await self._record.markers()
         self._take_in(markers)
         self.looked.markers = len(markers)
-        if self._place is not None:
-            for finding in marker_findings(markers, self._place.judge, self._claims):
+        judge = None if self._place is None else self._place.judge
+        for finding in marker_findings(markers, judge, None if self._place is None else self._claims):
+            yield finding
+
+    def _take_in(self, markers: Sequence[FactsRemoved]) -> None:
+        """Trust the markers that are signed; without keys, all."""
+        judge = None if self._place is None else self._place.judge
+        for marker in markers:
+            if judge is None or judgement_of(marker, judge) is Judgement.FITS:
+                self._markers[marker.instance, marker.partition] = marker
+
+    # --- one day
+
+    async def _of_day(self, day: date, keys: Sequence[RootKey]) -> AsyncIterator[Finding]:
+        under = FactsUnderRoots(day)
+        for key in keys:
+            async for finding in self._of_root(key, under):
                 yield finding
-
-    def _take_in(self, markers: Sequence[RetentionMarker]) -> None:
-        self._markers = newest_markers(markers)
-        trusted = [marker.closed_before for marker in markers if self._is_ours(marker)]
-        self._kept_before = max(trusted, default=None)
-
-    def _is_ours(self, marker: RetentionMarker) -> bool:
-        if self._place is None:
-            return True
-        return self._place.judge.judge(marker.key_id, marker_bytes(marker), marker.signature) is Judgement.FITS
-
-    async def _of_root(self, instance: InstanceId, state: ClosedState | None) -> AsyncIterator[Finding]:
-        walk: RootWalk | None = None
-        async for link in self._record.closed_children(instance):
-            if walk is None:
-                marker = self._markers.get(instance)
-                if link.number != (marker.number if marker else 0) + 1:  # removed since the markers were read?
-                    self._take_in(await self._record.markers())
-                walk = self._walk(instance, state)
-                for finding in walk.begin():
+        for turn_id in under.turns():
+            found = await self._record.facts(turn_id)
+            if found.facts or not await self._is_removed(day):
+                for finding in self._of_turn(turn_id, found, under):
                     yield finding
-            for finding in (*walk.take(link), *self._closed.take(link)):
+        self._late |= under.late
+
+    async def _of_root(self, key: RootKey, under: FactsUnderRoots) -> AsyncIterator[Finding]:
+        removed = key in self._markers
+        walk = RootWalk(key, self._states.get(key), self._claims.of(key))
+        async for fact in self._record.facts_under(*key):
+            for finding in walk.take(fact.link):
                 yield finding
-            self.looked.closed += 1
+            under.take(fact)
+            self.looked.facts += 1
             self._progress(self.looked)
-        if walk is None:
-            walk = self._walk(instance, state)
-            for finding in walk.begin():
+        missing = list(walk.end())
+        if missing and not removed:  # has retention removed them since the markers were read?
+            self._take_in(await self._record.markers())
+        if key in self._markers:
+            for finding in removed_findings(self._markers[key], self._claims, walk.number if removed else 0):
                 yield finding
-        for finding in walk.end():
-            yield finding
-        self.looked.instances += 1
-        if walk.unsigned:
-            self.looked.unsigned[instance] = walk.unsigned
-
-    def _walk(self, instance: InstanceId, state: ClosedState | None) -> RootWalk:
-        return RootWalk(instance, self._markers.get(instance), state, self._claims.of(instance))
-
-    async def _of_children(self) -> AsyncIterator[Finding]:
-        async for child in self._record.children():
-            for finding in (*child_findings(child), *self._closed.check(child, self._kept_before)):
-                yield finding
-            self.looked.children += 1
-            self.looked.events += len(child.events)
-            self._progress(self.looked)
-        self.looked.open = self._closed.open
-        await self._look_again_for_late_ones()
-        self._take_in(await self._record.markers())
-        for finding in (*self._closed.still_late(), *self._closed.not_there(self._removed())):
-            yield finding
-
-    async def _look_again_for_late_ones(self) -> None:
-        """Forget those that were closed after the running roots were read."""
-        if not self._closed.late:
             return
-        for state in await self._record.closed_states():
-            async for link in self._record.closed_children(state.instance):
-                if self._closed.late.get(link.child_id) == link.last_link:
-                    del self._closed.late[link.child_id]
+        for finding in missing:
+            yield finding
+        self.looked.roots += 1
+        if walk.is_ahead:
+            self._ahead[key] = walk
+        if walk.unsigned:
+            self.looked.unsigned[f"instance {key[0]} in turns of {key[1]}"] = walk.unsigned
 
-    def _removed(self) -> Mapping[InstanceId, int]:
-        return {instance: marker.number for instance, marker in self._markers.items()}
+    async def _is_removed(self, day: date) -> bool:
+        """Say whether retention has removed a day by now."""
+        self._take_in(await self._record.markers())
+        return any(of_day == day for _, of_day in self._markers)
 
-    async def _of_turns(self) -> AsyncIterator[Finding]:
-        query: TurnQuery | None = TurnQuery(limit=PAGE)
-        while query is not None:
-            rows = await self._record.turns(query)
-            for row in rows:
-                turn = await self._record.turn(row.turn_id)
-                if turn is not None and not self._may_be_shortened(row):
-                    for finding in turn_findings(turn):
-                        yield finding
-                self.looked.turns += 1
-                self._progress(self.looked)
-            last = rows[-1] if rows else None
-            query = TurnQuery(before=(last.began_at, last.turn_id), limit=PAGE) if last is not None else None
+    def _of_turn(self, turn_id: TurnId, found: TurnFacts, under: FactsUnderRoots) -> Iterator[Finding]:
+        self._seen.add(turn_id)
+        self.looked.turns += 1
+        self._progress(self.looked)
+        yield from turn_findings(turn_id, found)
+        yield from under.findings(turn_id, found)
 
-    def _may_be_shortened(self, row: TurnRow) -> bool:
-        """Say whether retention may have removed some of the turn's children already."""
-        return self._kept_before is not None and row.ended_at is not None and row.ended_at < self._kept_before
+    # --- what no root named when it was read
+
+    async def _of_other_turns(self) -> AsyncIterator[Finding]:
+        """Yield what is wrong with turns that have begun since, or that no root names."""
+        async for turn_id in self._record.turn_ids():
+            if turn_id not in self._seen:
+                found = await self._record.facts(turn_id)
+                under = FactsUnderRoots(first_day(found))
+                for finding in self._of_turn(turn_id, found, under):
+                    yield finding
+                for key, links in under.late.items():
+                    self._late.setdefault(key, {}).update(links)
+
+    async def _of_late_facts(self) -> AsyncIterator[Finding]:
+        """Look once more for the roots of facts that none named, or that came after those it named."""
+        if not self._late and not self._ahead:
+            return
+        states = await self._roots()
+        self._take_in(await self._record.markers())
+        for key, walk in self._ahead.items():
+            if key not in self._markers:
+                for finding in walk.against(states.get(key)):
+                    yield finding
+        for key, links in self._late.items():
+            if key in states:
+                async for fact in self._record.facts_under(*key):
+                    links.pop(fact.link, None)
+            if key not in self._markers:
+                for turn_id, place in links.values():
+                    what = f"fact {place} of turn {turn_id} is under no running root"
+                    text = f"{what}: that was removed, or the fact put in"
+                    yield Finding(FindingKind.FACT_NOT_IN_ROOT, text, *key, turn_id, place)

@@ -8,7 +8,7 @@ from sidecar.adapters.record_sqlite import SqliteRecord
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.record.checkpoints import guarded_record
-from sidecar.core.executing.checkpoints import line_from
+from sidecar.core.verifying.lines import line_from
 from sidecar.core.identifiers import InstanceId
 from sidecar.observability import names, rollout_names
 from sidecar.observability.exposition import exposition

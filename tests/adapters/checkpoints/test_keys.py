@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_or_make_signer, read_public_keys
 from sidecar.adapters.checkpoints.pem import PRIVATE, PUBLIC, key_in, pem_of
-from sidecar.core.executing.checkpoints import Judgement
+from sidecar.core.signatures import Judgement
 
 
 def test_a_key_is_made_once_and_its_public_half_beside_it(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge
-from sidecar.core.executing.checkpoints import Claims, LineKind, Statement
-from sidecar.core.executing.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import Claims, LineKind, Statement
+from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.executing.stored_record import ClosedState
-from sidecar.core.executing.verify_checkpoints import LinesVerifier
+from sidecar.core.verifying.verify_lines import LinesVerifier
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
 from tests.support.second_place import a_key, a_signer

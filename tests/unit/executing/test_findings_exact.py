@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.core.executing.chain import NOTHING
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.findings import Finding, FindingKind
+from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.stored_record import StoredChild, StoredDispatch, StoredTurn
 from sidecar.core.executing.verify_child import MOST_PLACES, child_findings, closing_event, turn_findings

@@ -8,26 +8,12 @@ import msgspec
 import pytest
 
 from sidecar.core.executing.chain import NOTHING, closed_root
-from sidecar.core.executing.checkpoints import (
-    NO_LINE,
-    CheckpointLine,
-    Claims,
-    Judgement,
-    LineKind,
-    Statement,
-    checkpoint_of,
-    line_from,
-    line_hash,
-    line_text,
-    marker_bytes,
-    retention_of,
-    signed_line,
-    signed_marker,
-)
-from sidecar.core.executing.findings import Finding, FindingKind
+from sidecar.core.signatures import Judgement
+from sidecar.core.verifying.lines import NO_LINE, CheckpointLine, Claims, LineKind, Statement, checkpoint_of, line_from, line_hash, line_text, marker_bytes, retention_of, signed_line, signed_marker
+from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.executing.stored_record import ClosedChild, ClosedState, RetentionMarker, StoredChild
-from sidecar.core.executing.verify_checkpoints import LinesVerifier, marker_findings
-from sidecar.core.executing.verify_roots import ClosedChildren, RootWalk, newest_markers
+from sidecar.core.verifying.verify_lines import LinesVerifier, marker_findings
+from sidecar.core.verifying.verify_roots import ClosedChildren, RootWalk, newest_markers
 from sidecar.core.identifiers import ChildId, InstanceId
 from tests.support.record_builders import a_child, a_dispatch, a_life, moment
 

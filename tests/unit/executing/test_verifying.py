@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sidecar.adapters.record_memory.contents import ChildKept
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.events import FAILED, ChildEvent
-from sidecar.core.executing.findings import FindingKind
+from sidecar.core.verifying.findings import FindingKind
 from sidecar.core.executing.stored_record import ClosedChild, StoredChild
 from sidecar.core.executing.verify_child import child_findings
 from sidecar.core.identifiers import ChildId, TurnId

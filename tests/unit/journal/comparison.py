@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from sidecar.adapters.record_memory import RecordInMemory
+from tests.support.model_record import RecordInMemory
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from sidecar.adapters.record_memory import MemoryDatabase
-from sidecar.core.executing.checkpoints import line_from
+from sidecar.core.verifying.lines import line_from
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.record.checkpoints import CHECKPOINT_FAILED, ROOT_DIFFERS
 from sidecar.operations.record.retention import RETENTION_FAILED, RetentionRules

@@ -1,5 +1,8 @@
 """Records become facts that say the same: those of whole turns, in groups of any size; and what no fact can hold."""
 
+import os
+from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 import pytest
@@ -7,14 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchOpened, Record, TurnEnded
+from sidecar.core.executing.records import AttemptRecorded, CallSettled, ChildOpened, DispatchOpened, Record, TurnEnded
 from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.reading import TurnReading
-from tests.support.journal_beside import JournalBeside
+from sidecar.core.journal.turn_state import TurnState
+from sidecar.operations.record.translation import NewFacts, TranslatedTurn
 from tests.unit.journal.lives import TURN, Life
 
 SEEDS = st.integers(0, 1_000_000)
 ONE, OTHER = InstanceId("one"), InstanceId("other")
+TURN_ID = TurnId(TURN)
+NOTHING_NEW = NewFacts((), ())
+SALTS = partial(os.urandom, SALT_BYTES)
 
 
 def groups_of(seed: int) -> list[tuple[InstanceId, list[Record]]]:
@@ -30,31 +39,42 @@ def groups_of(seed: int) -> list[tuple[InstanceId, list[Record]]]:
     return groups
 
 
-@settings(max_examples=150)
+def taken(turn: TranslatedTurn, records: Sequence[Record], by: InstanceId) -> NewFacts | str:
+    """Return what a turn makes of a group."""
+    return turn.take(records, by, SALTS)
+
+
+@settings(max_examples=60)
 @given(SEEDS)
 def test_whole_turns_are_the_same_as_facts(seed: int) -> None:
-    """Each group is accepted, and derived as it was; a repeated one changes nothing."""
-    journal = JournalBeside()
+    """Each group is accepted, written, and read back as it was; a repeated one adds nothing, before and after a restart."""
+    turn, there, facts = TranslatedTurn(TURN_ID), TurnState(TURN_ID), list[Stored]()
     for by, records in groups_of(seed):
-        assert list(journal.differences(records, by, kept=True)) == []
-        facts = {turn: len(each.facts) for turn, each in journal.turns.items()}
-        assert list(journal.differences(records, by, kept=True)) == []
-        assert {turn: len(each.facts) for turn, each in journal.turns.items()} == facts
+        new = taken(turn, records, by)
+        assert isinstance(new, NewFacts)
+        said = {each.record_id: each for each in there.read(new.facts)}
+        assert said == {each.record_id: each for each in records if not isinstance(each, AttemptRecorded)}
+        facts += new.facts
+        assert taken(turn, records, by) == NOTHING_NEW
+        assert taken(TranslatedTurn(TURN_ID, facts), records, by) == NOTHING_NEW
+        assert there.head == turn.state.head
 
 
 @settings(max_examples=60)
 @given(SEEDS)
 def test_what_does_not_belong_there_is_refused(seed: int) -> None:
-    """A group of somebody who does not own the dispatch, and one that leaves out what came before it."""
+    """A group of a sidecar that does not own the dispatch, and one that leaves out what came before it."""
     groups = groups_of(seed)
-    journal = JournalBeside()
+    turn = TranslatedTurn(TURN_ID)
     for place, (by, records) in enumerate(groups):
         owned = [each for each in records if isinstance(each, ChildOpened | ChildEvent | CallSettled)]
+        head = turn.state.head
         if owned and not any(isinstance(each, DispatchOpened) for each in records):
-            assert list(journal.differences(owned, OTHER, kept=False)) == []
+            assert isinstance(taken(turn, owned, OTHER), str)
         if place and any(isinstance(each, ChildEvent | CallSettled) for each in records):
-            assert list(JournalBeside().differences(owned, by, kept=False)) == []
-        list(journal.differences(records, by, kept=True))
+            assert isinstance(taken(TranslatedTurn(TURN_ID), owned, by), str)
+        assert turn.state.head == head, "a refused group leaves nothing"
+        assert isinstance(taken(turn, records, by), NewFacts)
 
 
 def test_half_of_an_end_is_no_fact() -> None:
@@ -63,7 +83,9 @@ def test_half_of_an_end_is_no_fact() -> None:
     halves = [[each] for each in records]
     assert len(halves) == 2
     for half in halves:
-        assert list(JournalBeside().differences(half, by, kept=False)) == []
+        assert (
+            taken(TranslatedTurn(TURN_ID), half, by) == "a group of records becomes no facts: half of the end of a turn"
+        )
     assert isinstance(records[0], TurnEnded)
 
 
@@ -72,8 +94,9 @@ def test_a_record_without_its_dispatch_is_no_fact(kind: type[Record]) -> None:
     """It names what nothing on record says."""
     records = (each for seed in range(100) for _, group in groups_of(seed) for each in group)
     one = next(each for each in records if isinstance(each, kind))
-    [said] = JournalBeside().differences([one], ONE, kept=True)
-    assert "the journal says" in said
+    said = taken(TranslatedTurn(TURN_ID), [one], ONE)
+    assert isinstance(said, str)
+    assert said.startswith("a group of records becomes no facts")
 
 
 def _without_dispatch() -> int:

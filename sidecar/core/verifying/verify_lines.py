@@ -2,18 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from sidecar.core.executing.checkpoints import (
-    NO_LINE,
-    CheckpointLine,
-    Claims,
-    Judgement,
-    SignatureJudge,
-    line_from,
-    line_hash,
-    marker_bytes,
-)
-from sidecar.core.executing.findings import Finding, FindingKind
-from sidecar.core.executing.stored_record import RetentionMarker
+from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import NO_LINE, CheckpointLine, Claims, RootKey, line_from, line_hash
 
 
 class LinesVerifier:
@@ -86,7 +78,13 @@ class LinesVerifier:
     def _judged(self, line: CheckpointLine) -> Iterator[Finding]:
         match self._judge.judge(line.key_id, line.signed_bytes(), line.signature):
             case Judgement.FITS:
-                self._claims.add(line)
+                if not self._claims.add(line):
+                    text = (
+                        f"line {line.sequence} of the checkpoints has another root than a line before it for the first "
+                        f"{line.number} facts of instance {line.instance} in turns of {line.day}: the record was "
+                        "altered between the two"
+                    )
+                    yield _of_line(FindingKind.ROOT_CONTRADICTED, line, text)
             case Judgement.DOES_NOT_FIT:
                 text = f"line {line.sequence} of the checkpoints was altered: its signature does not fit its contents"
                 yield _of_line(FindingKind.CHECKPOINT_ALTERED, line, text)
@@ -98,28 +96,55 @@ class LinesVerifier:
 
 
 def marker_findings(
-    markers: Iterable[RetentionMarker], judge: SignatureJudge, claims: Claims | None
+    markers: Iterable[FactsRemoved], judge: SignatureJudge | None, claims: Claims | None
 ) -> Iterator[Finding]:
     """Yield what is wrong with the markers by themselves.
 
     Args:
-        markers: by instance and number.
-        judge: knows the public keys.
+        markers: in any order.
+        judge: knows the public keys; None if none were given: signatures are not looked at then.
         claims: of the second place; None if its files were not given.
     """
     for marker in markers:
-        up_to = f"the retention marker of instance {marker.instance} up to number {marker.number}"
-        judgement = judge.judge(marker.key_id, marker_bytes(marker), marker.signature)
+        of = f"the retention marker of instance {marker.instance} for {marker.partition}"
+        judgement = Judgement.FITS if judge is None else judgement_of(marker, judge)
         if judgement is not Judgement.FITS:
             why = "its signature does not fit" if judgement is Judgement.DOES_NOT_FIT else "it is by an unknown key"
-            yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{up_to} was forged or altered: {why}")
-        elif claims is not None and claims.retained.get((marker.instance, marker.number)) != marker.root:
-            yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{up_to} is not in the checkpoint files")
+            yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{of} was forged or altered: {why}")
+        elif claims is not None and claims.removed.get(_key(marker)) != (marker.number, marker.root):
+            yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{of} is not in the checkpoint files")
+
+
+def removed_findings(marker: FactsRemoved, claims: Claims, there: int) -> Iterator[Finding]:
+    """Yield what is wrong with a marker and what is there of the facts that it says were removed.
+
+    Args:
+        marker: whose signature fits.
+        claims: of the second place.
+        there: how many facts under its running root were found after the marker.
+    """
+    of = f"the retention marker of instance {marker.instance} for {marker.partition}"
+    signed = max(claims.of(_key(marker)), default=0)
+    if signed > marker.number:
+        text = f"{of} says that {marker.number} facts were removed, a signed checkpoint has {signed}"
+        yield _of_marker(FindingKind.MARKER_MISFIT, marker, text)
+    if there:
+        text = f"{of} says that its facts were removed, and {there} are there"
+        yield _of_marker(FindingKind.MARKER_MISFIT, marker, text)
+
+
+def judgement_of(marker: FactsRemoved, judge: SignatureJudge) -> Judgement:
+    """Return what is to be thought of a marker's signature."""
+    return judge.judge(marker.key_id, marker.payload(), marker.signature)
+
+
+def _key(marker: FactsRemoved) -> RootKey:
+    return marker.instance, marker.partition
 
 
 def _of_line(kind: FindingKind, line: CheckpointLine, text: str) -> Finding:
-    return Finding(kind, text, instance=line.instance, sequence=line.sequence)
+    return Finding(kind, text, line.instance, line.day, sequence=line.sequence)
 
 
-def _of_marker(kind: FindingKind, marker: RetentionMarker, text: str) -> Finding:
-    return Finding(kind, text, instance=marker.instance, sequence=marker.number)
+def _of_marker(kind: FindingKind, marker: FactsRemoved, text: str) -> Finding:
+    return Finding(kind, text, marker.instance, marker.partition, sequence=marker.number)

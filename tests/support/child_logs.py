@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.executing.events import CLOSED, CREATED, STATE_AFTER, ChildEvent
-from sidecar.core.executing.findings import Finding, FindingKind, of_event
+from sidecar.core.verifying.findings import Finding, FindingKind, of_event
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.executing.states import MOVES, ExecutionState
 from sidecar.core.executing.stored_record import StoredChild, StoredTurn

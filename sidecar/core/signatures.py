@@ -1,0 +1,31 @@
+"""What signs, and what is to be thought of a signature."""
+
+from enum import StrEnum, unique
+from typing import Protocol
+
+
+class Signer(Protocol):
+    """Signs; a key's id stays the same for the life of the key."""
+
+    @property
+    def key_id(self) -> str:
+        """Return the id of the key."""
+
+    def sign(self, payload: bytes) -> str:
+        """Return the signature in hex."""
+
+
+@unique
+class Judgement(StrEnum):
+    """What is to be thought of a signature."""
+
+    FITS = "fits"
+    DOES_NOT_FIT = "does_not_fit"
+    UNKNOWN_KEY = "unknown_key"
+
+
+class SignatureJudge(Protocol):
+    """Knows some public keys."""
+
+    def judge(self, key_id: str, payload: bytes, signature: str) -> Judgement:
+        """Say whether `signature` (hex) is the key's over `payload`. Never raises."""

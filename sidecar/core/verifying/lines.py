@@ -1,0 +1,150 @@
+"""Lines of the second place: signed statements about running roots, each linked to the line before it.
+
+A line is one JSON object. Its signature covers every other field, so that no line can be altered; its sequence and the
+hash of the line before show a line that was taken out. What a line cannot show is that it was the last one.
+"""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from enum import StrEnum, unique
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.identifiers import InstanceId
+from sidecar.core.journal.appends import RootState
+from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.signatures import Signer
+
+NO_LINE: Final = "0" * 64
+"""What the first line has in the place of the hash of a line before it."""
+NO_CLAIMS: Final[Mapping[int, str]] = MappingProxyType({})
+RootKey = tuple[InstanceId, date]
+"""Names a running root."""
+
+
+@unique
+class LineKind(StrEnum):
+    """What a line states."""
+
+    CHECKPOINT = "checkpoint"
+    """The running root of `instance` and `day` was `root` after `number` facts."""
+    RETENTION = "retention"
+    """These facts were about to be removed, because every turn of the day had ended before `ended_before`."""
+
+
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be signed and kept in the second place.
+
+    Attributes:
+        ended_before: of a retention only.
+    """
+
+    kind: LineKind
+    instance: InstanceId
+    day: date
+    number: int
+    root: str
+    time: datetime
+    ended_before: datetime | None = None
+
+
+class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line.
+
+    Attributes:
+        sequence: from 1, without gaps, per file.
+        previous: `line_hash` of the line before; `NO_LINE` in the first.
+        key_id: of the key that signed.
+        signature: over `signed_bytes`, in hex.
+    """
+
+    sequence: int
+    previous: str
+    kind: LineKind
+    instance: InstanceId
+    day: date
+    number: int
+    root: str
+    time: datetime
+    ended_before: datetime | None = None
+    key_id: str
+    signature: str
+
+    def signed_bytes(self) -> bytes:
+        """Return what the signature covers: every other field, in order, as JSON, after a prefix of its own."""
+        return b"line\x1f" + msgspec.json.encode(msgspec.structs.astuple(self)[:-1])
+
+    @property
+    def key(self) -> RootKey:
+        """The running root that it is about."""
+        return self.instance, self.day
+
+
+def signed_line(statement: Statement, sequence: int, previous: str, signer: Signer) -> CheckpointLine:
+    """Return the line for a statement, signed."""
+    fields = msgspec.structs.asdict(statement)
+    unsigned = CheckpointLine(sequence=sequence, previous=previous, key_id=signer.key_id, signature="", **fields)
+    return msgspec.structs.replace(unsigned, signature=signer.sign(unsigned.signed_bytes()))
+
+
+def line_text(line: CheckpointLine) -> bytes:
+    """Return the line as it is written, without its end."""
+    return msgspec.json.encode(line)
+
+
+def line_hash(text: bytes) -> str:
+    """Return the hash by which the next line names this one; 64 hex digits."""
+    return sha256(text).hexdigest()
+
+
+def line_from(text: bytes) -> CheckpointLine | None:
+    """Read a line; None if it is none of ours."""
+    try:
+        return from_json(text, CheckpointLine)
+    except Undecodable:
+        return None
+
+
+def checkpoint_of(state: RootState, at: datetime) -> Statement:
+    """Return the statement about where a running root stands."""
+    return Statement(kind=LineKind.CHECKPOINT, time=at, **msgspec.structs.asdict(state))
+
+
+def retention_of(marker: FactsRemoved) -> Statement:
+    """Return the statement about what is to be removed."""
+    return Statement(
+        kind=LineKind.RETENTION,
+        instance=marker.instance,
+        day=marker.partition,
+        number=marker.number,
+        root=marker.root,
+        time=marker.made_at,
+        ended_before=marker.ended_before,
+    )
+
+
+class Claims(msgspec.Struct):
+    """What the second place says, gathered from its lines.
+
+    Attributes:
+        roots: of each running root, by number of facts. The first line about a number stands.
+        removed: number of facts and root of what was to be removed.
+    """
+
+    roots: dict[RootKey, dict[int, str]] = msgspec.field(default_factory=dict)
+    removed: dict[RootKey, tuple[int, str]] = msgspec.field(default_factory=dict)
+
+    def add(self, line: CheckpointLine) -> bool:
+        """Take in a line whose signature fits; say whether it agrees with those before."""
+        first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
+        if line.kind is LineKind.RETENTION:
+            self.removed[line.key] = line.number, line.root
+        return first == line.root
+
+    def of(self, key: RootKey) -> Mapping[int, str]:
+        """Return what is said of a running root, by number."""
+        return self.roots.get(key, NO_CLAIMS)

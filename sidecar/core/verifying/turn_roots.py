@@ -1,0 +1,49 @@
+"""Compares what running roots cover of a turn with the facts that are in it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.appends import TurnFacts
+from sidecar.core.journal.entries import Stored
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import RootKey
+
+
+class FactsUnderRoots:
+    """The facts that the running roots of one day cover, by turn. Holds a link for each: some 100 bytes.
+
+    Attributes:
+        late: facts in turns that no root named when it was read, by root and link, with turn and place: appended
+            since, or put in. The roots have to be read again.
+    """
+
+    def __init__(self, day: date) -> None:
+        self._day = day
+        self._links: dict[TurnId, dict[InstanceId, list[bytes]]] = {}
+        self.late: dict[RootKey, dict[bytes, tuple[TurnId, int]]] = {}
+
+    def take(self, fact: Stored) -> None:
+        """Take in the next fact under a root."""
+        self._links.setdefault(fact.turn_id, {}).setdefault(fact.by, []).append(fact.link)
+
+    def turns(self) -> Sequence[TurnId]:
+        """Return all turns of which there is a fact, in the order of their ids."""
+        return sorted(self._links)
+
+    def findings(self, turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
+        """Yield what is not in a turn, or stands in another order there."""
+        covered = self._links.get(turn_id, {})
+        for instance, links in covered.items():
+            own = [fact.link for fact in found.facts if fact.by == instance]
+            there = set(own)
+            missing = sum(link not in there for link in links)
+            if missing:
+                text = f"{missing} facts that instance {instance} appended to turn {turn_id} are not in the turn"
+                yield Finding(FindingKind.FACT_MISSING, text, instance, self._day, turn_id)
+            elif own[: len(links)] != links:
+                text = f"facts of turn {turn_id} stand in another order than instance {instance} appended them in"
+                yield Finding(FindingKind.FACTS_REORDERED, text, instance, self._day, turn_id)
+        for place, fact in enumerate(found.facts, 1):
+            if fact.link not in covered.get(fact.by, ()):
+                self.late.setdefault((fact.by, self._day), {})[fact.link] = turn_id, place

@@ -1,0 +1,90 @@
+"""Verifies one running root: the facts under it, where the record says that it stands, and what was signed."""
+
+from collections.abc import Iterator, Mapping
+
+from sidecar.core.journal.appends import RootState
+from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import RootKey
+
+
+class RootWalk:
+    """Goes through the facts that one instance appended to the turns of one day, in order.
+
+    Args:
+        key: whose, of which day.
+        state: where the record says that the root stands; None if it does not.
+        claims: roots that signed checkpoints state, by number of facts.
+
+    Attributes:
+        number: of facts so far.
+    """
+
+    def __init__(self, key: RootKey, state: RootState | None, claims: Mapping[int, str]) -> None:
+        self._instance, self._day = key
+        self._state = state
+        self._claims = claims
+        self._root = NOTHING
+        self._fits_up_to = 0
+        self._contradicted = False
+        self.number = 0
+
+    def take(self, link: bytes) -> Iterator[Finding]:
+        """Yield what is wrong after the next fact."""
+        self.number += 1
+        self._root = rooted(self._root, link)
+        if self._contradicted:
+            return
+        root, state = self._root.hex(), self._state
+        if self._claims.get(self.number, root) != root:
+            text = f"the first {self.number} facts {self._of_root} are not those that a signed checkpoint covers"
+            yield self._differs(FindingKind.ROOT_CONTRADICTED, text)
+        elif state is not None and state.number == self.number and state.root != root:
+            text = f"the {self.number} facts {self._of_root} do not give the root that the record says it stands at"
+            yield self._differs(FindingKind.ROOT_ALTERED, text)
+        elif self.number in self._claims:
+            self._fits_up_to = self.number
+
+    def end(self) -> Iterator[Finding]:
+        """Yield what is missing at the end."""
+        signed = max((number for number in self._claims if number > self.number), default=None)
+        stands = None if self._state is None else self._state.number
+        if signed is not None:
+            yield self._missing(f"a signed checkpoint has {signed}")
+        elif stands is not None and stands > self.number:
+            yield self._missing(f"the record says that there are {stands}")
+
+    @property
+    def is_ahead(self) -> bool:
+        """Say whether there are facts that the root did not cover when it was read: appended since, or put in."""
+        return self.number > (0 if self._state is None else self._state.number)
+
+    def against(self, state: RootState | None) -> Iterator[Finding]:
+        """Yield what is wrong if the root, read once more, does not cover all facts that were there."""
+        stands = 0 if state is None else state.number
+        if stands < self.number:
+            text = f"{self.number} facts {self._of_root} are there, and the running root covers {stands}"
+        elif state is not None and stands == self.number and state.root != self._root.hex() and not self._contradicted:
+            text = f"the {self.number} facts {self._of_root} do not give the root that the record says it stands at"
+        else:
+            return
+        yield Finding(FindingKind.ROOT_ALTERED, text, self._instance, self._day, sequence=self.number)
+
+    @property
+    def unsigned(self) -> int:
+        """How many facts come after the newest checkpoint."""
+        return max(0, self.number - max(self._claims, default=0))
+
+    @property
+    def _of_root(self) -> str:
+        return f"of instance {self._instance} in turns of {self._day}"
+
+    def _differs(self, kind: FindingKind, text: str) -> Finding:
+        self._contradicted = True
+        after = f", after the first {self._fits_up_to}" if self._fits_up_to else ""
+        text = f"{text}: something among them{after} was altered, moved, removed or put in"
+        return Finding(kind, text, self._instance, self._day, sequence=self.number)
+
+    def _missing(self, said: str) -> Finding:
+        text = f"facts {self._of_root} are missing: {self.number} are there, {said}"
+        return Finding(FindingKind.ROOT_CUT, text, self._instance, self._day, sequence=self.number + 1)

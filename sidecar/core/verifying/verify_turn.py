@@ -1,0 +1,114 @@
+"""Verifies the facts of one turn: what each follows, what the rules allow, and what the turn is looked for by.
+
+Of a turn the first thing that is wrong is named: what comes after it cannot be judged.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date
+from typing import Final
+
+from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.appends import TurnFacts
+from sidecar.core.journal.chain import link_of
+from sidecar.core.journal.encoding import UnreadableFact, draft_of
+from sidecar.core.journal.entries import Draft, Fact, Stored
+from sidecar.core.journal.heads import TurnHead, links_of
+from sidecar.core.journal.refusals import SENTENCES, Broken, kind_of
+from sidecar.core.journal.rules import after
+from sidecar.core.journal.turn_state import TurnState
+from sidecar.core.verifying.findings import Finding, FindingKind
+
+MOST_LOOKED_AT: Final = 64
+"""Facts among which the one that belongs to a place is looked for."""
+NOT_DERIVED: Final = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError)
+"""What reading facts may raise that fit their links, and that no sidecar writes."""
+
+
+def turn_findings(turn_id: TurnId, found: TurnFacts) -> Iterator[Finding]:
+    """Yield the first thing that is wrong with the facts of a turn.
+
+    Args:
+        turn_id: of the turn.
+        found: its facts; with versions and index, if the database tells them.
+    """
+    state, place = TurnState(turn_id), 0
+    try:
+        for place, stored in enumerate(found.facts, 1):
+            wrong = _number(turn_id, found.versions, place) or _taken(state, stored, found.facts[place:])
+            if wrong is not None:
+                yield wrong
+                return
+    except UnreadableFact as why:
+        yield _of(FindingKind.FACT_UNREADABLE, turn_id, place, f"cannot be read: {why}")
+    except Broken as broken:
+        text = f"fits its link, and {SENTENCES[broken.reason]}{broken.about and f' ({broken.about})'}"
+        yield _of(FindingKind.RULE_BROKEN, turn_id, place, text)
+    except NOT_DERIVED as error:
+        yield _of(FindingKind.RULE_BROKEN, turn_id, place, f"fits its link, and says what cannot be: {error}")
+    else:
+        yield from _of_index(state, found)
+
+
+def first_day(found: TurnFacts) -> date:
+    """Return the day under whose running roots the facts of a turn are."""
+    return found.day or (found.facts[0].at.astimezone(UTC).date() if found.facts else date.min)
+
+
+def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | None:
+    """Return what is wrong if the facts are not numbered from 1 without gaps."""
+    if not versions or versions[place - 1] == place:
+        return None
+    there = versions[place - 1]
+    if there < place:
+        return _of(FindingKind.FACTS_REORDERED, turn_id, place, f"is numbered {there}")
+    which = f"fact {place}" if there == place + 1 else f"facts {place} to {there - 1}"
+    text = f"{which} of turn {turn_id} missing; the next one there is {there}"
+    return Finding(FindingKind.FACT_MISSING, text, turn_id=turn_id, sequence=place)
+
+
+def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding | None:
+    """Let the turn go on with a fact; return what is wrong with it. Raises what the rules and reading do."""
+    place, draft = state.head.version + 1, draft_of(stored)
+    links = links_of(state.head, draft.body)
+    if link_of(stored, links) != stored.link:
+        return _misfit(state, draft, place, later)
+    fact = Fact(draft, stored, links)
+    state.take(fact, after(state.head, fact))
+    return None
+
+
+def _misfit(state: TurnState, draft: Draft, place: int, later: Sequence[Stored]) -> Finding:
+    kind = kind_of(draft.body)
+    for distance, other in enumerate(later[:MOST_LOOKED_AT], 1):
+        if _belongs(state.head, other):
+            text = f"({kind}) stands where fact {place + distance} belongs: facts were moved"
+            return _of(FindingKind.FACTS_REORDERED, state.turn_id, place, text)
+    text = f"({kind}) was altered, or what it follows was: its contents and the facts before it do not give its link"
+    return _of(FindingKind.FACT_ALTERED, state.turn_id, place, text)
+
+
+def _belongs(head: TurnHead, stored: Stored) -> bool:
+    try:
+        return link_of(stored, links_of(head, draft_of(stored).body)) == stored.link
+    except UnreadableFact:
+        return False
+
+
+def _of_index(state: TurnState, found: TurnFacts) -> Iterator[Finding]:
+    if not found.facts:
+        if found.day is not None:
+            text = f"turn {state.turn_id} is listed under {found.day}, and none of its facts is there"
+            yield Finding(FindingKind.FACT_MISSING, text, day=found.day, turn_id=state.turn_id)
+        return
+    what = []
+    if found.day is not None and found.day != state.day:
+        what.append(f"of {found.day} instead of {state.day}")
+    if found.index is not None and found.index != state.index:
+        what.append("with another episode, expiry or end")
+    if what:
+        text = f"turn {state.turn_id} is listed {', '.join(what)}: its facts say otherwise"
+        yield Finding(FindingKind.INDEX_ALTERED, text, turn_id=state.turn_id)
+
+
+def _of(kind: FindingKind, turn_id: TurnId, place: int, text: str) -> Finding:
+    return Finding(kind, f"fact {place} of turn {turn_id} {text}", turn_id=turn_id, sequence=place)
