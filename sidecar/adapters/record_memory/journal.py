@@ -49,6 +49,7 @@ class JournalContents(Struct):
         number: of the newest fact.
         last_called: the turn of each episode that called a sub-agent and ended last.
         changed: the newest number of each turn, those that changed last at the end.
+        erased: how many turns have lost their texts.
         rows: of lists.
     """
 
@@ -59,6 +60,7 @@ class JournalContents(Struct):
     markers: list[FactsRemoved] = field(default_factory=list)
     last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
     changed: dict[TurnId, int] = field(default_factory=dict)
+    erased: int = 0
     rows: RowsInMemory = field(default_factory=RowsInMemory)
 
     def __post_init__(self) -> None:
@@ -200,10 +202,12 @@ class MemoryJournal:
             found.append(turn_id)
         page = found[-limit:][::-1]
         if not page:
-            return Changes((), after, 0)
+            return Changes((), Watermarks(after.reached, kept.erased, after.at), 0)
         newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
         turns = tuple(ChangedTurn(turn_id, tuple(kept.turns[turn_id].facts)) for turn_id in page)
-        return Changes(turns, Watermarks({SEQUENCE: Reached(newest, last.link)}, 0, last.at), len(found) - len(page))
+        return Changes(
+            turns, Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at), len(found) - len(page)
+        )
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""

@@ -20,7 +20,10 @@ SELECT t.turn_id, f.number, {FACT_COLUMNS}
   FROM facts f JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
   WHERE f.turn = ? AND f.number <= ? ORDER BY f.version
 """  # noqa: S608 - names only
-ALTERATIONS: Final = "SELECT count(*) FROM markers"
+ALTERATIONS: Final = """
+SELECT (SELECT count(*) FROM markers) << 40 | (SELECT count(*) FROM facts INDEXED BY facts_erased WHERE texts IS NULL)
+"""
+"""Two counts in one number: another one whenever a day was removed, or a text erased."""
 ERASED: Final = """
 SELECT turn_id FROM turns WHERE number IN (SELECT turn FROM facts WHERE texts IS NULL) ORDER BY number
 """

@@ -26,7 +26,7 @@ class Watermarks(Struct, frozen=True):
 
     Attributes:
         reached: by sequence, of which a journal has one or more; one that is not named was not begun.
-        alterations: how many markers of removals and erasures are taken into account.
+        alterations: changes with every removal and erasure; of those that are taken into account.
         at: the time of the newest fact up to there; None before the first.
     """
 

@@ -14,7 +14,7 @@ from sidecar.operations.record.ports import NotThisJournal
 from sidecar.operations.record.projector import Projector
 
 MOST_CHANGES: Final = 600
-"""Facts behind the watermarks that are read for a list: about 200 turns."""
+"""About 200 turns."""
 
 
 class Lists:
@@ -24,14 +24,16 @@ class Lists:
         projector: of the journal.
         at_once: project all that has changed whenever a list is asked for. Where appending waits for nothing, that
             needs no loop, and costs nothing while no list is asked for.
+        most_changes: facts behind the watermarks that are read for a list.
 
     Attributes:
         behind: lists that could not show everything.
     """
 
-    def __init__(self, projector: Projector, *, at_once: bool = False) -> None:
+    def __init__(self, projector: Projector, *, at_once: bool = False, most_changes: int = MOST_CHANGES) -> None:
         self._projector = projector
         self._at_once = at_once
+        self._most = most_changes
         self.behind = 0
 
     def appended(self, facts: int) -> None:
@@ -55,13 +57,13 @@ class Lists:
         journal, projection = self._projector.journal, self._projector.projection
         marks = await projection.watermarks()
         try:
-            changes = await journal.changed(marks, MOST_CHANGES)
+            changes = await journal.changed(marks, self._most)
             is_altered = changes.reached.alterations != marks.alterations
         except NotThisJournal:
             is_altered = True
         if is_altered:  # rare: rows may be of turns that are gone, or of users whose texts are
             await self._projector.step()
-            changes = await journal.changed(await projection.watermarks(), MOST_CHANGES)
+            changes = await journal.changed(await projection.watermarks(), self._most)
         lines = await self._projector.lines_of(changes.turns)
         if not changes.behind:
             return {line.turn_id: line.row for line in lines}, None

@@ -10,7 +10,7 @@ CREATE TABLE watermarks ( -- up to where the journal is in here
 
 CREATE TABLE taken ( -- one row, of all sequences
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-  alterations INTEGER NOT NULL, -- markers of removals and erasures that are taken into account
+  alterations INTEGER NOT NULL, -- which removals and erasures are taken into account
   at INTEGER -- the time of the newest fact
 ) STRICT;
 INSERT INTO taken VALUES (1, 0, NULL);
