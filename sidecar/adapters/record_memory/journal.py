@@ -205,9 +205,8 @@ class MemoryJournal:
             return Changes((), Watermarks(after.reached, kept.erased, after.at), 0)
         newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
         turns = tuple(ChangedTurn(turn_id, tuple(kept.turns[turn_id].facts)) for turn_id in page)
-        return Changes(
-            turns, Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at), len(found) - len(page)
-        )
+        reached = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at)
+        return Changes(turns, reached, len(found) - len(page))
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""

@@ -42,7 +42,10 @@ Episode = tuple[str, str]
 
 def watermarks(connection: apsw.Connection) -> Watermarks:
     """Return up to where the journal is in here."""
-    marks = {sequence: Reached(number, link) for sequence, number, link in found(connection, "SELECT sequence, number, link FROM watermarks")}
+    marks = {
+        sequence: Reached(number, link)
+        for sequence, number, link in found(connection, "SELECT sequence, number, link FROM watermarks")
+    }
     ((alterations, at),) = found(connection, "SELECT alterations, at FROM taken")
     return Watermarks(marks, alterations, None if at is None else time_of(at))
 

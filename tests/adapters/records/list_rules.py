@@ -121,9 +121,7 @@ class ListRules:
             assert rows[1].slots == ("shop", "rewards")
             assert [row.episode_id for row in (await record.episodes(1)).rows] == ["episode-2"]
 
-    async def test_a_turn_that_began_earlier_makes_its_episode_older(
-        self, bench: RecordBench, at_once: bool
-    ) -> None:
+    async def test_a_turn_that_began_earlier_makes_its_episode_older(self, bench: RecordBench, at_once: bool) -> None:
         """The second dispatch on record is the first one that was opened: another episode was used later then."""
         async with bench:
             record = await bench.open("one", at_once=at_once)

@@ -266,7 +266,7 @@ class History:
         return episodes.as_of
 
     def _check_as_of(self, rows: Sequence[TurnRow]) -> None:
-        """Look whether each row is what the turn was some time: no user whose texts are erased, no turn that is gone."""
+        """Look whether each row is what the turn was some time: no user who was erased, no turn that is gone."""
         for row in rows:
             facts = self.facts[row.turn_id]
             assert row in [turn_line(row.turn_id, facts[:number]).row for number in range(1, len(facts) + 1)]

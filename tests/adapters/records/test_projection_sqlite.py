@@ -3,20 +3,26 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from sidecar.adapters.migrations import Migration
-from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection, discard_projection, projection_file
-from sidecar.adapters.record_sqlite import projection as projection_module
+from sidecar.adapters.record_sqlite import (
+    SqliteJournal,
+    SqliteProjection,
+    discard_projection,
+    projected_rows,
+    projection_file,
+)
 from sidecar.adapters.sqlite import Schema, SqliteEngine
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
-from sidecar.core.identifiers import EpisodeId, InstanceId
+from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import a_dispatch, a_whole_turn, moment
 
@@ -220,6 +226,37 @@ async def test_what_is_discarded_leaves_no_file(place: Place) -> None:
     discard_projection(place.path)
 
 
+async def test_nothing_of_a_user_who_was_erased_is_left_in_the_files(place: Place) -> None:
+    """Neither in the file nor in its log, as soon as the projector has taken notice; others are listed as before."""
+    async with place.opened() as record:
+        for number in range(40):
+            await record.append(a_whole_turn(f"t{number:02}", at=number, principal=f"user-{number % 2}-of-two"))
+            await record.projector.catch_up()
+        assert any(b"user-0-of-two" in file.read_bytes() for file in _files(place.rows))
+        journal = record.journal
+        assert isinstance(journal, SqliteJournal)
+        erased = [TurnId(f"t{number:02}") for number in range(0, 40, 2)]
+        await journal.engine.write(lambda connection: _erase(connection, erased))
+
+        found = await record.turns(TurnQuery(limit=EVERYTHING))
+
+        assert {row.principal for row in found.rows} == {"", "user-1-of-two"}
+        assert {row.principal for row in (await record.episodes(9)).rows} == {"", "user-1-of-two"}
+        assert not any(b"user-0-of-two" in file.read_bytes() for file in _files(place.rows))
+
+
+def _files(rows: Path) -> list[Path]:
+    return [file for file in rows.parent.iterdir() if file.name.startswith(rows.name)]
+
+
+def _erase(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> None:
+    connection.execute("INSERT INTO purging VALUES ('erasure')")
+    erasing = "UPDATE facts SET texts = NULL, salt = NULL, texts_digest = x'' WHERE turn ="
+    for turn_id in turn_ids:
+        connection.execute(f"{erasing} (SELECT number FROM turns WHERE turn_id = ?)", (turn_id,))
+    connection.execute("DELETE FROM purging")
+
+
 async def test_no_list_reads_more_than_it_shows(place: Place) -> None:
     """Each filter is answered by an index: no list looks at all turns."""
     queries = [
@@ -243,16 +280,17 @@ async def test_no_list_reads_more_than_it_shows(place: Place) -> None:
 
 async def plans_of(projection: SqliteProjection, query: TurnQuery) -> list[str]:
     """Return how SQLite looks for what a list shows."""
-    statements: list[str] = []
+    done: list[tuple[str, Any]] = []
+
+    def noted(cursor: object, statement: str, values: Any) -> bool:
+        done.append((statement, values))
+        return True
 
     def explained(connection: apsw.Connection) -> list[str]:
-        connection.exec_trace = lambda cursor, statement, values: statements.append((statement, values)) or True  # type: ignore
-        projection_module.rows.turns(connection, query, {})
+        connection.exec_trace = noted
+        projected_rows.turns(connection, query, {})
         connection.exec_trace = None
-        return [
-            detail
-            for statement, values in statements
-            for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)
-        ]
+        plans = [connection.execute(f"EXPLAIN QUERY PLAN {statement}", values) for statement, values in done]
+        return [detail for plan in plans for *_, detail in plan]
 
     return await projection._read(explained)
