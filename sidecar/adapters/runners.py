@@ -6,12 +6,13 @@ the end: a breaker and a connection pool are worth something only as long as the
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
+from sidecar.core.identifiers import Digest
 from sidecar.policy.factory import make_connector, make_runner
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
@@ -29,6 +30,8 @@ from sidecar.policy.selection import PolicyMap
 from sidecar.policy.specs import ConnectorSpec, RunnerConfig, RunnerSpec
 
 Made = TypeVar("Made", Runner, Connector)
+CHOICES_KEPT: Final = 1024
+"""Cards whose runner is remembered; they change as definitions do."""
 
 
 class TargetMap(Struct, frozen=True):
@@ -61,9 +64,14 @@ class ChosenRunners:
         self._targets = targets
         self._gateway_address = gateway_address
         self._made: dict[tuple[str, str | None], Runner] = {}
+        self._chosen: dict[Digest, Runner] = {}
 
     def runner_for(self, card: Card) -> Runner:
         """Return the runner of a card; one that cannot be made is one whose every attempt fails (axis 1)."""
+        known = self._chosen.get(card.digest)
+        return self._choose(card) if known is None else known
+
+    def _choose(self, card: Card) -> Runner:
         definition = card.definition
         target = self._targets.of(card)
         missing = ""
@@ -71,10 +79,14 @@ class ChosenRunners:
             spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
             if target is None:
                 missing = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
-            return self._runner(spec, target)
+            runner = self._runner(spec, target)
         except PluginProblem as problem:
             fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)
+        if len(self._chosen) >= CHOICES_KEPT:
+            self._chosen.clear()
+        self._chosen[card.digest] = runner
+        return runner
 
     def _runner(self, spec: RunnerSpec, target: str | None) -> Runner:
         key = (spec.name, target)

@@ -70,11 +70,12 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
     async def play() -> Replayed:
         strays: list[str] = []
         tasks = OwnedTasks(lambda name, error: strays.append(f"{name} raised {type(error).__name__}"))
-        grants = RecordedGrants(KEYS)
+        ids = _CountedIds()
+        grants = RecordedGrants(ids)
         runner = RecordedRunner(recording, grants)
         ports = Ports(
             clock=_Clock(loop, document.dispatches[0].opened_at),
-            ids=_CountedIds(),
+            ids=ids,
             chance=RecordedChance(recording),
             spawner=tasks,
             store=_StoreAsFast(recording, loop),

@@ -143,7 +143,7 @@ async def _record(parts: Parts) -> AsyncIterator[OpenRecord]:
     said = parts.settings.record
     async with (
         opened_record(said, around) as record,
-        guarded_record(said, record.database, record.rollouts, replaced.clock, parts.recorder, parts.metrics) as loops,
+        guarded_record(said, record.journal, record.rollouts, replaced.clock, parts.recorder, parts.metrics) as loops,
     ):
         parts.readiness.section("record", record.show)
         if record.lists is not None:

@@ -11,7 +11,8 @@ REPLACEMENT: Final = "[redacted]"
 SHORTEST: Final = 6
 """Characters; a shorter secret would tear holes into ordinary words."""
 TOKENS: Final = re.compile(
-    r"v1\.[A-Za-z0-9]+\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"  # surface tokens and grants
+    r"v1\.[A-Za-z0-9]+\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"  # surface tokens
+    r"|gr1\.[A-Za-z0-9_-]{16,}(?:\.end)?"  # grants
     r"|rt1\.[A-Za-z0-9_-]{16,}\.[0-9a-f]{32,}"  # role tokens
     r"|(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))e[w-z0-9_-][A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{32,}"
 )

@@ -31,7 +31,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Makes ids that nobody can guess and that do not repeat."""
+    """Makes ids that nobody can guess and that do not repeat: at least 128 random bits each."""
 
     def new(self, kind: str) -> str:
         """Return `<kind>-<unique>`; printable ASCII, at most 64 characters."""

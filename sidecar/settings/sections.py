@@ -231,7 +231,7 @@ class FlagRefreshSettings(Section):
 
 
 class KeysSettings(Section):
-    """The keys that sign surface tokens and grants, shared by all replicas."""
+    """The keys that sign surface tokens, shared by all replicas."""
 
     files: dict[str, Path] = setting(
         {}, description="Key files by key id, 32 bytes or more each, readable by the owner only. None: a key is made."

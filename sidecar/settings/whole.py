@@ -49,7 +49,7 @@ class Settings(Section):
     gates: dict[str, dict[str, Any]] = setting({}, description="Settings of each gate client, by its name.")
     lifecycle: dict[str, dict[str, Any]] = setting({}, description="Settings of each lifecycle policy, by its name.")
     audit_sinks: dict[str, dict[str, Any]] = setting({}, description="Settings of each audit sink, by its name.")
-    keys: KeysSettings = setting(KeysSettings(), description="What signs surface tokens and grants.")
+    keys: KeysSettings = setting(KeysSettings(), description="What signs surface tokens.")
     signatures: SignatureSettings = setting(SignatureSettings(), description="Whose answers must be signed.")
     telemetry: TelemetrySettings = setting(TelemetrySettings(), description="What is measured beyond logs and metrics.")
     log: LogSettings = setting(LogSettings(), description="How the log is written.")

@@ -31,8 +31,8 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     ),
     "an-answer-is-altered": (
         "core/dispatching/result_checks.py",
-        'narration = "".join(self._parts)\n        if',
-        'narration = " ".join(self._parts)\n        if',
+        'narration = "".join(self._parts)',
+        'narration = " ".join(self._parts)',
         "d call-1: narration differs from character 3: was '!'; is now ' !'",
     ),
 }

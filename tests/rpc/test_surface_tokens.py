@@ -121,7 +121,7 @@ async def test_claims_that_were_changed_are_refused(field: str) -> None:
 
 
 async def test_a_grant_is_no_surface_token_and_a_surface_token_is_no_grant() -> None:
-    """Both are signed with the same key, each for its own purpose."""
+    """The one is signed, the other a key to a table; neither passes for the other."""
     async with running_sidecar_for_tests() as sidecar:
         bound = await sidecar.bind()
         await sidecar.dispatch(bound, "ask_shop")

@@ -16,6 +16,7 @@ PROVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "every_call_has_one_outcome": ("PC2-D-41", "PC2-T-29", "SX-48", "SX-50"),
         "refused_and_dropped_never_run": ("PC2-D-10", "PC2-T-7"),
         "dropped_is_the_surplus": ("PC2-D-17", "PC2-T-30"),
+        "calls_are_given_their_own": ("PC1-D-20", "SX-5", "SX-6"),
         "outcomes_are_their_own": ("PC2-D-19", "PC2-D-38", "PC2-D-47", "PC2-T-26"),
         "outcomes_come_in_time": ("PC2-D-48",),
         "attempts_are_bounded": ("PC2-D-39", "SX-28"),

@@ -6,13 +6,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from sidecar.core.binding.bind import BindingRules
-from sidecar.core.binding.surface import Surface
+from sidecar.core.binding.surface import Surface, SurfaceTool
 from sidecar.core.definitions.cards.card import AgentDefinition, Card, Catalogue, Limits, ModelEntry, Role
 from sidecar.core.definitions.cards.digest import digest_of_card
+from sidecar.core.executing.contract import Contract, TurnText, contract_template
 from sidecar.core.flag_states import FlagValue
-from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Slot, Vertical
+from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Slot, TurnId, Vertical
 from tests.support.promoted import promoted_surface
 
+TEXT = TurnText("words", "before")
 MODEL = ModelEntry(ModelId("small"), "small-1", context_window=100_000)
 
 
@@ -63,6 +65,11 @@ def a_surface(*names: str, cap: int = 3, cards: Sequence[Card] = ()) -> Surface:
     """Return a surface with a tool for each of `names`, or for each of `cards`."""
     catalogue = a_catalogue(*(cards or [a_card(name) for name in names]))
     return promoted_surface(catalogue, FixedFlags(), BindingRules(fan_out_cap=cap, max_dispatches=4))
+
+
+def contract_of(tool: SurfaceTool, request: str = "asked", text: TurnText = TEXT, turn: str = "t1") -> Contract:
+    """Return the contract of the orchestrator's call of `tool` in a turn, its fourth, with 100 s left."""
+    return contract_template(tool).filled(TurnId(turn), 3, text, request, 100.0).contract
 
 
 def with_limits(card: Card, **limits: Any) -> Card:

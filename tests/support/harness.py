@@ -229,7 +229,7 @@ class Setup:
         cap, max_dispatches: of every turn.
         cards: of the sub-agents; default: shop, rewards, support. An orchestrator `concierge` lists them all.
         rules: other rules of dispatching, by name of `DispatchRules`.
-        keys: sign surface tokens and grants; every sidecar of the tests has the same unless a test says otherwise.
+        keys: sign surface tokens; every sidecar of the tests has the same unless a test says otherwise.
         background: let the reaper look by itself; without it a test says when, `operations.reaper.look()`.
         flags: backends or scripted ones, with `current`.
         rollouts: what binds read of them; None: everything configured is promoted and at 100 %, so that flags decide.

@@ -3,18 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.adapters.record_memory import MemoryDatabase
+from sidecar.adapters.record_memory import MemoryJournal
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
 from sidecar.composition.record.open_record import ShownStore, Surroundings, opened_record
 from sidecar.composition.running import running_sidecar
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.records import Record
+from sidecar.core.journal.appends import TurnAppend
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.settings import SettingsProblem, read_settings
 from sidecar.settings.record import RecordSettings
-from tests.support.record_builders import a_turn_end
+from tests.support.record_builders import an_end
 from tests.support.sidecar_process import place, settings_file
 
 pytestmark = pytest.mark.system
@@ -33,16 +33,16 @@ def around() -> Surroundings:
     return Surroundings(SystemClock(), SystemIds(), OwnedTasks(lambda name, error: None), recorder, Redactor())
 
 
-class FullDisk(MemoryDatabase):
+class FullDisk(MemoryJournal):
     """Keeps nothing while it is `full`."""
 
     full = True
 
-    async def commit(self, records: Sequence[Record]) -> None:
-        """Commit, or refuse."""
+    async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
+        """Append, or refuse."""
         if self.full:
             raise StoreUnavailable("cannot write: the disk is full")
-        await super().commit(records)
+        return await super().append(appends)
 
 
 async def test_the_record_is_shown_where_readiness_is(folder: Path) -> None:
@@ -72,13 +72,13 @@ async def test_what_keeps_the_record_from_being_written_is_shown_until_it_is_ove
     store = ShownStore(database, around())
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            await store.append([a_turn_end()])
+            await store.append(an_end())
     assert store.trouble == "cannot write: the disk is full"
     assert store.since is not None
     await store.append([])
     assert store.trouble, "nothing was written"
     database.full = False
-    await store.append([a_turn_end()])
+    await store.append(an_end())
     assert store.trouble == ""
     assert store.since is None
 

@@ -9,12 +9,11 @@ import pytest
 from sidecar.core import decoding
 from sidecar.core.binding.surface_token import SigningKeys, unseal
 from sidecar.core.decoding import JsonDecoder, Undecodable, Unfitting
-from sidecar.core.errors import GrantInvalid, SurfaceTokenInvalid
-from sidecar.core.verifying.lines import line_from
-from sidecar.core.executing.grants import unseal_grant
+from sidecar.core.errors import SurfaceTokenInvalid
 from sidecar.core.history.legacy_records import Finding, read_record
 from sidecar.core.replaying.document import CannotReplay, document_from_json
 from sidecar.core.replaying.frames import attempt_from_json
+from sidecar.core.verifying.lines import line_from
 from sidecar.settings import SettingsProblem, read_settings
 
 HOSTILE_JSON = [
@@ -82,8 +81,6 @@ def test_every_reader_of_a_line_a_token_or_a_document_survives_hostile_bytes(raw
     assert isinstance(read_record(raw, 1), Finding)
     with pytest.raises(SurfaceTokenInvalid):
         unseal(keys.sign("surface", raw), keys)
-    with pytest.raises(GrantInvalid):
-        unseal_grant(keys.sign("grant", raw), keys)
     with pytest.raises(CannotReplay):
         document_from_json(raw)
 

@@ -22,7 +22,7 @@ class SurfaceTokenInvalid(Unauthenticated):
 
 
 class GrantInvalid(Unauthenticated):
-    """The grant is missing, repeated, altered, or not one this sidecar minted."""
+    """The grant is missing, repeated, or no whole one."""
 
     reason = "GRANT_INVALID"
 
@@ -52,7 +52,7 @@ class ToolNotAllowed(NotAllowed):
 
 
 class GrantSpent(NotAllowed):
-    """The attempt that the grant was minted for is over."""
+    """No attempt runs at this sidecar that the grant is for: it is over."""
 
     reason = "GRANT_SPENT"
 

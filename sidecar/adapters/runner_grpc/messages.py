@@ -1,12 +1,13 @@
 """What a host is asked and what it reports, to and from messages."""
 
+from functools import lru_cache
 from hashlib import sha256
+from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
 from sidecar.core.definitions.cards.card import Card, ToolEntry
-from sidecar.core.json_schemas import canonical_text
 from sidecar.policy.protocols import (
     ComponentMade,
     NarrationPart,
@@ -18,6 +19,9 @@ from sidecar.policy.protocols import (
     UsageReported,
 )
 from subagents.runner.v1 import runner_pb2
+
+CARDS_KEPT: Final = 256
+"""Digests of cards with their prompts; what is forgotten is computed again."""
 
 
 def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunRequest:
@@ -39,7 +43,7 @@ def run_message(request: RunRequest, gateway_target: str) -> runner_pb2.RunReque
         gateway_target=gateway_target,
         grant=request.grant,
         timeout=Duration(seconds=int(seconds), nanos=int(seconds % 1 * 1_000_000_000)),
-        card_digest=_card_digest(request),
+        card_digest=_card_digest(request.card.digest, request.prompt_prefix),
         delegates=[
             runner_pb2.DelegateTool(
                 name=each.name, description=each.description, arguments_schema_json=each.arguments_schema_json
@@ -61,7 +65,7 @@ def card_message(card: Card, prompt_prefix: str) -> runner_pb2.CardContent:
         reasoning_effort=tuning.reasoning_effort or "",
         text_verbosity=tuning.text_verbosity or "",
         tools=[_tool(tool) for tool in card.tools],
-        component_schemas_json={name: canonical_text(schema) for name, schema in card.definition.components.items()},
+        component_schemas_json=card.definition.component_schemas_json,
     )
 
 
@@ -93,9 +97,10 @@ def event_of(raw: bytes) -> RunnerEvent | None:
             return None
 
 
-def _card_digest(request: RunRequest) -> str:
+@lru_cache(CARDS_KEPT)
+def _card_digest(digest: str, prompt_prefix: str) -> str:
     """Return what the card is held by: two cohorts share a definition, but not its prompt. Source: PC1-D-20."""
-    return f"sha256:{sha256(f'{request.card.digest}{request.prompt_prefix}'.encode()).hexdigest()}"
+    return f"sha256:{sha256(f'{digest}{prompt_prefix}'.encode()).hexdigest()}"
 
 
 def _context(request: RunRequest) -> runner_pb2.InheritedContext:
@@ -116,6 +121,6 @@ def _tool(tool: ToolEntry) -> runner_pb2.ToolDeclaration:
     return runner_pb2.ToolDeclaration(
         tool_id=tool.id,
         description=tool.description,
-        arguments_schema_json=canonical_text(tool.arguments),
+        arguments_schema_json=tool.arguments_schema_json,
         data_backed=tool.is_data_backed,
     )

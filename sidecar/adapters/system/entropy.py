@@ -31,7 +31,7 @@ IDS_AT_ONCE: Final = 128
 
 
 class SystemIds:
-    """132 random bits each: a child's id is part of no secret, but it must not be guessed or met twice."""
+    """132 random bits each: what a grant is made of must not be guessed, and no id may be met twice."""
 
     def __init__(self) -> None:
         self._ready: list[str] = []

@@ -137,7 +137,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
         async def opened() -> AsyncIterator[tuple[RecordToVerify, SecondPlace | None]]:
             """Read the record as it is open here, and its checkpoints as they are in their file."""
             if self.settings.record.database == "memory":
-                yield self.record.database, None
+                yield self.record.journal, None
                 return
             file, key_file = checkpoint_files(self.settings.record)
             try:
@@ -145,7 +145,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             except KeyFileProblem as problem:
                 raise RecordUnreadable(str(problem)) from None
             with file.open("rb") as lines:
-                yield self.record.database, SecondPlace([lines], judge)
+                yield self.record.journal, SecondPlace([lines], judge)
 
         operations, rollout = self.operations, self.rollout.operations
         return Administer(

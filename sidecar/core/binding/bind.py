@@ -11,7 +11,6 @@ from msgspec import Struct
 from sidecar.core.binding.candidates import CardOf, Flags, Judged, judge, left_out
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
-from sidecar.core.definitions.cards.ask_arguments import offered
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.definitions.cards.prompt import prefix_of
 from sidecar.core.definitions.files.placeholders import filled
@@ -118,8 +117,8 @@ def surface_of(
 
 def surface_tool(slot: Slot, card: Card) -> SurfaceTool:
     """Return the tool that asks `card` in `slot`."""
-    schema = canonical_text(offered(card.definition.arguments))
-    return SurfaceTool(slot, tool_name_of(slot), card.definition.description, schema, card)
+    definition = card.definition
+    return SurfaceTool(slot, tool_name_of(slot), definition.description, definition.offered_schema_json, card)
 
 
 def binding_digest(tools: Iterable[SurfaceTool]) -> Digest:

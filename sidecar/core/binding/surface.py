@@ -1,15 +1,25 @@
 """What one turn may call: values that a turn keeps from its bind to its end, whatever happens meanwhile."""
 
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 from hashlib import sha256
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from sidecar.core.binding.cohort import Cohort
+from sidecar.core.definitions.cards.ask_arguments import undeclared
 from sidecar.core.definitions.cards.card import Card
+from sidecar.core.definitions.cards.prompt import prefix_of
+from sidecar.core.definitions.files.placeholders import filled
 from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.identifiers import DefinitionId, Digest, Slot
 from sidecar.core.rollout.serving import CandidateVerdict
+
+Made = TypeVar("Made")
+PROMPTS_KEPT: Final = 256
+"""Beginnings of prompts that surfaces share: cohorts differ in more than what one sub-agent's prompt depends on."""
 
 
 class Candidate(Struct, frozen=True):
@@ -20,8 +30,11 @@ class Candidate(Struct, frozen=True):
     verdict: CandidateVerdict
 
 
-class SurfaceTool(Struct, frozen=True):
+class SurfaceTool(Struct, frozen=True, dict=True):
     """One sub-agent as a tool.
+
+    What depends on nothing else is made at the first call and kept with it: it is no part of the value, and goes when
+    the surface goes.
 
     Attributes:
         description: the definition's, character for character (PC2-FR-2b).
@@ -34,9 +47,32 @@ class SurfaceTool(Struct, frozen=True):
     arguments_schema_json: str
     card: Card
 
+    @cached_property
+    def ownership(self) -> tuple[str, ...]:
+        """The boundaries a call holds: its own slot always, and what the card declares. Source: TN-17, TN-21."""
+        return (f"slot:{self.slot}", *self.card.definition.ownership)
 
-class Surface(Struct, frozen=True):
+    @cached_property
+    def held_back(self) -> tuple[str, ...]:
+        """Names of arguments that are meant for the sidecar, and that the sub-agent is not given."""
+        return undeclared(self.card.definition.arguments)
+
+    def made_once(self, make: "Callable[[SurfaceTool], Made]") -> Made:
+        """Return what `make` makes of this tool, which it is asked for once. It must not return None."""
+        made: Made | None = self._made.get(make)
+        if made is None:
+            made = self._made[make] = make(self)
+        return made
+
+    @cached_property
+    def _made(self) -> "dict[Callable[[SurfaceTool], Any], Any]":
+        return {}
+
+
+class Surface(Struct, frozen=True, dict=True):
     """The part of a turn's surface that is the same for everybody in its cohort.
+
+    What its calls share is made at the first one and kept with it: it is no part of the value, and goes with it.
 
     Attributes:
         tools: in the order of `sub_agents`.
@@ -75,6 +111,25 @@ class Surface(Struct, frozen=True):
         force_setattr(self, "beginning", Digest(f"sha256:{sha256(begin.encode()).hexdigest()}"))
         force_setattr(self, "beginning_tokens", sum(map(estimated_tokens, [*texts, self.prompt_prefix])))
 
-    def tool_named(self, name: str) -> SurfaceTool | None:
-        """Return the sub-agent tool with exactly that name, if it is on the surface."""
-        return next((tool for tool in self.tools if tool.name == name), None)
+    @cached_property
+    def by_name(self) -> Mapping[str, SurfaceTool]:
+        """The sub-agent tools by their exact names."""
+        return {tool.name: tool for tool in self.tools}
+
+    def prompt_prefix_of(self, card: Card) -> str:
+        """Return the beginning of the prompts of one of its sub-agents: the same for all calls of the cohort."""
+        prefix = self._prompts.get(card.digest)
+        if prefix is None:
+            prefix = _the_same(filled(prefix_of(card.blocks, self.flags_on), self.fan_out_cap))
+            self._prompts[card.digest] = prefix
+        return prefix
+
+    @cached_property
+    def _prompts(self) -> dict[Digest, str]:
+        return {}
+
+
+@lru_cache(PROMPTS_KEPT)
+def _the_same(text: str) -> str:
+    """Return an equal text that is kept already, if there is one: so surfaces share memory, and nothing else."""
+    return text

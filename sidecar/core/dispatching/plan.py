@@ -10,7 +10,7 @@ import msgspec
 
 from sidecar.core.binding.surface import Surface, SurfaceTool
 from sidecar.core.call_arguments import read_arguments
-from sidecar.core.definitions.cards.ask_arguments import INTENT_COUNT, PRIOR_CONTEXT, undeclared
+from sidecar.core.definitions.cards.ask_arguments import INTENT_COUNT, PRIOR_CONTEXT
 from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.cap import CapBehaviour, cap_behaviour, split_at_cap
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
@@ -78,12 +78,17 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
     """
     fit: list[PlannedCall] = []
     settled: dict[int, CallOutcome] = {}
+    called, briefed, declared = [], [], 0
     for place, call in enumerate(calls):
         checked = _check(surface, call, place, first_step + place)
-        if isinstance(checked, PlannedCall):
-            fit.append(checked)
-        else:
+        if not isinstance(checked, PlannedCall):
             settled[place] = checked
+            continue
+        fit.append(checked)
+        called.append(checked.tool.slot)
+        if checked.prior_context.strip():
+            briefed.append(checked.tool.slot)
+        declared = max(declared, checked.declared_intents)
     run, dropped = split_at_cap(fit, places)
     for planned in dropped:
         hint = f"At most {surface.fan_out_cap} run at a time."
@@ -91,9 +96,9 @@ def plan_dispatch(surface: Surface, calls: Sequence[ToolCall], first_step: int, 
     return DispatchPlan(
         run=tuple(run),
         settled=settled,
-        called=tuple(planned.tool.slot for planned in fit),
-        briefed=tuple(planned.tool.slot for planned in fit if planned.prior_context.strip()),
-        declared=max((planned.declared_intents for planned in fit), default=0),
+        called=tuple(called),
+        briefed=tuple(briefed),
+        declared=declared,
         cap=cap_behaviour(len(fit), places),
         first_step=first_step,
         places=places,
@@ -115,7 +120,7 @@ def not_run(planned: PlannedCall, outcome: Outcome, reason: CallFailure, hint: s
 
 
 def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> PlannedCall | CallOutcome:
-    tool = surface.tool_named(call.tool_name)
+    tool = surface.by_name.get(call.tool_name)
     if tool is None:
         known = ", ".join(each.name for each in surface.tools)
         hint = f"There are: {known}." if known else "There are none."
@@ -125,7 +130,8 @@ def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> Plann
         return _refused(call, tool.slot, step_idx, CallFailure.ARGUMENTS_INVALID, f"Wrong: {arguments}.")
     request, declared = arguments.get("request"), arguments.get(INTENT_COUNT)
     prior_context = arguments.get(PRIOR_CONTEXT)
-    passed = _passed(call.arguments_json, arguments, tool)
+    # To the letter, unless some of it is meant for the sidecar alone.
+    passed = call.arguments_json if arguments.keys().isdisjoint(tool.held_back) else _without(arguments, tool.held_back)
     return PlannedCall(
         call=call,
         tool=tool,
@@ -138,12 +144,8 @@ def _check(surface: Surface, call: ToolCall, place: int, step_idx: int) -> Plann
     )
 
 
-def _passed(text: str, arguments: dict[str, Any], tool: SurfaceTool) -> str:
-    """Return what the sub-agent is given: to the letter, unless some of it is meant for the sidecar alone."""
-    ours = [name for name in undeclared(tool.card.definition.arguments) if name in arguments]
-    if not ours:
-        return text
-    return msgspec.json.encode({name: value for name, value in arguments.items() if name not in ours}).decode()
+def _without(arguments: dict[str, Any], names: tuple[str, ...]) -> str:
+    return msgspec.json.encode({name: value for name, value in arguments.items() if name not in names}).decode()
 
 
 def _refused(call: ToolCall, slot: Slot | None, step_idx: int, reason: CallFailure, hint: str) -> CallOutcome:

@@ -10,7 +10,7 @@ import msgspec
 from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.definitions.cards.card import AgentDefinition
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
-from sidecar.core.json_schemas import canonical_text, validator_of
+from sidecar.core.json_schemas import validator_of
 from subagents_errors import CallFailure
 
 INLINE_COMPONENT: Final = re.compile(r"<component\b|```\s*json\b", re.IGNORECASE)
@@ -48,6 +48,7 @@ class ResultCollector:
         self._bytes = 0
         self._components: list[Component] = []
         self._events = 0
+        self._read: tuple[str, bool] | None = None
         self.usage: Usage | None = None
 
     def count_event(self) -> None:
@@ -63,6 +64,7 @@ class ResultCollector:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"narration over {self._limits.narration} characters")
         self._count_bytes(text)
         self._parts.append(text)
+        self._read = None
 
     def add_component(self, component: Component) -> None:
         """Add a component. Raises `ResultBroken` if it is unknown, too large, or does not fit its schema."""
@@ -71,7 +73,7 @@ class ResultCollector:
         if max(len(component.component_data_json), len(component.tool_input_json)) > self._limits.component:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"component {component.name!r} is too large")
         self._count_bytes(component.component_data_json, component.tool_input_json, component.name)
-        check_component(component, self._definition.components)
+        check_component(component, self._definition.component_schemas_json)
         self._components.append(component)
 
     def _count_bytes(self, *texts: str) -> None:
@@ -83,8 +85,8 @@ class ResultCollector:
 
     def answer(self, *, data_unavailable: bool) -> Answer:
         """Return the whole. Raises `ResultBroken` if the narration holds component data."""
-        narration = "".join(self._parts)
-        if holds_component_data(narration):
+        narration, holds_data = self._read or self._narration()
+        if holds_data:
             raise ResultBroken(CallFailure.RESULT_INVALID, "the narration holds inline component JSON")
         return Answer(narration, tuple(self._components), data_unavailable)
 
@@ -94,18 +96,24 @@ class ResultCollector:
 
     def evidence(self) -> Answer:
         """Return what is there; text that would not pass the check is left out."""
+        narration, holds_data = self._read or self._narration()
+        return Answer("" if holds_data else narration, tuple(self._components))
+
+    def _narration(self) -> tuple[str, bool]:
+        """Return the whole text, and whether it holds component data; looked at once until there is more of it."""
         narration = "".join(self._parts)
-        return Answer("" if holds_component_data(narration) else narration, tuple(self._components))
+        self._read = narration, holds_component_data(narration)
+        return self._read
 
 
-def check_component(component: Component, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check one component against the card. Raises `ResultBroken`. Source: DESIGN section 5."""
+def check_component(component: Component, schemas: Mapping[str, str]) -> None:
+    """Check one component against the card's schemas, by name. Raises `ResultBroken`. Source: DESIGN section 5."""
     schema = schemas.get(component.name)
     if schema is None:
         raise ResultBroken(CallFailure.RESULT_INVALID, f"the card declares no component {component.name!r}")
     data = _decoded(component.component_data_json, component.name)
     _decoded(component.tool_input_json, component.name)
-    if not validator_of(canonical_text(schema)).is_valid(data):
+    if not validator_of(schema).is_valid(data):
         raise ResultBroken(CallFailure.RESULT_INVALID, f"component {component.name!r} does not fit its schema")
 
 

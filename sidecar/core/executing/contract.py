@@ -11,7 +11,6 @@ import msgspec
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.decoding import from_json
 from sidecar.core.definitions.cards.card import Limits
-from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
 
 GOAL_SUMMARY_LIMIT = 16 * 1024
@@ -58,6 +57,7 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True):
     report_path_pattern: str
 
 
+_encoded: Final = msgspec.json.Encoder().encode
 DEFAULT_OUTPUTS: Final = Outputs(report_format="markdown", report_path_pattern=".orchestrix/step-<idx>-result.md")
 
 
@@ -122,12 +122,6 @@ def contract_from_json(text: str) -> Contract:
     return from_json(text, Contract)
 
 
-def bounded(contract: Contract, seconds: float) -> Contract:
-    """Return `contract` with the time that is left until the child is stopped."""
-    budgets = msgspec.structs.replace(contract.budgets, time_left_ms=max(0, int(seconds * 1000)))
-    return msgspec.structs.replace(contract, budgets=budgets)
-
-
 class TurnText(msgspec.Struct, frozen=True):
     """What the turn says to all its children."""
 
@@ -135,30 +129,74 @@ class TurnText(msgspec.Struct, frozen=True):
     prior_context: str
 
 
-def contract_for(
-    call: ToolCall, tool: SurfaceTool, turn_id: TurnId, step_idx: int, text: TurnText, request: str
-) -> Contract:
-    """Build a child's contract from the card's defaults, the surface and the call.
+class WrittenContract(msgspec.Struct, frozen=True):
+    """A contract, and what its `to_json` returns."""
 
-    Args:
-        call: as emitted.
-        tool: what the call asks, as bound.
-        turn_id: becomes `run_id`.
-        step_idx: emission index over the turn.
-        text: the same for all children of a dispatch.
-        request: what the call's arguments ask for, in words.
+    contract: Contract
+    json: str
+
+
+class ContractTemplate(msgspec.Struct, frozen=True):
+    """What the contracts of all calls of one tool share. Holds nothing of any call.
+
+    Attributes:
+        common: a contract in which all that is a call's own is empty.
+        texts: the JSON of `common` around what is a call's own: parent, description, time that is left.
+    """
+
+    common: Contract
+    texts: tuple[str, str, str]
+
+    def filled(self, turn_id: TurnId, step_idx: int, text: TurnText, request: str, seconds: float) -> WrittenContract:
+        """Return the contract of one call.
+
+        Args:
+            turn_id: becomes `run_id`.
+            step_idx: emission index over the turn.
+            text: the same for all children of a dispatch, unless the call brings its own.
+            request: what the call's arguments ask for, in words.
+            seconds: until the child is stopped.
+        """
+        common, time_left_ms = self.common, max(0, int(seconds * 1000))
+        step, budgets = common.step, common.budgets
+        contract = Contract(
+            parent=Parent(
+                run_id=turn_id,
+                step_idx=step_idx,
+                task_prompt=text.task_prompt,
+                goal_summary=text.prior_context[:GOAL_SUMMARY_LIMIT],
+            ),
+            step=Step(title=step.title, description=request, success_criteria=step.success_criteria),
+            permissions=common.permissions,
+            execution=common.execution,
+            outputs=common.outputs,
+            budgets=Budgets(
+                wall_clock_ms=budgets.wall_clock_ms,
+                tool_calls=budgets.tool_calls,
+                tokens=budgets.tokens,
+                idle_timeout_ms=budgets.idle_timeout_ms,
+                time_left_ms=time_left_ms,
+            ),
+            sub_agent_id=common.sub_agent_id,
+            definition_id=common.definition_id,
+            definition_digest=common.definition_digest,
+            definition_commit=common.definition_commit,
+            ownership=common.ownership,
+        )
+        head, middle, end = self.texts
+        parent, description = _encoded(contract.parent).decode(), _encoded(request).decode()
+        return WrittenContract(contract, f'{{"parent":{parent}{head}{description}{middle}{time_left_ms}{end}')
+
+
+def contract_template(tool: SurfaceTool) -> ContractTemplate:
+    """Return what card and surface say of every call of a tool; `SurfaceTool.made_once` keeps it.
 
     Source: SX-3, SX-5 .. SX-11, DESIGN section 5, TN-102.
     """
     definition, limits = tool.card.definition, tool.card.definition.limits
-    return Contract(
-        parent=Parent(
-            run_id=turn_id,
-            step_idx=step_idx,
-            task_prompt=text.task_prompt,
-            goal_summary=text.prior_context[:GOAL_SUMMARY_LIMIT],
-        ),
-        step=Step(title=call.tool_name, description=request, success_criteria=definition.success_criteria),
+    common = Contract(
+        parent=Parent(run_id="", step_idx=0, task_prompt="", goal_summary=""),
+        step=Step(title=tool.name, description="", success_criteria=definition.success_criteria),
         permissions=Permissions(
             allowed_tools=definition.tools,
             can_spawn_children=limits.max_delegation_depth > 0,
@@ -175,13 +213,20 @@ def contract_for(
         definition_id=definition.id,
         definition_digest=tool.card.digest,
         definition_commit=tool.card.commit,
-        ownership=ownership_of(tool),
+        ownership=tool.ownership,
     )
+    return ContractTemplate(common, _around(common))
 
 
-def ownership_of(tool: SurfaceTool) -> tuple[str, ...]:
-    """Return the boundaries a call holds: its own slot always, and what the card declares. Source: TN-17, TN-21."""
-    return (f"slot:{tool.slot}", *tool.card.definition.ownership)
+def _around(common: Contract) -> tuple[str, str, str]:
+    """Return what stands after the parent, after the description, and after the time that is left.
+
+    A quote within a text is escaped, so that a name and its colon can only be a member's; each is there once.
+    """
+    after_parent = common.to_json().removeprefix(f'{{"parent":{_encoded(common.parent).decode()}')
+    head, description, rest = after_parent.partition('"description":')
+    middle, time_left, end = rest.removeprefix('""').partition('"time_left_ms":')
+    return head + description, middle + time_left, end.removeprefix("null")
 
 
 def _budgets(limits: Limits) -> Budgets:

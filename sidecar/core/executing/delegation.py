@@ -20,7 +20,6 @@ from sidecar.core.executing.contract import (
     Parent,
     Permissions,
     Step,
-    ownership_of,
 )
 from sidecar.core.identifiers import ChildId
 
@@ -141,7 +140,7 @@ def narrowed(parent: Delegating, tool: SurfaceTool, step_idx: int, request: str)
         definition_id=definition.id,
         definition_digest=tool.card.digest,
         definition_commit=tool.card.commit,
-        ownership=ownership_of(tool),
+        ownership=tool.ownership,
         parent_child_id=parent.child_id,
         ancestors=path_of(parent.child_id, contract),
     )

@@ -10,6 +10,7 @@ from enum import StrEnum, unique
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 TYPE_FORM: Final = re.compile(r"[a-z][a-z0-9_]{2,63}\Z")
 """An identifier; anything else is taken for prose and dropped (PC2-FR-13a, TN-37)."""
@@ -44,6 +45,7 @@ class Vocabulary(Struct, frozen=True):
     """The known event types and their rules, and how fast one child may report.
 
     Attributes:
+        rules: by type.
         per_second, burst: of a token bucket per child; what is over is dropped and counted.
         silence: of a sub-agent that runs; after so long `still_working` is reported for it. None: never.
     """
@@ -53,14 +55,13 @@ class Vocabulary(Struct, frozen=True):
     burst: int = 50
     silence: timedelta | None = None
 
-    def rule_for(self, event_type: str) -> EventRule | None:
-        """Return the rule of a type, or None if it is unknown or no identifier at all."""
-        return self.rules.get(event_type) if TYPE_FORM.match(event_type) else None
+    def __post_init__(self) -> None:
+        """Drop rules whose type is no identifier: a report of one is unknown."""
+        rules = {name: rule for name, rule in self.rules.items() if TYPE_FORM.match(name)}
+        force_setattr(self, "rules", rules)  # frozen for everybody else
 
 
 def bounded_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return at most 16 attributes with values of at most 256 characters; a report is never refused for its size."""
-    if not attributes:
-        return {}
     kept = list(attributes.items())[:ATTRIBUTES_AT_MOST]
     return {key[:ATTRIBUTE_LENGTH]: value[:ATTRIBUTE_LENGTH] for key, value in kept}

@@ -53,7 +53,7 @@ class StatusRelay:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Begin with empty batches and full buckets."""
-        self._vocabulary = vocabulary
+        self._vocabulary, self._rules = vocabulary, vocabulary.rules
         self._buckets: dict[int, TokenBucket] = {}
         self._batches: dict[str, _Batch] = {}
 
@@ -65,14 +65,18 @@ class StatusRelay:
         Returns:
             (what was decided, what to pass on at once). The decision is a `Handling`, `unknown` or `rate_limited`.
         """
-        rule = self._vocabulary.rule_for(event_type)
+        rule = self._rules.get(event_type)
         if rule is None:
             return "unknown", None
-        if not self._bucket(reporter.index).take(now):
+        bucket = self._buckets.get(reporter.index)
+        if bucket is None:
+            bucket = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
+            self._buckets[reporter.index] = bucket
+        if not bucket.take(now):
             return "rate_limited", None
         if rule.handling is Handling.SUPPRESS:
             return rule.handling, None
-        bounded = bounded_attributes(attributes)
+        bounded = bounded_attributes(attributes) if attributes else {}
         if rule.handling is Handling.BATCH:
             self._gather(reporter, event_type, rule, bounded, now)
             return rule.handling, None
@@ -87,11 +91,6 @@ class StatusRelay:
         """Return the batches that are due, collapsed across siblings, the earliest first."""
         ripe = sorted((batch.due, name) for name, batch in self._batches.items() if batch.due <= now)
         return [_collapsed(name, self._batches.pop(name)) for _, name in ripe]
-
-    def _bucket(self, index: int) -> TokenBucket:
-        if index not in self._buckets:
-            self._buckets[index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
-        return self._buckets[index]
 
     def _gather(
         self, reporter: Reporter, event_type: str, rule: EventRule, attributes: Mapping[str, str], now: float

@@ -138,11 +138,11 @@ def assemble(rules: DispatchRules, keys: SigningKeys, ports: Ports, grants: Gran
 
     Args:
         rules: what the operator decided.
-        keys: sign surface tokens and grants.
+        keys: sign surface tokens.
         ports: everything from outside.
         grants: given where an in-process runner has to share it; else a new one.
     """
-    grants = grants or GrantTable(keys, ports.lease_held, ports.lease_term)
+    grants = grants or GrantTable(ports.ids, ports.lease_held, ports.lease_term)
     hints = RecordHints()
     store = HintingStore(ports.store, hints)
     outside = _outside(ports, store, grants)

@@ -6,7 +6,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.records import ChildOpened, Record
@@ -26,6 +25,7 @@ from sidecar.core.replaying.frames import (
     StrayFrame,
     UsageFrame,
 )
+from sidecar.operations.ports import Ids
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.grants import GrantTable
@@ -112,8 +112,8 @@ class Recording:
 class RecordedGrants(GrantTable):
     """Knows which child an attempt belongs to."""
 
-    def __init__(self, keys: SigningKeys) -> None:
-        super().__init__(keys)
+    def __init__(self, ids: Ids) -> None:
+        super().__init__(ids)
         self.children: dict[AttemptId, Child] = {}
 
     def mint(self, child: Child, attempt_id: AttemptId) -> str:

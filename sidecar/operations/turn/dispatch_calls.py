@@ -23,7 +23,6 @@ from sidecar.core.errors import (
     SubagentsError,
     TooManyDispatches,
 )
-from sidecar.core.executing.contract import ownership_of
 from sidecar.core.executing.records import CallSettled
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.operations.history.episode_facts import EpisodeFacts
@@ -268,4 +267,4 @@ class DispatchCalls:
 def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> Waiting:
     parallel = dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
     key = dispatch.lane_key(planned.call.call_id)
-    return Waiting(key, dispatch.dispatch_id, parallel, ownership_of(planned.tool))
+    return Waiting(key, dispatch.dispatch_id, parallel, planned.tool.ownership)

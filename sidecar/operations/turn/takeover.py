@@ -8,7 +8,6 @@ import asyncio
 
 from sidecar.core.dispatching.lanes import Waiting
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.contract import ownership_of
 from sidecar.core.executing.events import TAKEN_OVER
 from sidecar.core.executing.records import DispatchTaken
 from sidecar.core.executing.states import ExecutionState
@@ -106,7 +105,7 @@ class GoOn:
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
         turn.lanes.enter(
             [
-                Waiting(dispatch.lane_key(each.call.call_id), dispatch.dispatch_id, parallel, ownership_of(each.tool))
+                Waiting(dispatch.lane_key(each.call.call_id), dispatch.dispatch_id, parallel, each.tool.ownership)
                 for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
             ]
         )

@@ -5,7 +5,6 @@ from typing import Final
 from sidecar.core.binding.cohort import Cohort
 from sidecar.core.binding.surface import Candidate, Surface, SurfaceTool
 from sidecar.core.definitions.cards.card import ToolEntry
-from sidecar.core.json_schemas import canonical_text
 from sidecar.operations.turn.bind_turn import Bound
 from sidecar.rpc.translate.enums import CANDIDATE, COMPACTION_DUE
 from sidecar.rpc.translate.fields import timestamp
@@ -105,5 +104,5 @@ def _sub_agent_tool(tool: SurfaceTool) -> surface_pb2.SubAgentTool:
 
 def _own_tool(tool: ToolEntry) -> surface_pb2.OrchestratorTool:
     return surface_pb2.OrchestratorTool(
-        name=tool.id, description=tool.description, arguments_schema_json=canonical_text(tool.arguments)
+        name=tool.id, description=tool.description, arguments_schema_json=tool.arguments_schema_json
     )

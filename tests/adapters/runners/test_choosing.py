@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from sidecar.adapters import memory_in_process
-from sidecar.adapters.runners import ChosenConnectors, ChosenRunners, TargetMap
+from sidecar.adapters.runners import CHOICES_KEPT, ChosenConnectors, ChosenRunners, TargetMap
 from sidecar.core.definitions.cards.card import AgentDefinition, Card, ModelEntry, Role, RunnerRef, ToolEntry
-from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Principal, Slot, ToolId, Vertical
+from sidecar.core.definitions.cards.digest import digest_of_card
+from sidecar.core.identifiers import Commit, DefinitionId, ModelId, Principal, Slot, ToolId, Vertical
 from sidecar.policy.entry_points import PluginSelection
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.loading import load_plugins
@@ -124,6 +125,9 @@ def policy(offered: Offered) -> PolicyMap:
     return resolve_policy(settings, load_plugins([offered, memory_in_process], PluginSelection(), offers=()))
 
 
+MODEL = ModelEntry(ModelId("m"), "m", 1000)
+
+
 def card(slot: str, *, runner: RunnerRef | None = None, vertical: str = "", connector: str | None = None) -> Card:
     """Return a card with one tool."""
     definition = AgentDefinition(
@@ -135,7 +139,7 @@ def card(slot: str, *, runner: RunnerRef | None = None, vertical: str = "", conn
         runner=runner or RunnerRef(),
     )
     tool = ToolEntry(ToolId("find"), "find", connector=connector)
-    return Card(definition, ModelEntry(ModelId("m"), "m", 1000), (tool,), (), Digest("d"), Commit("c"))
+    return Card(definition, MODEL, (tool,), (), digest_of_card(definition, MODEL, (tool,), ()), Commit("c"))
 
 
 TARGETS = TargetMap({Slot("shop"): "unix:/slot"}, {Vertical("shop"): "unix:/vertical", Vertical("money"): "unix:/m"})
@@ -206,6 +210,20 @@ async def test_a_connector_that_cannot_be_had_is_a_service_that_is_away() -> Non
     plain = chosen.connector_for(card("shop"), "find")
     assert chosen.connector_for(card("coins", vertical="money", connector="plain"), "find") is plain
     assert chosen.connector_for(card("coins", vertical="money"), "find") is not plain
+
+
+def test_a_choice_is_remembered_by_what_the_card_says() -> None:
+    """An equal card has the same runner, one that differs in its target another; what is forgotten is chosen again."""
+    offered = Offered()
+    chosen = ChosenRunners(policy(offered), {}, TARGETS, "")
+    targets = [f"unix:/{number}" for number in range(CHOICES_KEPT + 2)]
+    cards = [card("gifts", runner=RunnerRef(None, target)) for target in targets]
+
+    found = [[chosen.runner_for(each).target for each in cards] for _ in range(2)]
+
+    assert found == [targets] * 2
+    assert chosen.runner_for(card("gifts", runner=RunnerRef(None, targets[0]))) is chosen.runner_for(cards[0])
+    assert len(offered.made) == len(targets)
 
 
 async def test_everything_that_was_made_is_closed() -> None:

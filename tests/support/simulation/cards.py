@@ -2,14 +2,31 @@
 
 from datetime import timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from sidecar.core.definitions.cards.card import AgentDefinition, Card, Limits, ModelEntry, Role, ToolEntry
-from sidecar.core.identifiers import Commit, DefinitionId, Digest, ModelId, Slot, ToolId
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
+from sidecar.core.definitions.cards.card import (
+    AgentDefinition,
+    BlockCategory,
+    Card,
+    Limits,
+    ModelEntry,
+    PromptBlock,
+    Role,
+    ToolEntry,
+)
+from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId
 
 MODEL: Final = ModelEntry(ModelId("m"), "m", 1000)
 COMPONENT: Final = {"type": "object", "required": ["title"], "additionalProperties": False, "properties": {"title": {}}}
 PAYLOAD: Final = {"type": "object", "required": ["note"], "properties": {"note": {"type": "string"}}}
+HURRIED: Final = {
+    "type": "object",
+    "properties": {"request": {"type": "string"}, "urgent": {"type": "boolean"}},
+    "required": ["request", "urgent"],
+    "additionalProperties": False,
+}
+"""What every other sub-agent is to be told: what fits one of them does not fit the next."""
 DATA_TOOLS: Final = ("notes", "offers")
 LOCAL_TOOL: Final = "calculator"
 TOOL_LIMIT: Final = 3.0
@@ -58,13 +75,27 @@ def _card(number: int, chance: Random) -> Card:
         limits=_limits(chance),
         components={"card": COMPONENT},
         allow_empty_answer=number % 3 > 0,
+        success_criteria=(f"is what {name} would say",),
+        arguments=HURRIED if number % 2 else DEFAULT_ARGUMENTS,
     )
     tools = (_tool("notes"), _tool("offers"), _tool(LOCAL_TOOL))
-    return Card(definition, MODEL, tools, (), Digest(f"sha256:{name}"), Commit("c"))
+    written = f" You are {name}, one of {{{{fan_out_cap}}}}. "
+    voice = PromptBlock(BlockId("voice"), BlockCategory.PERSONA, written, "voice", "platform", "voice.md")
+    return Card(definition, MODEL, tools, (voice,), Digest(f"sha256:{name}"), Commit("c"))
 
 
 _CHANCE: Final = Random("cards")
 POOL: Final = tuple(_card(number, _CHANCE) for number in range(24))
+
+
+def arguments_for(card: Card, key: str) -> dict[str, Any]:
+    """Return what a call says that fits the card and has that key."""
+    return {"request": key, "urgent": True} if card.definition.arguments is HURRIED else {"request": key}
+
+
+def prompt_of(card: Card, cap: int) -> str:
+    """Return how the prompts of a card's sub-agent begin, every flag being on."""
+    return f"You are {card.definition.id}, one of {cap}.\n\n"
 
 
 def orchestrator(slots: tuple[Slot, ...]) -> Card:

@@ -1,8 +1,11 @@
 """Promises about one call among others: it gets what its own script is worth, whatever the others do."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 
 from sidecar.core.dispatching.outcomes import Outcome
+from tests.support.simulation.cards import prompt_of
 from tests.support.simulation.checks_calls import AFTER_A_STOP
 from tests.support.simulation.data_use import DataFacts, expected_answers, is_incident
 from tests.support.simulation.facts import INSTANT, NEVER, CallFacts, Facts, opened_unconfirmed
@@ -152,6 +155,31 @@ def _says_nothing(call: CallFacts) -> bool:
     assert call.spec.card is not None
     steps = call.runs[-1].script.steps
     return not call.spec.card.definition.allow_empty_answer and all(step.do not in SAYING for step in steps)
+
+
+def calls_are_given_their_own(facts: Facts) -> Iterator[str]:
+    """Contract, arguments and prompt are the call's, its card's and its turn's, and no two attempts have one grant."""
+    grants = Counter(run.request.grant for run in facts.seen.runner.runs)
+    yield from (f"{count} attempts have the grant {grant}" for grant, count in grants.items() if count > 1)
+    for call in facts.calls():
+        for run in call.runs:
+            card, request = call.spec.card, run.request
+            assert card is not None
+            contract = json.loads(request.contract_json)
+            given = (contract["parent"]["run_id"], contract["step"], contract["definition_digest"])
+            step = {
+                "title": call.spec.tool_name,
+                "description": call.spec.key,
+                "success_criteria": list(card.definition.success_criteria),
+            }
+            if given != (call.turn.turn_id, step, card.digest):
+                yield f"{call.name}: its contract says {given}"
+            if contract["ownership"] != [f"slot:{card.definition.slot}", *card.definition.ownership]:
+                yield f"{call.name}: its contract gives it {contract['ownership']}"
+            if request.arguments_json != call.spec.arguments_json:
+                yield f"{call.name}: its arguments are {request.arguments_json}"
+            if request.prompt_prefix != prompt_of(card, facts.seen.schedule.tuning.cap):
+                yield f"{call.name}: its prompt begins {request.prompt_prefix!r}"
 
 
 def stops_take_effect(facts: Facts) -> Iterator[str]:

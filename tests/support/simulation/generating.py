@@ -8,7 +8,7 @@ from typing import Final
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
-from tests.support.simulation.cards import DATA_TOOLS, LOCAL_TOOL, POOL
+from tests.support.simulation.cards import DATA_TOOLS, LOCAL_TOOL, POOL, arguments_for
 from tests.support.simulation.connector import REPLIES, worse
 from tests.support.simulation.runner import STUBBORN
 from tests.support.simulation.schedule import (
@@ -145,7 +145,7 @@ class _Generator:
         if draw < 0.12:
             return CallSpec(key, call_id, CallKind.BAD_ARGUMENTS, tool, chance.choice(BAD_ARGUMENTS), None)
         self._scripts[key] = self._script(card)
-        return CallSpec(key, call_id, CallKind.FIT, tool, json.dumps({"request": key}), card)
+        return CallSpec(key, call_id, CallKind.FIT, tool, json.dumps(arguments_for(card, key)), card)
 
     def _script(self, card: Card) -> CallScript:
         return CallScript(tuple(self._attempt() for _ in range(1 + card.definition.limits.max_retries)))

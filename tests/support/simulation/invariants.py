@@ -49,6 +49,7 @@ _ALL: Final = (
     calls.outcomes_come_in_time,
     calls.same_id_same_request,
     isolation.outcomes_are_their_own,
+    isolation.calls_are_given_their_own,
     isolation.stops_take_effect,
     isolation.attempts_are_bounded,
     isolation.each_answer_is_its_own_attempts,

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from sidecar.operations.record.group_commit import GroupCommitStore
+
 from sidecar.adapters.postgresql import Limits
 from sidecar.adapters.record_postgresql import PostgresRecord, RecordOptions, open_postgres_record
 from sidecar.adapters.system.tasks import OwnedTasks
@@ -17,7 +19,6 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.executing.records import ChildOpened, Record
 from sidecar.core.identifiers import ChildId, InstanceId
-from sidecar.operations.record.group_commit import GroupCommitStore
 from tests.support.harness import KeepingRecorder
 from tests.support.record_builders import a_child, a_dispatch, a_log, moment
 

@@ -103,7 +103,7 @@ def test_a_surface_is_exactly_what_its_cohort_decides() -> None:
     )
     assert surface.claimed_tools == ((SHOP, shop.digest),)
     assert surface.claimed_candidates == ((SHOP, "shop", "chosen"), (REWARDS, "rewards", "ramp"))
-    assert (surface.tool_named("ask_shop"), surface.tool_named("shop")) == (tool, None)
+    assert surface.by_name == {"ask_shop": tool}
 
 
 def test_what_a_provider_can_cache_changes_with_each_tool_and_block_and_with_nothing_else() -> None:

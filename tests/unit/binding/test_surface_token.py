@@ -1,15 +1,15 @@
-"""Signed tokens: surfaces and grants."""
+"""Signed tokens: surfaces."""
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.binding.surface_token import SigningKeys, SurfaceClaims, seal, unseal
-from sidecar.core.executing.grants import GrantClaims, seal_grant, unseal_grant
-from sidecar.core.identifiers import AttemptId, ChildId, Digest, EpisodeId, Principal, TurnId
-from subagents_errors import GrantInvalid, SurfaceTokenInvalid
+from sidecar.core.identifiers import Digest, EpisodeId, Principal, TurnId
+from subagents_errors import SurfaceTokenInvalid
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEYS = SigningKeys({"k1": b"1" * 32}, "k1")
@@ -69,16 +69,13 @@ def test_keys_rotate() -> None:
         unseal(token, SigningKeys({"k1": b"2" * 32}, "k1"))
 
 
-def test_a_surface_token_is_no_grant_and_a_grant_no_surface_token() -> None:
-    """The same key signs both; the purpose keeps them apart."""
-    grant = seal_grant(
-        GrantClaims(attempt_id=AttemptId("a"), child_id=ChildId("c"), turn_id=TurnId("t"), tools=(), depth_left=0), KEYS
-    )
+def test_what_is_signed_for_another_purpose_is_no_surface_token() -> None:
+    """The same claims under the same key."""
+    signed = KEYS.sign("another", msgspec.json.encode(CLAIMS))
 
+    assert unseal(KEYS.sign("surface", msgspec.json.encode(CLAIMS)), KEYS) == CLAIMS
     with pytest.raises(SurfaceTokenInvalid):
-        unseal(grant, KEYS)
-    with pytest.raises(GrantInvalid):
-        unseal_grant(seal(CLAIMS, KEYS), KEYS)
+        unseal(signed, KEYS)
 
 
 @pytest.mark.parametrize(("keys", "signing"), [({"k": b"short"}, "k"), ({"k": b"1" * 32}, "other"), ({}, "k")])

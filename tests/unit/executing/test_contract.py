@@ -6,20 +6,18 @@ import msgspec
 import pytest
 
 from sidecar.core.definitions.cards.card import Limits
-from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.executing.contract import Contract, TurnText, contract_for, contract_from_json
-from sidecar.core.identifiers import CallId, ToolId, TurnId
-from tests.support.builders import a_card, a_surface
+from sidecar.core.executing.contract import Contract, TurnText, contract_from_json
+from sidecar.core.identifiers import ToolId
+from tests.support.builders import a_card, a_surface, contract_of
 from tests.support.requirement import requirement
 
 TEXT = TurnText(task_prompt="Find me coffee and my points.", prior_context="Earlier: order 17.")
-CALL = ToolCall(CallId("c1"), "ask_shop", '{"request": "coffee"}')
 
 
 def a_contract(**fields: object) -> Contract:
     """Return the contract of a call to a card with `fields`."""
     surface = a_surface(cards=[a_card("shop", **fields)])
-    return contract_for(CALL, surface.tools[0], TurnId("turn-1"), 3, TEXT, "coffee")
+    return contract_of(surface.tools[0], "coffee", TEXT, "turn-1")
 
 
 @requirement("SX-5", "SX-6")
@@ -83,7 +81,6 @@ def test_a_stored_contract_lacking_any_minimum_field_is_refused() -> None:
 
 def test_a_summary_does_not_grow_with_the_conversation() -> None:
     """Bounded by characters."""
-    surface = a_surface("shop")
-    contract = contract_for(CALL, surface.tools[0], TurnId("t"), 0, TurnText("", "x" * 100_000), "coffee")
+    contract = contract_of(a_surface("shop").tools[0], text=TurnText("", "x" * 100_000))
 
     assert len(contract.parent.goal_summary) == 16 * 1024

@@ -8,7 +8,6 @@ import pytest
 
 from sidecar.core.binding.surface import SurfaceTool
 from sidecar.core.definitions.cards.card import Limits
-from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.executing.contract import (
     GOAL_SUMMARY_LIMIT,
     Ancestor,
@@ -20,8 +19,7 @@ from sidecar.core.executing.contract import (
     Permissions,
     Step,
     TurnText,
-    bounded,
-    contract_for,
+    contract_template,
 )
 from sidecar.core.executing.delegation import (
     MOST_DELEGATIONS,
@@ -32,23 +30,17 @@ from sidecar.core.executing.delegation import (
     refusal_of_any,
     whom_to_ask,
 )
-from sidecar.core.identifiers import CallId, ChildId, Slot, ToolId, TurnId
-from tests.support.builders import a_card, a_surface
+from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
+from tests.support.builders import a_card, a_surface, contract_of
 from tests.support.requirement import requirement
 
 OUTPUTS = Outputs(report_format="markdown", report_path_pattern=".orchestrix/step-<idx>-result.md")
-CALL = ToolCall(CallId("c1"), "ask_it", "{}")
 SECOND = timedelta(seconds=1)
 
 
 def a_tool(name: str = "shop", **fields: Any) -> SurfaceTool:
     """Return a tool with those fields of its card."""
     return a_surface(cards=[a_card(name, **fields)]).tools[0]
-
-
-def a_contract(tool: SurfaceTool) -> Contract:
-    """Return the contract of the orchestrator's call."""
-    return contract_for(CALL, tool, TurnId("t1"), 3, TurnText("words", "before"), "asked")
 
 
 @requirement("SX-5", "SX-6", "SX-7", "SX-8")
@@ -65,15 +57,15 @@ def test_the_contract_of_a_call_is_what_card_and_call_say() -> None:
         max_delegation_depth=1,
     )
     tool = a_tool(limits=limits, tools=(ToolId("x"),), success_criteria=("names a price",), ownership=("cart",))
-    contract = a_contract(tool)
+    contract = contract_of(tool)
 
     assert contract == Contract(
         parent=Parent(run_id="t1", step_idx=3, task_prompt="words", goal_summary="before"),
-        step=Step(title="ask_it", description="asked", success_criteria=("names a price",)),
+        step=Step(title="ask_shop", description="asked", success_criteria=("names a price",)),
         permissions=Permissions(allowed_tools=(ToolId("x"),), can_spawn_children=True, max_delegation_depth=1),
         execution=Execution(attempt_timeout_ms=2001, max_retries=1, close_on_completion=False),
         outputs=OUTPUTS,
-        budgets=Budgets(wall_clock_ms=3000, tool_calls=4, tokens=5, idle_timeout_ms=6000),
+        budgets=Budgets(wall_clock_ms=3000, tool_calls=4, tokens=5, idle_timeout_ms=6000, time_left_ms=100_000),
         sub_agent_id=Slot("shop"),
         definition_id="shop",
         definition_digest=tool.card.digest,
@@ -87,26 +79,28 @@ def test_limits_that_a_card_leaves_out_are_no_limits_and_none_rounds_to_nothing(
     """A tenth of a millisecond is one; a summary is kept to its 16384th character."""
     limits = Limits(attempt_timeout=SECOND / 10_000, wall_clock=None, tool_calls=None, tokens=None, idle_timeout=None)
     tool = a_tool(limits=limits)
-    contract = contract_for(CALL, tool, TurnId("t1"), 0, TurnText("", "x" * GOAL_SUMMARY_LIMIT + "y"), "asked")
-    assert contract.budgets == Budgets(wall_clock_ms=None, tool_calls=None, tokens=None, idle_timeout_ms=None)
+    contract = contract_of(tool, text=TurnText("", "x" * GOAL_SUMMARY_LIMIT + "y"))
+    none = Budgets(wall_clock_ms=None, tool_calls=None, tokens=None, idle_timeout_ms=None, time_left_ms=100_000)
+    assert contract.budgets == none
     assert contract.execution.attempt_timeout_ms == 1
     assert (contract.parent.goal_summary, GOAL_SUMMARY_LIMIT) == ("x" * 16_384, 16_384)
     assert not contract.permissions.can_spawn_children
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(1.5, 1500), (0.0009, 0), (-1.0, 0), (2.0, 2000)])
-def test_a_bounded_contract_says_what_is_left(seconds: float, left: int) -> None:
+def test_a_contract_says_how_much_time_is_left(seconds: float, left: int) -> None:
     """In whole milliseconds, never less than none; nothing else changes."""
-    contract = a_contract(a_tool())
-    budgets = msgspec.structs.replace(contract.budgets, time_left_ms=left)
-    assert bounded(contract, seconds) == msgspec.structs.replace(contract, budgets=budgets)
+    tool = a_tool()
+    contract, budgets = contract_of(tool), msgspec.structs.replace(contract_of(tool).budgets, time_left_ms=left)
+    written = contract_template(tool).filled(TurnId("t1"), 3, TurnText("words", "before"), "asked", seconds)
+    assert written.contract == msgspec.structs.replace(contract, budgets=budgets)
 
 
 def parent(left: Left, **limits: Any) -> Delegating:
     """Return a child of slot `plan` that may delegate, with 100 s left."""
     limits = {"max_delegation_depth": 2} | limits
     tool = a_tool("plan", limits=Limits(**limits), tools=(ToolId("x"), ToolId("y")))
-    return Delegating(ChildId("k0"), bounded(a_contract(tool), 100.0), left)
+    return Delegating(ChildId("k0"), contract_of(tool), left)
 
 
 SMALL: dict[str, Any] = {

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.core.binding.surface import Surface, SurfaceTool
 from sidecar.core.definitions.cards.card import Card, Limits
-from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.executing.contract import Contract, TurnText, bounded, contract_for, contract_from_json
+from sidecar.core.executing.contract import Contract, contract_from_json
 from sidecar.core.executing.delegation import (
     MOST_DELEGATIONS,
     Delegating,
@@ -20,8 +19,8 @@ from sidecar.core.executing.delegation import (
     narrowed,
     refusal_of_any,
 )
-from sidecar.core.identifiers import CallId, ChildId, DefinitionId, Slot, ToolId, TurnId
-from tests.support.builders import a_card, a_surface
+from sidecar.core.identifiers import ChildId, DefinitionId, Slot, ToolId
+from tests.support.builders import a_card, a_surface, contract_of
 from tests.support.requirement import requirement
 
 SLOTS = ("a", "b", "c", "d", "e")
@@ -66,8 +65,7 @@ def what_is_left(draw: st.DrawFn, contract: Contract) -> Left:
 
 def root_of(tool: SurfaceTool) -> Contract:
     """Return the contract of the orchestrator's call to `tool`."""
-    call = ToolCall(CallId("c1"), tool.name, "{}")
-    return bounded(contract_for(call, tool, TurnId("t1"), 0, TurnText("words", "before"), "asked"), 100.0)
+    return contract_of(tool)
 
 
 def tool_of(surface: Surface, slot: str) -> SurfaceTool:

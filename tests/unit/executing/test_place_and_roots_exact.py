@@ -9,7 +9,21 @@ import pytest
 
 from sidecar.core.executing.chain import NOTHING, closed_root
 from sidecar.core.signatures import Judgement
-from sidecar.core.verifying.lines import NO_LINE, CheckpointLine, Claims, LineKind, Statement, checkpoint_of, line_from, line_hash, line_text, marker_bytes, retention_of, signed_line, signed_marker
+from sidecar.core.verifying.lines import (
+    NO_LINE,
+    CheckpointLine,
+    Claims,
+    LineKind,
+    Statement,
+    checkpoint_of,
+    line_from,
+    line_hash,
+    line_text,
+    marker_bytes,
+    retention_of,
+    signed_line,
+    signed_marker,
+)
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.executing.stored_record import ClosedChild, ClosedState, RetentionMarker, StoredChild
 from sidecar.core.verifying.verify_lines import LinesVerifier, marker_findings

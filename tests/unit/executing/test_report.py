@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 
 from sidecar.core.definitions.cards.card import Limits
-from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Component, Outcome
-from sidecar.core.executing.contract import Ancestor, Contract, TurnText, contract_for
+from sidecar.core.executing.contract import Ancestor, Contract, TurnText
 from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.report import ChildReport, report_text
 from sidecar.core.identifiers import CallId, ChildId, Slot, TurnId
 from subagents_errors import CallFailure
-from tests.support.builders import a_card, a_surface
+from tests.support.builders import a_card, a_surface, contract_of
 from tests.support.requirement import requirement
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -22,8 +21,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 def a_contract(request: str, **limits: Any) -> Contract:
     """Return the contract of a call to `shop`."""
     surface = a_surface(cards=[a_card("shop", limits=Limits(**limits))])
-    call = ToolCall(CallId("c1"), "ask_shop", "{}")
-    return contract_for(call, surface.tools[0], TurnId("turn-1"), 3, TurnText("", ""), request)
+    return contract_of(surface.tools[0], request, TurnText("", ""), "turn-1")
 
 
 def an_outcome(**fields: Any) -> CallOutcome:

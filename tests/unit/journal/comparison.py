@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tests.support.model_record import RecordInMemory
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
@@ -27,6 +26,7 @@ from sidecar.core.journal.refusals import Reason
 from tests.support.journal_drafts import (
     a_draft,
 )
+from tests.support.model_record import RecordInMemory
 from tests.unit.journal.drawn_facts import BODIES, SIDECARS, TURN, Made, View
 
 TODAYS: Final = frozenset(

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sidecar.core.executing.verify_child import child_findings
 
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchOpened, Record, TurnEnded
 from sidecar.core.executing.stored_record import StoredChild
-from sidecar.core.executing.verify_child import child_findings
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal import rules
 from sidecar.core.journal.chain import link_of

@@ -47,7 +47,7 @@ def taken(turn: TranslatedTurn, records: Sequence[Record], by: InstanceId) -> Ne
 @settings(max_examples=60)
 @given(SEEDS)
 def test_whole_turns_are_the_same_as_facts(seed: int) -> None:
-    """Each group is accepted, written, and read back as it was; a repeated one adds nothing, before and after a restart."""
+    """Each group is accepted, written, and read back as it was; a repeated one adds nothing, after a restart either."""
     turn, there, facts = TranslatedTurn(TURN_ID), TurnState(TURN_ID), list[Stored]()
     for by, records in groups_of(seed):
         new = taken(turn, records, by)

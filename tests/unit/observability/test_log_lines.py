@@ -69,8 +69,8 @@ def test_known_secrets_are_taken_out_of_everything() -> None:
 
 
 def test_tokens_are_taken_out_although_nobody_knows_them() -> None:
-    """Surface tokens and grants, by their form; bearer tokens of others."""
-    token = SigningKeys({"k1": b"x" * 32}, "k1").sign("grant", b"some claims, long enough")
+    """Surface tokens, by their form; bearer tokens of others."""
+    token = SigningKeys({"k1": b"x" * 32}, "k1").sign("surface", b"some claims, long enough")
     cleaned = Redactor().clean(f"failed with {token}, authorization: Bearer abcdefgh12345 and v1.2.3 of something")
     assert cleaned == "failed with [redacted], authorization: Bearer [redacted] and v1.2.3 of something"
 

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.adapters.system import read_or_make_secret
+from sidecar.adapters.system import SystemIds, read_or_make_secret
 from sidecar.core.binding.surface_token import SigningKeys
-from sidecar.core.executing.grants import GrantClaims, seal_grant
-from sidecar.core.identifiers import AttemptId, ChildId, ToolId, TurnId
+from sidecar.core.identifiers import AttemptId
 from sidecar.core.operators.role_tokens import RoleClaims, seal
 from sidecar.core.roles import Role
 from sidecar.observability.redaction import REPLACEMENT, Redactor
+from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.rpc import authorisation, operators
 from tests.architecture.reading import modules
 from tests.support.oidc import Issuer, by_hand
 from tests.support.second_place import a_signer
+from tests.support.turn_states import a_child, a_dispatch, a_turn
 
 KEYS = SigningKeys({"2026a": b"k" * 32}, "2026a")
 NOW = int(datetime(2026, 11, 22, tzinfo=UTC).timestamp())
@@ -25,14 +26,8 @@ NOW = int(datetime(2026, 11, 22, tzinfo=UTC).timestamp())
 
 def a_grant() -> str:
     """Return the grant of an attempt."""
-    claims = GrantClaims(
-        attempt_id=AttemptId("attempt-1"),
-        child_id=ChildId("child-1"),
-        turn_id=TurnId("turn-1"),
-        tools=(ToolId("points_balance"),),
-        depth_left=0,
-    )
-    return seal_grant(claims, KEYS)
+    dispatch = a_dispatch(a_turn(), "d1")
+    return GrantTable(SystemIds()).mint(a_child(dispatch, dispatch.plan.run[0]), AttemptId("attempt-1"))
 
 
 def a_role_token() -> str:

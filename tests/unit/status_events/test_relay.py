@@ -48,6 +48,15 @@ def test_the_policy_goes_by_type_not_by_sub_agent(
     assert (update.type if update else None) == passed_on
 
 
+def test_a_rule_for_what_is_no_identifier_is_none() -> None:
+    """Prose in the vocabulary is prose even so."""
+    rules = {name: EventRule() for name in ("Searching offers", "ab", "searching_offers", "searching_offers\n")}
+    vocabulary = Vocabulary(rules)
+
+    assert vocabulary.rules == {"searching_offers": EventRule()}
+    assert StatusRelay(vocabulary).offer(SHOP, "Searching offers", {}, now=0.0) == ("unknown", None)
+
+
 @requirement("PC2-T-31")
 @given(st.text().filter(lambda text: text not in RULES))
 def test_whatever_is_not_in_the_vocabulary_is_dropped(event_type: str) -> None:

@@ -6,6 +6,7 @@ Values only; reading and checking them is `reading.py` and `resolve.py`.
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum, unique
+from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,8 +14,9 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS
+from sidecar.core.definitions.cards.ask_arguments import DEFAULT_ARGUMENTS, offered
 from sidecar.core.identifiers import BlockId, Commit, DefinitionId, Digest, ModelId, Slot, ToolId, Vertical
+from sidecar.core.json_schemas import canonical_text
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 NO_SLOT: Final = Slot("")
@@ -87,7 +89,7 @@ class RunnerRef(Struct, frozen=True):
     target: str | None = None
 
 
-class AgentDefinition(Struct, frozen=True):
+class AgentDefinition(Struct, frozen=True, dict=True):
     """One entry of `agent_config.yaml::agents`, as written. Source: PC1-FR-1, REQUIREMENTS 6.1, DESIGN section 3.
 
     Attributes:
@@ -120,6 +122,16 @@ class AgentDefinition(Struct, frozen=True):
         force_setattr(self, "slot", self.slot or Slot(self.id))
         force_setattr(self, "vertical", self.vertical or Vertical(self.slot))
 
+    @cached_property
+    def offered_schema_json(self) -> str:
+        """The arguments' schema that an orchestrator's model is shown, as canonical text; one for all surfaces."""
+        return canonical_text(offered(self.arguments))
+
+    @cached_property
+    def component_schemas_json(self) -> Mapping[str, str]:
+        """The components' schemas as canonical texts, by name; made once, since each component is checked by one."""
+        return {name: canonical_text(schema) for name, schema in self.components.items()}
+
     @property
     def is_orchestrator(self) -> bool:
         """Having sub-agents makes an orchestrator, not `role`. Source: PC1-FR-1h, TN-43."""
@@ -151,7 +163,7 @@ class ModelEntry(Struct, frozen=True):
     price_per_million_output: float | None = None
 
 
-class ToolEntry(Struct, frozen=True):
+class ToolEntry(Struct, frozen=True, dict=True):
     """One entry of `agent_config.yaml::tools`: how the gateway reaches a data service, or a tool an agent runs itself.
 
     Attributes:
@@ -177,6 +189,11 @@ class ToolEntry(Struct, frozen=True):
     echoes_nonce: bool = False
     payload_schema: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     timeout: timedelta = timedelta(seconds=10)
+
+    @cached_property
+    def arguments_schema_json(self) -> str:
+        """The arguments' schema as canonical text; made once, since each call of the tool is checked by it."""
+        return canonical_text(self.arguments)
 
     @property
     def is_data_backed(self) -> bool:

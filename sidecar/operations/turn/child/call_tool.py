@@ -33,7 +33,6 @@ from sidecar.core.errors import (
 from sidecar.core.executing.events import DATA_WITHHELD, TOOL_REFUSED
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import Digest
-from sidecar.core.json_schemas import canonical_text
 from sidecar.core.replaying.frames import Effect
 from sidecar.operations.ports import Clock, Ids, OffLoop, Recorder
 from sidecar.operations.rules import DispatchRules
@@ -139,7 +138,7 @@ class CallTool:
         return tool
 
     def _check_arguments(self, tool: ToolEntry, arguments_json: str) -> None:
-        read = read_arguments(arguments_json, canonical_text(tool.arguments))
+        read = read_arguments(arguments_json, tool.arguments_schema_json)
         if isinstance(read, str):
             raise InvalidRequest("the arguments cannot be used", fields=[FieldProblem("arguments_json", read)])
 

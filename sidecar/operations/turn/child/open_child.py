@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.executing.contract import Contract, TurnText, bounded, contract_for
+from sidecar.core.executing.contract import Contract, TurnText, WrittenContract, contract_template
 from sidecar.core.executing.events import ChildLog
 from sidecar.core.executing.records import ChildOpened
 from sidecar.core.identifiers import ChildId
@@ -18,27 +18,28 @@ def make_child(dispatch: LiveDispatch, planned: PlannedCall, clock: Clock, ids: 
     turn, now = dispatch.turn, clock.now()
     inherited = dispatch.inherited_of(planned.call.call_id)
     text = TurnText(inherited.task_prompt, inherited.prior_context)
-    contract = contract_for(planned.call, planned.tool, turn.turn_id, planned.step_idx, text, planned.request)
-    contract = bounded(contract, dispatch.settle_at - clock.monotonic())
-    return _child(dispatch, planned, contract, ChildId(ids.new("child")), now)
+    template, seconds = planned.tool.made_once(contract_template), dispatch.settle_at - clock.monotonic()
+    written = template.filled(turn.turn_id, planned.step_idx, text, planned.request, seconds)
+    return _child(dispatch, planned, written, ChildId(ids.new("child")), now)
 
 
 def make_delegated_child(
     parent: Child, errand: Errand, planned: PlannedCall, contract: Contract, clock: Clock
 ) -> Child:
     """Return a new child that `parent` delegates to; its id is the id of the planned call."""
-    return _child(errand, planned, contract, ChildId(planned.call.call_id), clock.now(), parent)
+    written = WrittenContract(contract, contract.to_json())
+    return _child(errand, planned, written, ChildId(planned.call.call_id), clock.now(), parent)
 
 
 def _child(
     errand: Errand,
     planned: PlannedCall,
-    contract: Contract,
+    written: WrittenContract,
     child_id: ChildId,
     now: datetime,
     parent: Child | None = None,
 ) -> Child:
-    turn, contract_json = errand.turn, contract.to_json()
+    turn, contract = errand.turn, written.contract
     opened = ChildOpened(
         child_id=child_id,
         turn_id=turn.turn_id,
@@ -47,7 +48,7 @@ def _child(
         call_id=planned.call.call_id,
         slot=planned.tool.slot,
         step_idx=planned.step_idx,
-        context_json=contract_json,
+        context_json=written.json,
         opened_at=now,
         parent_child_id=contract.parent_child_id,
     )
@@ -59,7 +60,7 @@ def _child(
         step_idx=planned.step_idx,
         tool=planned.tool,
         contract=contract,
-        contract_json=contract_json,
+        contract_json=written.json,
         principal=turn.claims.principal,
         log=log,
         opening=[opened, log.created(now, planned.tool.card.digest), log.started(now)],

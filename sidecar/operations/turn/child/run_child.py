@@ -5,8 +5,6 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from sidecar.core.binding.surface import Surface
-from sidecar.core.definitions.cards.prompt import prefix_of
-from sidecar.core.definitions.files.placeholders import filled
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
 from sidecar.core.dispatching.result_checks import ResultCollector
 from sidecar.core.errors import RecordConflict
@@ -249,7 +247,7 @@ class RunChild:
             card=card,
             arguments_json=dispatch.arguments_of(child.call_id),
             context=dispatch.inherited_of(child.call_id),
-            prompt_prefix=filled(prefix_of(card.blocks, surface.flags_on), surface.fan_out_cap),
+            prompt_prefix=surface.prompt_prefix_of(card),
             prompt_suffix=dispatch.turn.prompt_suffix,
             contract_json=child.contract_json,
             grant=self._out.grants.mint(child, attempt_id),
@@ -279,6 +277,8 @@ def _keep_refusal(child: Child, why: str) -> None:
 
 def delegates_of(contract: Contract, surface: Surface) -> tuple[DelegateTool, ...]:
     """Return whom a sub-agent may delegate to, in the surface's order; `Delegate` decides anew when one is asked."""
+    if not contract.permissions.can_spawn_children:  # nearly all: looked at first, since each attempt asks
+        return ()
     return tuple(
         DelegateTool(tool.name, tool.description, tool.arguments_schema_json) for tool in whom_to_ask(contract, surface)
     )

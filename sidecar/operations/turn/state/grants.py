@@ -1,20 +1,28 @@
-"""Which grants are alive. A grant dies with its attempt, whatever its signature says (DESIGN section 12)."""
+"""Which attempts may call tools now: a table of random keys. A grant dies with its attempt (DESIGN section 12).
 
+A key says nothing and is signed by nothing; what it opens stands in the table alone, so that there is nothing to forge
+and nothing that outlives its row. Keys that are over are not kept: whatever has the form of a key and opens nothing is
+taken for one of them, so that a host that goes on after a restart of the sidecar is told to stop.
+"""
+
+import re
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
-from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.errors import GrantInvalid, GrantSpent
-from sidecar.core.executing.grants import GrantClaims, seal_grant, unseal_grant
 from sidecar.core.identifiers import AttemptId, ChildId
+from sidecar.operations.ports import Ids
 from sidecar.operations.turn.state.child import Child
+
+FORM: Final = re.compile(r"gr1\.[A-Za-z0-9_-]{1,64}\.end")
+"""Both ends are fixed: a key that was cut short is told from one that is over. The log's redaction knows it, too."""
 
 
 class LiveGrant(msgspec.Struct):
     """One attempt that may call tools now; `used`: it has asked the gateway for something."""
 
-    claims: GrantClaims
     child: Child
     term: int
     used: bool = False
@@ -25,58 +33,51 @@ class GrantTable:
 
     def __init__(
         self,
-        keys: SigningKeys,
+        ids: Ids,
         lease_held: Callable[[], bool] = lambda: True,
         lease_term: Callable[[], int] = lambda: 0,
     ) -> None:
         """Begin with none.
 
         Args:
-            keys: sign the tokens.
+            ids: make the keys, which must not be guessed.
             lease_held: says whether this process may still act on what it owns on record.
             lease_term: changes when it may again, after it might not; grants of before stay dead then, since others
                 may have gone on with what they were for.
         """
-        self._keys = keys
+        self._ids = ids
         self._lease_held, self._lease_term = lease_held, lease_term
-        self._live: dict[AttemptId, LiveGrant] = {}
+        self._live: dict[str, LiveGrant] = {}
+        self._keys: dict[AttemptId, str] = {}
 
     def mint(self, child: Child, attempt_id: AttemptId) -> str:
-        """Return the bearer token of one attempt, alive until `revoke`."""
-        permissions = child.contract.permissions
-        claims = GrantClaims(
-            attempt_id=attempt_id,
-            child_id=child.child_id,
-            turn_id=child.log.run_id,
-            tools=permissions.allowed_tools,
-            depth_left=permissions.max_delegation_depth,
-        )
-        self._live[attempt_id] = LiveGrant(claims, child, self._lease_term())
-        return seal_grant(claims, self._keys)
+        """Return the bearer token of one attempt, alive until `revoke`. An attempt has one; mint it once."""
+        key = self._keys[attempt_id] = f"gr1.{self._ids.new('grant')}.end"
+        self._live[key] = LiveGrant(child, self._lease_term())
+        return key
 
     def revoke(self, attempt_id: AttemptId) -> bool:
         """Kill a grant, and say whether it was ever used. Unknown ones are ignored."""
-        live = self._live.pop(attempt_id, None)
-        return live is not None and live.used
+        key = self._keys.pop(attempt_id, None)
+        return key is not None and self._live.pop(key).used
 
     def revoke_all_of(self, child_id: ChildId) -> None:
         """Kill the grants of a child that others have gone on with."""
-        for attempt_id in [each for each, live in self._live.items() if live.child.child_id == child_id]:
+        for attempt_id in [each for each, key in self._keys.items() if self._live[key].child.child_id == child_id]:
             self.revoke(attempt_id)
 
     def claim(self, token: str) -> LiveGrant:
         """Return the live attempt that a token belongs to.
 
         Raises:
-            GrantInvalid: not one of ours.
-            GrantSpent: the attempt is over.
+            GrantInvalid: not a whole key.
+            GrantSpent: no attempt runs that it is for, as far as is known here.
         """
-        claims = unseal_grant(token, self._keys)
-        live = self._live.get(claims.attempt_id)
+        live = self._live.get(token)
+        if live is None and not FORM.fullmatch(token):
+            raise GrantInvalid("the grant is not one of this sidecar; send the one that came with the run")
         if live is None or not self._lease_held() or live.term != self._lease_term():
             raise GrantSpent("the attempt that this grant was for is over; stop calling tools")
-        if live.claims != claims:
-            raise GrantInvalid("the grant is not the one that was minted for this attempt")
         live.used = True
         return live
 

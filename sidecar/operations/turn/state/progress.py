@@ -140,7 +140,7 @@ class Progress:
 
 def _silences_of(vocabulary: Vocabulary) -> Silences | None:
     """Return where silences are kept; None if nobody would hear of them."""
-    rule = vocabulary.rule_for(STILL_WORKING)
+    rule = vocabulary.rules.get(STILL_WORKING)
     if vocabulary.silence is None or rule is None or rule.handling is Handling.SUPPRESS:
         return None
     return Silences(vocabulary.silence.total_seconds())

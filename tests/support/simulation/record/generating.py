@@ -7,7 +7,7 @@ from typing import Final
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.operations.requests import OnDisconnect
-from tests.support.simulation.cards import POOL
+from tests.support.simulation.cards import POOL, arguments_for
 from tests.support.simulation.record.fleet import LEASE
 from tests.support.simulation.record.schedule import (
     Blow,
@@ -134,7 +134,7 @@ class _Generator:
         card = chance.choice(self._cards)
         self._scripts[key] = self._script(card, key)
         tool = f"ask_{card.definition.slot}"
-        return CallSpec(key, call_id, CallKind.FIT, tool, json.dumps({"request": key}), card)
+        return CallSpec(key, call_id, CallKind.FIT, tool, json.dumps(arguments_for(card, key)), card)
 
     def _script(self, card: Card, key: str) -> CallScript:
         attempts = range(1 + card.definition.limits.max_retries)
