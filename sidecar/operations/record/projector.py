@@ -1,7 +1,8 @@
 """Takes the journal, in the order of its facts, as a list of changed turns, and keeps the line of each for lists.
 
 It is behind the journal, never in its way: a pass takes few facts, gives way to everything else that waits, and what
-goes wrong is tried again later. How far it has come is kept with the lines, so that it goes on from there after a restart.
+goes wrong is tried again later. How far it has come is kept with the lines, so that it goes on from there after a
+restart.
 """
 
 import asyncio
