@@ -56,10 +56,9 @@ def _unexpected(doing: str, error: str) -> None:
     raise AssertionError(f"could not {doing}: {error}")
 
 
-@pytest.fixture
-async def record(tmp_path: Path) -> Path:
-    """A record whose lists have a wrong row, and lack another."""
-    path = tmp_path / "r" / "record.sqlite"
+async def a_record(settings: Path) -> Path:
+    """Return a record whose lists have a wrong row, and lack another."""
+    path = settings.parent / "r" / "record.sqlite"
     async with opened(path, "one") as kept:
         for number, turn in enumerate(TURNS):
             await kept.append(a_whole_turn(turn, at=number))
@@ -78,21 +77,24 @@ async def listed(path: Path) -> list[tuple[str, str]]:
     return [(row.turn_id, row.principal) for row in reversed(found.rows)]
 
 
-async def test_lists_are_derived_anew(settings: Path, record: Path) -> None:
+async def test_lists_are_derived_anew(settings: Path) -> None:
     """Whatever was in them."""
+    record = await a_record(settings)
     assert len(await listed(record)) == len(TURNS) - 1
     assert sidecar("projection", "rebuild", "--config", settings) == (0, f"rebuilt from {FACTS} facts\n")
     assert await listed(record) == [(turn, "user-1") for turn in TURNS]
 
 
-async def test_a_program_is_told_in_json(settings: Path, record: Path) -> None:
+async def test_a_program_is_told_in_json(settings: Path) -> None:
     """The last line says that it is done."""
+    await a_record(settings)
     code, said = sidecar("projection", "rebuild", "--json", "--config", settings)
     assert (code, json.loads(said.splitlines()[-1])) == (0, {"facts": FACTS, "left": 0, "done": True})
 
 
-async def test_a_record_that_a_sidecar_has_open_is_left_to_it(settings: Path, record: Path) -> None:
+async def test_a_record_that_a_sidecar_has_open_is_left_to_it(settings: Path) -> None:
     """It holds the lock; the rows stay as they are."""
+    record = await a_record(settings)
     async with opened(record, "serving"):
         before = projection_file(record).read_bytes()
         code, said = sidecar("projection", "rebuild", "--config", settings)

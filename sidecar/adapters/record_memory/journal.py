@@ -12,10 +12,10 @@ from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceI
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.chain import NOTHING, rooted
-from sidecar.core.journal.changes import ChangedTurn, Changes, Reached, Watermarks
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
 from sidecar.operations.record.ports import NotThisJournal
 from sidecar.operations.record.rows_in_memory import RowsInMemory
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from sidecar.adapters.record_memory.journal import ONLY, JournalContents, MemoryJournal
 from sidecar.core.executing.records import AttemptRecorded, Record
@@ -29,7 +30,7 @@ class MemoryStore(JournalStore):
         alive: Callable[[InstanceId], bool] | None = None,
     ) -> None:
         journal = MemoryJournal(contents, instance, alive)
-        nothing = _NeverNeeded()
+        nothing: Any = _NeverNeeded()
         lists = Lists(Projector(journal, journal.contents.rows, nothing), at_once=True)
         super().__init__(journal, nothing, nothing, partial(os.urandom, SALT_BYTES), lists)
         self.journal, self.contents = journal, journal.contents

@@ -7,7 +7,7 @@ import apsw
 
 from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, Found, fact_from, first, found, time_of
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.changes import ChangedTurn, Changes, Reached, Watermarks
+from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
 from sidecar.operations.record.ports import NotThisJournal
 
 SEQUENCE: Final = "journal"

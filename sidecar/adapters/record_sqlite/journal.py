@@ -15,9 +15,9 @@ from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.changes import Changes, Watermarks
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.listing.changes import Changes, Watermarks
 
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]

@@ -11,8 +11,8 @@ from sidecar.adapters.record_sqlite.rows import Found, Value, first, found, inse
 from sidecar.core.decoding import from_json
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
-from sidecar.core.journal.changes import Reached, Watermarks
-from sidecar.core.journal.turn_rows import EpisodeUse, Newer, TurnLine, episode_rows, listed, use_of
+from sidecar.core.listing.changes import Reached, Watermarks
+from sidecar.core.listing.turn_rows import EpisodeUse, Newer, TurnLine, episode_rows, listed, use_of
 
 COLUMNS: Final = "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed"
 TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
@@ -29,7 +29,7 @@ NEWEST_EPISODES: Final = """
 SELECT episode_id, principal FROM episodes ORDER BY last_at DESC, episode_id DESC, principal DESC LIMIT ?
 """
 USES: Final = """
-SELECT count(*), max(began_at), min(printf('%020d', began_at) || turn_id), slots FROM turns
+SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began_at) || turn_id), slots FROM turns
   WHERE episode_id = ? AND principal = ? AND shown = 1 AND turn_id NOT IN (SELECT value FROM json_each(?))
   GROUP BY slots
 """
@@ -181,14 +181,14 @@ def episodes(connection: apsw.Connection, limit: int, newer: Newer) -> list[Epis
     wanted |= dict.fromkeys(found(connection, NEWEST_EPISODES, (limit + len(newer),)))
     left_out = msgspec.json.encode(list(newer)).decode()
     for episode in wanted:
-        uses += [_use(episode, row) for row in found(connection, USES, (*episode, left_out))]
+        uses += map(_use, found(connection, USES, (*episode, left_out)))
     return episode_rows(uses, limit)
 
 
-def _use(episode: Episode, values: Found) -> EpisodeUse:
-    count, last_at, first_turn, slots = values
+def _use(values: Found) -> EpisodeUse:
+    episode_id, principal, count, last_at, first_turn, slots = values
     began = time_of(int(first_turn[:DIGITS])), TurnId(first_turn[DIGITS:])
-    return EpisodeUse(EpisodeId(episode[0]), Principal(episode[1]), began, time_of(last_at), count, _slots(slots))
+    return EpisodeUse(EpisodeId(episode_id), Principal(principal), began, time_of(last_at), count, _slots(slots))
 
 
 def _slots(text: str) -> tuple[Slot, ...]:

@@ -18,8 +18,8 @@ from sidecar.adapters.sqlite import Schema, SqliteEngine
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.changes import Watermarks
-from sidecar.core.journal.turn_rows import Newer, TurnLine
+from sidecar.core.listing.changes import Watermarks
+from sidecar.core.listing.turn_rows import Newer, TurnLine
 from sidecar.operations.record.ports import CommitUnknown
 
 APPLICATION_ID: Final = 0x5343_5031

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from sidecar.core.executing.stored_record import EpisodeRow, Listed, TurnQuery, TurnRow
-from sidecar.core.journal.turn_rows import Newer
+from sidecar.core.listing.turn_rows import Newer
 from sidecar.operations.record.ports import NotThisJournal
 from sidecar.operations.record.projector import Projector
 

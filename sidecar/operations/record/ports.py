@@ -20,9 +20,9 @@ from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn,
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.changes import Changes, Watermarks
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.listing.changes import Changes, Watermarks
 
 
 class CommitUnknown(Exception):

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.changes import Watermarks
-from sidecar.core.journal.turn_rows import Newer, TurnLine
+from sidecar.core.listing.changes import Watermarks
+from sidecar.core.listing.turn_rows import Newer, TurnLine
 
 
 class Projection(Protocol):

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.changes import ChangedTurn, Changes, Watermarks
 from sidecar.core.journal.encoding import UnreadableFact
-from sidecar.core.journal.turn_rows import TurnLine, turn_line
+from sidecar.core.listing.changes import ChangedTurn, Changes, Watermarks
+from sidecar.core.listing.turn_rows import TurnLine, turn_line
 from sidecar.operations.ports import Recorder
 from sidecar.operations.record.ports import Journal, NotThisJournal
 from sidecar.operations.record.projection_ports import Projection

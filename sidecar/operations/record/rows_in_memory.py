@@ -5,8 +5,8 @@ from datetime import date
 
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
-from sidecar.core.journal.changes import Watermarks
-from sidecar.core.journal.turn_rows import Newer, TurnLine, episode_rows, listed, use_of, with_newer
+from sidecar.core.listing.changes import Watermarks
+from sidecar.core.listing.turn_rows import Newer, TurnLine, episode_rows, listed, use_of, with_newer
 
 
 class RowsInMemory:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from sidecar.core.executing.stored_record import TurnQuery, TurnState
 from sidecar.core.identifiers import EpisodeId, Slot, TurnId
-from sidecar.core.journal.changes import Watermarks
+from sidecar.core.listing.changes import Watermarks
 from sidecar.operations.record.lists import MOST_CHANGES
 from sidecar.operations.record.ports import NotThisJournal
 from tests.adapters.records.bench import OpenedRecord, RecordBench

@@ -18,12 +18,12 @@ from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow,
 from sidecar.core.identifiers import EpisodeId, InstanceId, Principal, Slot, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnIndex
 from sidecar.core.journal.chain import digest_of_texts
-from sidecar.core.journal.changes import Watermarks
 from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import FactsRemoved
-from sidecar.core.journal.turn_rows import Newer, TurnLine, turn_line
+from sidecar.core.listing.changes import Watermarks
+from sidecar.core.listing.turn_rows import Newer, TurnLine, turn_line
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.operations.record.lists import Lists

@@ -9,8 +9,8 @@ from sidecar.core.executing.stored_record import TurnRow
 from sidecar.core.identifiers import Principal, TurnId
 from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.turn_rows import turn_line
 from sidecar.core.journal.turn_state import state_of
+from sidecar.core.listing.turn_rows import turn_line
 from sidecar.operations.record.turn_views import row_of
 from tests.unit.journal.lives import TURN, Life
 

@@ -13,7 +13,7 @@ from sidecar.adapters.record_memory import JournalContents, MemoryJournal, Memor
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, TurnId
-from sidecar.core.journal.changes import Changes, Watermarks
+from sidecar.core.listing.changes import Changes, Watermarks
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.projector import FACTS_OF_A_PASS, TURNS_IN_A_ROW, Projector, ProjectorTiming
 from sidecar.operations.record.rows_in_memory import RowsInMemory
