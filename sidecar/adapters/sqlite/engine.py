@@ -135,6 +135,10 @@ class SqliteEngine:
         """Do `work`, which only reads, on one state of the database. Raises `StoreUnavailable`, also after a second."""
         return await self._reader.run(lambda: self._read(work))
 
+    async def empty_log(self) -> None:
+        """Move all that was committed into the file, and leave nothing in the log. Raises `StoreUnavailable`."""
+        await self._writer.run(self._empty_log)
+
     async def back_up(self, target: Path) -> None:
         """Copy the database as it is now to a new file, while writing goes on.
 
@@ -203,6 +207,14 @@ class SqliteEngine:
                 raise unavailable(error, "write") or error from None
             raise CommitUnknown(type(error).__name__) from None
         return result
+
+    def _empty_log(self) -> None:
+        try:
+            if self._writing is not None:
+                self._writing.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            self._report("empty the write-ahead log", error)
+            raise unavailable(error, "empty the write-ahead log") or error from None
 
     def _undo(self, error: BaseException) -> None:
         """Roll back what is left of the transaction; close a connection that cannot be trusted any more."""
