@@ -9,10 +9,14 @@ from pathlib import Path
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.core.identifiers import InstanceId, Principal
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.operations.record.checkpoints import Checkpointing
-from sidecar.operations.record.erase_user import EraseUser, NoLists
+from sidecar.operations.record.erase_user import EraseUser
 from sidecar.operations.record.ports import Journal
+from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.retention import Retention
+from sidecar.operations.record.rows_in_memory import RowsInMemory
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import BEGIN, a_whole_turn
 from tests.support.second_place import INTERVAL, RULES, Anomalies, SettableClock
@@ -65,7 +69,7 @@ async def erase(folder: Path, key: str = KEY, lines: str = LINES) -> None:
     async with written(folder, [], "erasing") as record:
         signer = read_or_make_signer(folder / key)
         place = CheckpointFile(folder / lines, signer, lambda *_: None)
-        memory = (NoLists(), NoConversations())
+        memory = (Projector(record.journal, RowsInMemory(), MeasuringRecorder(Metrics())), NoConversations())
         outside = (signer, place, SettableClock(), CountedIds())
         operation = EraseUser(record.journal, record.journal.instance, *memory, *outside)
         told = [each async for each in operation(Principal("user-1"), preview=False)]

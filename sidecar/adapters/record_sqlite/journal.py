@@ -8,17 +8,16 @@ from typing import Final, TypeVar
 
 import apsw
 
-from sidecar.adapters.record_sqlite import archive, reading
+from sidecar.adapters.record_sqlite import archive, changing, reading
 from sidecar.adapters.record_sqlite.appending import Appending
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite import SqliteEngine
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
-from sidecar.core.journal.turn_rows import episode_rows
+from sidecar.core.listing.changes import Changes, Watermarks
 
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
@@ -147,13 +146,17 @@ class SqliteJournal:
         """Return turns whose parent is lost."""
         return await self._read(lambda connection: reading.overdue(connection, now, limit))
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns."""
-        return await self._read(lambda connection: reading.listed(connection, query))
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
+        """Return turns that have not ended."""
+        return await self._read(lambda connection: reading.newest_open(connection, limit, before))
 
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
-        """Return the episodes used last."""
-        return episode_rows(await self.turns(TurnQuery(limit=10_000)), limit)
+    async def changed(self, after: Watermarks, limit: int) -> Changes:
+        """Return the turns that have some of the next facts."""
+        return await self._read(lambda connection: changing.changed(connection, after, limit))
+
+    async def erased_turns(self) -> Sequence[TurnId]:
+        """Return the turns that have facts without texts."""
+        return await self._read(changing.erased_turns)
 
     # --- archive: what is long is read in pages, each on one state
 

@@ -137,6 +137,10 @@ class SqliteEngine:
         """Do `work`, which only reads, on one state of the database. Raises `StoreUnavailable`, also after a second."""
         return await self._reader.run(lambda: self._read(work))
 
+    async def empty_log(self) -> None:
+        """Move all that was committed into the file, and leave nothing in the log. Raises `StoreUnavailable`."""
+        await self._writer.run(self._empty_log)
+
     async def back_up(self, target: Path) -> None:
         """Copy the database as it is now to a new file, while writing goes on.
 
@@ -222,17 +226,26 @@ class SqliteEngine:
                 self._writing = self._connect()
                 self._writing.set_wal_hook(self._committed)
             self._writing.execute("VACUUM")
-            for _ in range(TRIES):  # a reader is through within a second
-                try:
-                    self._writing.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-                except (apsw.BusyError, apsw.LockedError):
-                    continue
-                return
         except apsw.Error as error:
             self._undo(error)
             self._report("compact", error)
             raise unavailable(error, "compact") or error from None
-        raise StoreUnavailable("cannot compact: the write-ahead log is being read all the time", retry_after=AGAIN)
+        for tried in range(TRIES):
+            try:
+                self._empty_log()
+            except StoreUnavailable:
+                if tried == TRIES - 1:
+                    raise
+            else:
+                return  # a reader that was in the way is through within a second
+
+    def _empty_log(self) -> None:
+        try:
+            if self._writing is not None:
+                self._writing.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            self._report("empty the write-ahead log", error)
+            raise unavailable(error, "empty the write-ahead log") or error from None
 
     def _undo(self, error: BaseException) -> None:
         """Roll back what is left of the transaction; close a connection that cannot be trusted any more."""

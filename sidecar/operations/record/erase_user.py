@@ -37,17 +37,10 @@ class Conversations(Protocol):
 
 
 class Lists(Protocol):
-    """What erasing needs of a projection: rows of lists that are derived from facts."""
+    """What erasing needs of the projection: a `Projector`."""
 
-    async def forget(self, turns: Sequence[TurnId]) -> None:
-        """Remove what users, models and sub-agents wrote from the rows of turns. Raises `StoreUnavailable`."""
-
-
-class NoLists:
-    """Where lists are read from the facts themselves."""
-
-    async def forget(self, turns: Sequence[TurnId]) -> None:
-        """Do nothing."""
+    async def catch_up(self) -> None:
+        """Derive the lines of lists again from what is left of the facts. Raises `StoreUnavailable`."""
 
 
 class Erased(Struct, frozen=True, kw_only=True):
@@ -139,6 +132,7 @@ class EraseUser:
         async for facts in self._erase_texts(found):
             told = replace(told, facts=told.facts + facts)
             yield told
+        await self._lists.catch_up()
         await self._archive.compact()
         yield replace(told, conversations=await self._conversations.erase(principal), done=True)
 
@@ -152,7 +146,6 @@ class EraseUser:
                 if erasure is not None:
                     await self._place.append([erasure_statement(erasure.marker, self._instance)])
                     await self._archive.erase(erasure)
-                    await self._lists.forget(erasure.turns)
                     yield len(erasure.facts)
 
 

@@ -222,7 +222,7 @@ async def test_a_backup_during_writes_is_a_whole_record(tmp_path: Path) -> None:
 
     second = await SqliteJournal.open(tmp_path / "backup.sqlite", InstanceId("two"), _unexpected)
     restored = OpenedRecord(second)
-    rows = await restored.turns(TurnQuery(limit=100))
+    rows = (await restored.turns(TurnQuery(limit=100))).rows
     assert len(rows) >= before
     assert [row.turn_id for row in reversed(rows)] == [f"turn-{number}" for number in range(len(rows))]
     assert await restored.turn(TurnId("turn-0")) is not None
