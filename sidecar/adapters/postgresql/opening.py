@@ -18,6 +18,7 @@ LOCK: Final = 0x53494445
 """Of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
 SECONDS_TO_BE_HEARD: Final = 1.0
+WHO: Final = "select pg_backend_pid()"
 Result = TypeVar("Result")
 
 
@@ -33,24 +34,46 @@ def shown(dsn: str) -> str:
 
 
 async def behind_transaction_pooler(dsn: str, limits: Limits) -> bool:
-    """Say whether a notification to ourselves gets lost: then every transaction may run on another connection.
+    """Say whether every transaction may run on another connection of the server.
+
+    Then a notification to ourselves may get lost; but a pooler with nothing else to do hands it on. So a second
+    connection takes what the first one just had, and the first one is asked who serves it now.
 
     Raises:
         StoreUnavailable: there is no connection.
     """
-    connection = await connected(dsn, Limits(limits.connect, limits.statement, limits.lock, pooled=True))
-    heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
+    limits = Limits(limits.connect, limits.statement, limits.lock, pooled=True)
+    connection = await connected(dsn, limits)
     try:
-        await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
-        await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
+        if await _loses_notifications(connection, limits):
+            return True
+        served_by = await _answered(connection.fetchval(WHO), limits.statement)
+        if served_by == connection.get_server_pid():
+            return False  # as the server itself said at the start: nothing is in between
+        other = await connected(dsn, limits)
+        try:
+            async with other.transaction():
+                await _answered(other.fetchval(WHO), limits.statement)
+                async with asyncio.timeout(SECONDS_TO_BE_HEARD):
+                    return bool(served_by != await connection.fetchval(WHO))
+        finally:
+            other.terminate()
+    except TimeoutError:
+        return True  # there is one connection for all
+    finally:
+        connection.terminate()
+
+
+async def _loses_notifications(connection: Connection, limits: Limits) -> bool:
+    heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
+    await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
+    await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
+    try:
         async with asyncio.timeout(SECONDS_TO_BE_HEARD):
             await heard.wait()
     except TimeoutError:
         return True
-    else:
-        return False
-    finally:
-        connection.terminate()
+    return False
 
 
 async def pending_migrations(dsn: str, migrations: Sequence[Migration], limits: Limits) -> tuple[Migration, ...]:

@@ -1,6 +1,6 @@
-"""The record in PostgreSQL: several sidecars append to one, each in one statement a commit."""
+"""The journal in PostgreSQL: several sidecars append to one, each in one statement a commit."""
 
-from sidecar.adapters.record_postgresql.opening import SCHEMA, open_postgres_record
-from sidecar.adapters.record_postgresql.record import PostgresRecord, RecordOptions
+from sidecar.adapters.record_postgresql.journal import JournalOptions, PostgresJournal
+from sidecar.adapters.record_postgresql.opening import SCHEMA, open_postgres_journal
 
-__all__ = ["SCHEMA", "PostgresRecord", "RecordOptions", "open_postgres_record"]
+__all__ = ["SCHEMA", "JournalOptions", "PostgresJournal", "open_postgres_journal"]

@@ -1,165 +1,199 @@
-"""What is asked of the record while turns run: SQL that gives JSON, and the types that it is decoded into."""
+"""What is asked of the journal. Facts are read by the day of their turn, so that only one partition is looked at."""
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Final
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import date, datetime
+from itertools import groupby
+from typing import Any, Final
 
+import asyncpg
 import msgspec
 
-from sidecar.adapters.record_postgresql.asking import Asking, decoded
-from sidecar.core.decoding import JsonDecoder
-from sidecar.core.dispatching.outcomes import CallOutcome
-from sidecar.core.dispatching.routing_record import RoutingRecord
-from sidecar.core.executing.events import ChildEvent
-from sidecar.core.executing.records import AttemptRecorded, DispatchOpened, TurnEnded
-from sidecar.core.executing.stored_record import (
-    EpisodeRow,
-    StoredChild,
-    StoredDispatch,
-    StoredTurn,
-    TurnQuery,
-    TurnRow,
-)
-from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
+from sidecar.adapters.postgresql import Asking, Connection, ConnectionLost, Connections, unavailable
+from sidecar.adapters.postgresql.failures import AGAIN
+from sidecar.core.decoding import from_json
+from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import RootState, TurnFacts
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.turn_rows import episode_rows, fits, turn_row
+from sidecar.core.journal.turn_state import state_of
+from sidecar.operations.record.journal_reads import unreadable
 
-TURN: Final = "select record_turn($1, $2)"
-EVENTS: Final = "select record_events($1)"
-ROUTING: Final = "select record_json from routing_records where turn_id = $1"
+DAY: Final = "select day from turn_heads where turn_id = $1"
+FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
+FACTS: Final = f"""
+select {FACT}, lease_until >= now() as living from facts left join instances using (instance_id)
+where day = $1 and turn_id = any ($2) order by turn_id, version
+"""  # noqa: S608 - names only
+FRAMES: Final = """
+select attempt_id, step, number, frames from attempt_frames where day = $1 and turn_id = $2 order by step, number
+"""
 LAST_CALLED: Final = """
-select called from routing_records where episode_id = $1 and called <> '{}' order by ended_at desc, turn_id desc limit 1
+select turn_id from turn_heads where episode_id = $1 and called order by ended_at desc, turn_id desc limit 1
 """
 LEFT_BEHIND: Final = """
-select dispatch.turn_id, dispatch.dispatch_id
-from turns turn join dispatches dispatch on dispatch.turn_id = turn.turn_id
-where turn.ended_at is null
-  and not record_alive(record_owner(dispatch.turn_id, dispatch.dispatch_id), $1)
-  and (select count(distinct call_id) from call_outcomes outcome
-    where outcome.turn_id = dispatch.turn_id and outcome.dispatch_id = dispatch.dispatch_id) <> dispatch.calls
-order by dispatch.opened_at, dispatch.turn_id, dispatch.position limit $2
+select turn_id, dispatch ->> 0 from turn_heads, jsonb_array_elements(unsettled) with ordinality each (dispatch, place)
+where ended_at is null and dispatch ->> 1 <> $1
+  and not exists (select from instances where instance_id = dispatch ->> 1 and lease_until >= now())
+order by began_at, turn_id, place limit $2
 """
 OVERDUE: Final = """
-select turn_id from turns where ended_at is null and expires_at < $1 order by expires_at, turn_id limit $2
+select turn_id from turn_heads where ended_at is null and expires_at < $1
+order by expires_at, began_at, turn_id limit $2
 """
-TURNS: Final = """
-select coalesce(json_agg(record_turn_row(turn) order by began_at desc, turn_id desc), '[]')
-from (
-  select * from turns
-  where began_at is not null
-    and ($1::text is null or episode_id = $1)
-    and ($2::text is null or exists (
-      select from sub_agents child where child.turn_id = turns.turn_id and child.slot = $2))
-    and ($3::text is null or $3 = case when ended_at is null then 'open'
-      when close_reason = 'parent_lost' then 'lost' else 'ended' end)
-    and ($4::timestamptz is null or (began_at, turn_id) < ($4, $5::text))
-  order by began_at desc, turn_id desc limit $6
-) turn
+NEWEST: Final = """
+select day, array_agg(turn_id) from (
+  select day, turn_id from turn_heads order by day desc, began_at desc limit 2000
+) newest group by day
 """
-EPISODES: Final = """
-select coalesce(json_agg(json_build_object(
-    'episode_id', episode_id, 'principal', principal, 'turns', turns, 'first_at', first_at, 'last_at', last_at,
-    'slots', (
-      select coalesce(json_agg(slot order by first_used), '[]') from (
-        select child.slot, min(array[to_char(turn.began_at, 'YYYYMMDDHH24MISSUS'), turn.turn_id,
-          to_char(child.step_idx, 'FM0000000000')]) as first_used
-        from turns turn join sub_agents child on child.turn_id = turn.turn_id
-        where turn.episode_id = episode.episode_id and turn.principal = episode.principal
-        group by child.slot) used)
-  ) order by last_at desc, episode_id), '[]')
-from (
-  select episode_id, principal, count(*) as turns, min(began_at) as first_at, max(began_at) as last_at
-  from turns where began_at is not null group by episode_id, principal
-  order by max(began_at) desc, episode_id limit $1
-) episode
+ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"
+REMOVABLE: Final = """
+select instance_id, day, number, encode(root, 'hex') from roots where journal_is_over(day, $1) order by instance_id, day
 """
-ATTEMPTS: Final = """
-select coalesce(json_agg(attempt order by child_id, number), '[]') from attempts attempt where turn_id = $1
-"""
+UNDER: Final = f"""
+select number, {FACT} from facts where day = $1 and instance_id = $2 and number > $3 order by number limit $4
+"""  # noqa: S608 - names only
+TURN_IDS: Final = "select turn_id from turn_heads where turn_id > $1 order by turn_id limit $2"
+MARKERS: Final = "select body from markers order by instance_id, day"
+REMOVE: Final = "select journal_remove($1::text::json)"
+REMOVE_FRAMES: Final = "select journal_remove_frames($1)"
+NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
+MARKS_DO_NOT_FIT: Final = "SR409"
+LOCKED: Final = "55P03"
+PAGE: Final = 500
+"""Rows read at once of what may be many."""
+SECONDS_TO_REMOVE: Final = 60.0
+TRIES: Final = 5
+"""To remove: it gives up quickly where others would have to wait for it."""
 
 
-class DispatchRow(msgspec.Struct, frozen=True):
-    """One dispatch as `record_turn` gives it; each outcome is a text of its own."""
+class PostgresReads:
+    """The methods of `JournalReads` and `RecordArchive`. Attributes are of the class that inherits.
 
-    opened: DispatchOpened
-    owner: InstanceId
-    epoch: int
-    owner_alive: bool
-    outcomes: tuple[str, ...]
-
-
-class TurnFound(msgspec.Struct, frozen=True):
-    """A turn as `record_turn` gives it."""
-
-    dispatches: tuple[DispatchRow, ...]
-    children: tuple[StoredChild, ...]
-    ended: TurnEnded | None
-    routing: str | None
-
-
-OUTCOME: Final = JsonDecoder(CallOutcome)
-ROUTING_RECORD: Final = JsonDecoder(RoutingRecord)
-FOUND: Final = JsonDecoder(TurnFound)
-CHILD_EVENTS: Final = JsonDecoder(tuple[ChildEvent, ...])
-TURN_ROWS: Final = JsonDecoder(tuple[TurnRow, ...])
-EPISODE_ROWS: Final = JsonDecoder(tuple[EpisodeRow, ...])
-ATTEMPTS_RECORDED: Final = JsonDecoder(tuple[AttemptRecorded, ...])
-
-
-def stored_turn(turn_id: TurnId, text: str) -> StoredTurn:
-    """Return a turn from what `record_turn` gave."""
-    found = decoded(FOUND, text)
-    dispatches = tuple(
-        StoredDispatch(
-            row.opened, row.owner, row.epoch, row.owner_alive, tuple(OUTCOME.decode(each) for each in row.outcomes)
-        )
-        for row in found.dispatches
-    )
-    routing = None if found.routing is None else ROUTING_RECORD.decode(found.routing)
-    return StoredTurn(turn_id, dispatches, found.children, found.ended, routing)
-
-
-class RunningReads:
-    """The reads of `RecordReads`. Attributes are of whoever inherits."""
+    What may be many rows is read in pages: rows are only added, so that pages fit together; what retention removes
+    meanwhile is missing from the pages that come after.
+    """
 
     _asking: Asking
+    _readers: Connections
     _instance: InstanceId
 
-    async def turn(self, turn_id: TurnId) -> StoredTurn | None:
-        """Return all of a turn."""
-        text = await self._asking.value(TURN, turn_id, self._instance)
-        return None if text is None else stored_turn(turn_id, text)
+    async def facts(self, turn_id: TurnId) -> TurnFacts:
+        """Return all facts of a turn."""
+        rows = await self._of_day(FACTS, turn_id, [turn_id])
+        living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
+        return TurnFacts(tuple(map(_fact, rows)), frozenset(living | {self._instance}))
 
-    async def child_events(self, child_id: ChildId) -> Sequence[ChildEvent]:
-        """Return the events of one child."""
-        return await self._asking.decoded(CHILD_EVENTS, EVENTS, child_id)
+    async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
+        """Return what the runners sent in a turn."""
+        rows = await self._of_day(FRAMES, turn_id, turn_id)
+        return [AttemptFrames(turn_id, AttemptId(attempt), *rest) for attempt, *rest in rows]
 
-    async def routing_record(self, turn_id: TurnId) -> RoutingRecord | None:
-        """Return the routing decision of a turn."""
-        text = await self._asking.value(ROUTING, turn_id)
-        return None if text is None else decoded(ROUTING_RECORD, text)
-
-    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
-        """Return the slots of the episode's last ended turn that called any."""
-        return tuple(await self._asking.value(LAST_CALLED, episode_id) or ())
+    async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
+        """Return the episode's last turn that called any."""
+        turn_id: TurnId | None = await self._asking.value(LAST_CALLED, episode_id)
+        return turn_id
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
-        """Return dispatches that nobody goes on with."""
+        """Return dispatches whose owner's lease is over."""
         rows = await self._asking.rows(LEFT_BEHIND, self._instance, limit)
-        return [(row["turn_id"], row["dispatch_id"]) for row in rows]
+        return [(TurnId(turn_id), DispatchId(dispatch_id)) for turn_id, dispatch_id in rows]
 
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return turns whose parent is lost."""
-        return [row["turn_id"] for row in await self._asking.rows(OVERDUE, now, limit)]
+        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(OVERDUE, now, limit)]
 
     async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns."""
-        began, turn_id = query.before or (None, None)
-        wanted = (query.episode_id, query.slot, query.state, began, turn_id, query.limit)
-        return await self._asking.decoded(TURN_ROWS, TURNS, *wanted)
+        """Return a list of turns, derived from the facts of the newest 2,000."""
+        lines: list[TurnRow] = []
+        for day, turns in await self._asking.rows(NEWEST):
+            lines += _lines(await self._asking.rows(FACTS, day, turns))
+        found = [row for row in lines if fits(row, query)]
+        return sorted(found, key=lambda row: (row.began_at, row.turn_id), reverse=True)[: query.limit]
 
     async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
         """Return the episodes used last."""
-        return await self._asking.decoded(EPISODE_ROWS, EPISODES, limit)
+        return episode_rows(await self.turns(TurnQuery(limit=10_000)), limit)
 
-    async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
-        """Return what the runners sent in a turn."""
-        return await self._asking.decoded(ATTEMPTS_RECORDED, ATTEMPTS, turn_id)
+    # --- archive
+
+    async def roots(self) -> Sequence[RootState]:
+        """Return where the running roots stand."""
+        return [RootState(*row) for row in await self._asking.rows(ROOTS)]
+
+    async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
+        """Go through the facts that a running root covers."""
+        number = 0
+        while page := await self._asking.rows(UNDER, day, instance, number, PAGE):
+            for row in page:
+                yield _fact(row)
+            number = page[-1]["number"]
+
+    async def turn_ids(self) -> AsyncIterator[TurnId]:
+        """Go through all turns."""
+        turn_id = TurnId("")
+        while page := await self._asking.rows(TURN_IDS, turn_id, PAGE):
+            for (each,) in page:
+                turn_id = TurnId(each)
+                yield turn_id
+
+    async def markers(self) -> Sequence[FactsRemoved]:
+        """Return every marker."""
+        return [from_json(body, FactsRemoved) for (body,) in await self._asking.rows(MARKERS)]
+
+    async def removable(self, ended_before: datetime) -> Sequence[RootState]:
+        """Return the roots of days that are old enough."""
+        return [RootState(*row) for row in await self._asking.rows(REMOVABLE, ended_before)]
+
+    async def remove(self, markers: Sequence[FactsRemoved]) -> int:
+        """Keep the markers, and remove the days that they name: their partitions go."""
+        return await self._slowly(REMOVE, msgspec.json.encode(markers).decode())
+
+    async def remove_frames(self, ended_before: datetime) -> int:
+        """Remove what runners sent."""
+        return await self._slowly(REMOVE_FRAMES, ended_before)
+
+    async def _of_day(self, sql: str, turn_id: TurnId, value: Any) -> list[Any]:
+        """Return the rows of a statement about a turn, which takes the day of the turn and `value`."""
+        day = await self._asking.value(DAY, turn_id)
+        return [] if day is None else await self._asking.rows(sql, day, value)
+
+    async def _slowly(self, sql: str, value: Any) -> int:
+        """Run one statement that may take long, and says how many rows are gone."""
+
+        async def run(connection: Connection) -> int:
+            async with connection.transaction():
+                await connection.execute(NO_LIMIT, str(round(SECONDS_TO_REMOVE * 1000)))
+                gone: int = await connection.fetchval(sql, value)
+                return gone
+
+        for tries in range(1, TRIES + 1):
+            try:
+                return await self._readers.run(run, SECONDS_TO_REMOVE)
+            except ConnectionLost:
+                break
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == MARKS_DO_NOT_FIT:
+                    raise RecordConflict("the markers do not fit the running roots", metadata={}) from None
+                if error.sqlstate != LOCKED or tries == TRIES:
+                    raise unavailable(error, "remove what is old") from None
+        raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)
+
+
+def _fact(row: Any) -> Stored:
+    return Stored(*(row[name] for name in FACT.split(", ")))
+
+
+def _lines(rows: Iterable[Any]) -> list[TurnRow]:
+    """Return the lines of the turns whose facts are in `rows`, one turn after the other. Raises `StoreUnavailable`."""
+    try:
+        states = [
+            state_of(TurnId(turn_id), map(_fact, facts)) for turn_id, facts in groupby(rows, lambda row: row["turn_id"])
+        ]
+    except UnreadableFact as why:
+        raise unreadable(why) from None
+    return [row for row in map(turn_row, states) if row is not None]

@@ -7,9 +7,8 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from sidecar.adapters.postgresql import Changes, Connection, Connections, Limits
+from sidecar.adapters.postgresql import Asking, Changes, Connection, Connections, Limits
 from sidecar.adapters.rollout_postgresql import writing
-from sidecar.adapters.rollout_postgresql.asking import Asking
 from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, body, kept
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
@@ -82,7 +81,7 @@ class PostgresRollouts:
         self._instance = instance
         self._writer = Connections(dsn, 1, limits)
         self._readers = Connections(dsn, READERS, limits)
-        self._asking = Asking(self._writer, self._readers)
+        self._asking = Asking(self._writer, self._readers, "keep a change of a rollout")
         self._changes = Changes(dsn, CHANNEL, CHANGED, limits)
         self._subscriptions = ExitStack()
         self._writes = count(1)

@@ -199,20 +199,19 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
     try:  # the library is an extra; nothing of it is loaded unless it is chosen
         from sidecar.adapters.postgresql import Limits  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql import open_postgres_record  # noqa: PLC0415  the same holds
-        from sidecar.adapters.record_postgresql.record import RecordOptions  # noqa: PLC0415  the same holds
+        from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal  # noqa: PLC0415  the same holds
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     dsn = dsn_of(said, around.redactor)
     limits = Limits(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
-    options = RecordOptions(limits, said.lease, anomaly=around.recorder.anomaly)
-    record = await open_postgres_record(dsn, instance, options)
-    lease = Lease(record, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
-    rollouts = PostgresRollouts(dsn, instance, record.limits)
-    heard = [("record changes", record.listen), ("rollout changes", rollouts.listen)]
+    options = JournalOptions(limits, said.lease, anomaly=around.recorder.anomaly)
+    journal = await open_postgres_journal(dsn, instance, options)
+    lease = Lease(journal, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
+    rollouts = PostgresRollouts(dsn, instance, journal.limits)
+    heard = [("record changes", journal.listen), ("rollout changes", rollouts.listen)]
     loops = [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
-    return Opened(record, lease, rollouts, Projector(record, RowsInMemory(), around.recorder), loops, (rollouts,))
+    return Opened(journal, lease, rollouts, Projector(journal, RowsInMemory(), around.recorder), loops, (rollouts,))
 
 
 def _heard(

@@ -67,15 +67,14 @@ async def _opened(source: RecordSource) -> AsyncIterator[RecordToVerify]:
 @asynccontextmanager
 async def _postgresql(dsn: str) -> AsyncIterator[RecordToVerify]:
     try:
+        from sidecar.adapters import record_postgresql as postgres  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql import record as postgres  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql.opening import SCHEMA  # noqa: PLC0415  its library is an extra
     except ModuleNotFoundError:
         raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     limits = Limits(statement=LONGEST_ANSWER)
-    if await pending_migrations(dsn, SCHEMA, limits):
+    if await pending_migrations(dsn, postgres.SCHEMA, limits):
         raise RecordUnreadable("the database holds no record, or that of an older sidecar: start this one on it first")
-    record = postgres.PostgresRecord(dsn, READER, postgres.RecordOptions(limits))
+    record = postgres.PostgresJournal(dsn, READER, postgres.JournalOptions(limits))
     try:
         yield record
     finally:

@@ -1,23 +1,30 @@
 """What stands around the record in PostgreSQL: rights, poolers, servers that are not there."""
 
 import asyncio
+import os
 import re
+import shutil
 import struct
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from sidecar.adapters.postgresql import ConnectionLost, Connections, Limits, behind_transaction_pooler, shown, upgrade
-from sidecar.adapters.record_postgresql import SCHEMA, RecordOptions, open_postgres_record
+from sidecar.adapters.record_postgresql import SCHEMA, JournalOptions, open_postgres_journal
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.executing.stored_record import RetentionMarker
-from sidecar.core.identifiers import InstanceId
-from tests.support.postgres import PORT, USER, PostgresServer
+from sidecar.core.identifiers import InstanceId, TurnId
+from tests.adapters.records.bench import OpenedRecord
+from tests.adapters.records.postgresql_bench import check_journal
+from tests.adapters.records.reading_rules import a_marker
+from tests.support.named_skips import needs_tool
+from tests.support.postgres import PORT, USER, PostgresServer, as_plain_user
 from tests.support.record_builders import a_dispatch, a_whole_turn, moment
 from tests.support.requirement import requirement
 
@@ -53,49 +60,55 @@ async def role(dsn: str, statements: str) -> AsyncIterator[str]:
             await owner.execute("drop owned by sidecar_app cascade; drop role sidecar_app")
 
 
+async def opened(dsn: str, options: JournalOptions | None = None) -> OpenedRecord:
+    """Return the record of one process."""
+    return OpenedRecord(await open_postgres_journal(dsn, InstanceId("one"), options))
+
+
 @requirement("SX-38")
 async def test_the_documented_role_appends_and_reads_and_can_do_nothing_else(postgres_dsn: str) -> None:
-    """Not change, not remove, not switch the triggers off, not purge."""
+    """Not change, not remove, not switch the triggers off; it makes partitions, and drops none."""
     await upgrade(postgres_dsn, SCHEMA, Limits())
     async with role(postgres_dsn, ROLES + POOLERS) as dsn:
-        record = await open_postgres_record(dsn, InstanceId("one"))
-        await record.commit(a_whole_turn())
-        assert len([child async for child in record.children()]) == 1
-        with pytest.raises(StoreUnavailable, match="lacks a right"):
-            await record.purge_frames(moment(1000))
-        with pytest.raises(StoreUnavailable, match="lacks a right"):
-            await record.purge_childless(moment(1000))
-        await record.close()
+        record = await opened(dsn)
+        await record.append(a_whole_turn())
+        (root,) = await record.journal.roots()
+        assert len([fact async for fact in record.journal.facts_under(root.instance, root.day)]) == root.number
+        for removing in (record.journal.remove([a_marker(root)]), record.journal.remove_frames(moment(1000))):
+            with pytest.raises(StoreUnavailable, match="lacks a right"):
+                await removing
+        await record.journal.close()
         async with bare(dsn) as connection:
             for statement in (
-                "update sub_agents set context_json = '{}'",
-                "delete from sub_agent_events",
-                "truncate sub_agent_events",
+                "update facts set body = ''",
+                "delete from facts",
+                "truncate facts_20260301",
+                "delete from facts_20260301",
+                "drop table facts_20260301",
                 "set session_replication_role = replica",
-                "alter table sub_agent_events disable trigger all",
-                "set sidecar.purging = 'on'; delete from sub_agent_events",
-                "select record_forget('{turn-1}')",
+                "alter table facts disable trigger all",
+                "set sidecar.purging = 'on'; delete from facts",
+                "set sidecar.purging = 'on'; delete from attempt_frames",
             ):
                 with pytest.raises(asyncpg.InsufficientPrivilegeError):
                     await connection.execute(statement)
 
 
 async def test_the_documented_right_lets_a_sidecar_remove_what_a_marker_covers(postgres_dsn: str) -> None:
-    """And nothing else; the same marker again changes nothing."""
+    """And nothing else; frames go earlier."""
     await upgrade(postgres_dsn, SCHEMA, Limits())
     async with role(postgres_dsn, ROLES + RETENTION) as dsn:
-        record = await open_postgres_record(dsn, InstanceId("one"))
-        await record.commit(a_whole_turn("turn-1"))
-        await record.commit(a_whole_turn("turn-2", at=500))
-        (state,) = await record.purgeable(moment(100))
-        marker = RetentionMarker(state.instance, state.number, state.root, moment(100), moment(999), "key", "signed")
-        assert await record.purge([marker]) == 1
-        assert await record.purge([marker]) == 0
+        record = await opened(dsn)
+        await record.append(a_whole_turn("turn-1"))
+        await record.append(a_whole_turn("turn-2", at=86_400))
+        (root,) = await record.journal.removable(moment(100))
+        assert await record.journal.remove_frames(moment(100)) == 1
         with pytest.raises(RecordConflict):
-            await record.purge([RetentionMarker(state.instance, 2, "0" * 64, moment(1), moment(2), "key", "signed")])
-        assert [child.opened.turn_id async for child in record.children()] == ["turn-2"]
-        assert list(await record.markers()) == [marker]
-        await record.close()
+            await record.journal.remove([a_marker(replace(root, root="0" * 64))])
+        assert await record.journal.remove([a_marker(root)]) == 1
+        assert [turn_id async for turn_id in record.journal.turn_ids()] == ["turn-2"]
+        assert list(await record.journal.markers()) == [a_marker(root)]
+        await record.journal.close()
 
 
 class TransactionPooler:
@@ -136,58 +149,96 @@ async def test_a_pooler_that_loses_notifications_is_reported(
 ) -> None:
     """Directly nothing is reported; through it the anomaly is, and the record works all the same."""
     told: list[str] = []
-    options = RecordOptions(anomaly=lambda kind, _detail: told.append(kind))
+    options = JournalOptions(anomaly=lambda kind, _detail: told.append(kind))
     assert not await behind_transaction_pooler(postgres_dsn, Limits())
     pooler = TransactionPooler(postgres)
     listening = await asyncio.start_unix_server(pooler.carry, short_folder / f".s.PGSQL.{PORT}")
-    record = await open_postgres_record(
-        postgres_dsn.replace(str(postgres.folder), str(short_folder)), InstanceId("one"), options
-    )
+    record = await opened(postgres_dsn.replace(str(postgres.folder), str(short_folder)), options)
     try:
         assert told == ["transaction_pooler"]
-        await record.commit(a_whole_turn())
-        assert len([child async for child in record.children()]) == 1
+        await record.append(a_whole_turn())
+        assert await record.turn(TurnId("turn-1")) is not None
     finally:
-        await record.close()
+        await record.journal.close()
         listening.close()
         await pooler.ended()
         await listening.wait_closed()
 
 
+@contextmanager
+def pgbouncer(server: PostgresServer, folder: Path, mode: str) -> Iterator[str]:
+    """Run Debian's PgBouncer before a server; gives the folder of its socket."""
+    program = needs_tool("pgbouncer")
+    (folder / "users").write_text(f'"{USER}" ""\n')
+    (folder / "settings").write_text(
+        f"[databases]\n* = host={server.folder} port={PORT} user={USER}\n"
+        f"[pgbouncer]\nunix_socket_dir = {folder}\nlisten_addr =\nlisten_port = {PORT}\nauth_type = any\n"
+        f"auth_file = {folder}/users\npool_mode = {mode}\ndefault_pool_size = 20\nserver_round_robin = 1\n"
+    )
+    command = [program, "-q", str(folder / "settings")]
+    if os.geteuid() == 0:
+        for path in (folder, *folder.iterdir()):
+            shutil.chown(path, USER, USER)
+    with subprocess.Popen(as_plain_user(command), stderr=subprocess.DEVNULL) as process:
+        try:
+            server.wait_until_it_answers(folder)
+            yield str(folder)
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize(("mode", "pooled"), [("transaction", True), ("session", False)])
+async def test_pgbouncer_is_told_by_how_it_shares_connections(
+    postgres: PostgresServer, postgres_dsn: str, short_folder: Path, mode: str, pooled: bool
+) -> None:
+    """It hands notifications on when it has nothing else to do; many statements of two sidecars go through it."""
+    with pgbouncer(postgres, short_folder, mode) as folder:
+        dsn = postgres_dsn.replace(str(postgres.folder), folder)
+        journals = [await open_postgres_journal(dsn, InstanceId(name)) for name in ("one", "two")]
+        assert [journal.limits.pooled for journal in journals] == [pooled] * 2
+        records = [OpenedRecord(journal) for journal in journals]
+        turns = [TurnId(f"turn-{number}") for number in range(30)]
+        await asyncio.gather(
+            *(record.append(a_whole_turn(f"{turn}-{record.instance}")) for record in records for turn in turns),
+            *(record.turn(turn) for record in records for turn in turns),
+        )
+        for journal in journals:
+            await journal.close()
+    await check_journal(postgres_dsn)
+
+
 async def test_a_server_that_is_not_there_is_named_without_secrets(short_folder: Path) -> None:
     """Nobody listens at the address."""
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
-        await open_postgres_record(f"postgresql://u:hidden@/d?host={short_folder}", InstanceId("one"))
+        await open_postgres_journal(f"postgresql://u:hidden@/d?host={short_folder}", InstanceId("one"))
     assert shown("postgresql://u:hidden@db.example:5433/records") == "PostgreSQL database records at db.example:5433"
 
 
-async def test_a_row_that_somebody_holds_is_not_waited_for_without_end(postgres_dsn: str) -> None:
+async def test_a_row_that_is_held_is_not_waited_for_without_end(postgres_dsn: str) -> None:
     """The lock's limit ends it: nothing is kept, and everything goes on once the row is free."""
-    options = RecordOptions(limits=Limits(lock=0.1))
-    record = await open_postgres_record(postgres_dsn, InstanceId("one"), options)
-    await record.commit([a_dispatch()])
+    record = await opened(postgres_dsn, JournalOptions(limits=Limits(lock=0.1)))
+    await record.append([a_dispatch()])
     async with bare(postgres_dsn) as other:
         async with other.transaction():
-            await other.execute("select from turns for update")
+            await other.execute("select from turn_heads for update")
             with pytest.raises(StoreUnavailable, match="holds a lock"):
-                await record.commit([a_dispatch(dispatch="second")])
-        await record.commit([a_dispatch(dispatch="second")])
-    await record.close()
+                await record.append([a_dispatch(dispatch="second", first_step=1)])
+        await record.append([a_dispatch(dispatch="second", first_step=1)])
+    await record.journal.close()
 
 
 async def test_a_statement_that_takes_too_long_is_ended_by_the_server(postgres_dsn: str) -> None:
     """It gives up before we do, so that it is certain that nothing was kept."""
-    options = RecordOptions(limits=Limits(statement=0.5))
-    record = await open_postgres_record(postgres_dsn, InstanceId("one"), options)
+    record = await opened(postgres_dsn, JournalOptions(limits=Limits(statement=0.5)))
     async with bare(postgres_dsn) as other:
         async with other.transaction():
-            await other.execute("lock table turns in access exclusive mode")
+            await other.execute("lock table turn_heads in access exclusive mode")
             with pytest.raises(StoreUnavailable, match="took too long"):
-                await record.commit([a_dispatch()])
+                await record.append([a_dispatch()])
             with pytest.raises(StoreUnavailable, match="took too long"):
                 await record.overdue_turns(moment(0), 1)
-        await record.commit([a_dispatch()])
-    await record.close()
+        await record.append([a_dispatch()])
+    await record.journal.close()
 
 
 async def test_connections_that_are_all_busy_refuse_in_time(postgres_dsn: str) -> None:

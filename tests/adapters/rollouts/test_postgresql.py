@@ -10,7 +10,7 @@ from sidecar.adapters.postgresql import Limits, upgrade
 from sidecar.adapters.record_postgresql import SCHEMA
 from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.core.identifiers import InstanceId
-from tests.adapters.records.test_postgresql import connection_to
+from tests.adapters.records.postgresql_bench import connection_to
 from tests.adapters.rollouts.bench import RolloutBench, WholeStore
 from tests.adapters.rollouts.suite import RolloutSuite
 from tests.support.postgres import PostgresServer

@@ -8,19 +8,23 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from os import urandom
 from typing import Final
 
-from sidecar.operations.record.group_commit import GroupCommitStore
-
 from sidecar.adapters.postgresql import Limits
-from sidecar.adapters.record_postgresql import PostgresRecord, RecordOptions, open_postgres_record
+from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal
 from sidecar.adapters.system.tasks import OwnedTasks
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.chain import NOTHING, closed_root
-from sidecar.core.executing.records import ChildOpened, Record
-from sidecar.core.identifiers import ChildId, InstanceId
+from sidecar.core.executing.records import ChildOpened, DispatchOpened, Record
+from sidecar.core.identifiers import AttemptId, ChildId, InstanceId, TurnId
+from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.operations.record.journal_store import JournalStore
+from sidecar.operations.record.ports import Journal
+from tests.adapters.records.postgresql_bench import check_journal
 from tests.support.harness import KeepingRecorder
-from tests.support.record_builders import a_child, a_dispatch, a_log, moment
+from tests.support.journal_drafts import DIGEST
+from tests.support.record_builders import a_child, a_dispatch, a_log, a_settling, moment
 
 QUICK: Final = Limits(connect=1.0, statement=0.5, lock=0.4)
 CHILDREN: Final = 6
@@ -37,8 +41,8 @@ class Children:
         refused: how often a child had to ask again.
     """
 
-    record: PostgresRecord
-    store: GroupCommitStore
+    journal: Journal
+    store: JournalStore
     recorder: KeepingRecorder
     acknowledged: dict[ChildId, list[str]] = field(default_factory=dict)
     refused: int = 0
@@ -62,21 +66,24 @@ class Children:
             number += 1
             opened = a_dispatch(f"{name}-{number}")
             child = a_child(opened)
-            await self._confirmed([opened, child])
-            await self._live(child)
+            await self._live(opened, child)
 
-    async def _live(self, child: ChildOpened) -> None:
+    async def _live(self, opened: DispatchOpened, child: ChildOpened) -> None:
         log, events = a_log(child), self.acknowledged.setdefault(child.child_id, [])
-        for event in (log.created(moment(1), "digest"), log.started(moment(2))):
-            await self._confirmed([event])
-            events.append(event.link)
-        for number in range(8):
-            noted = log.noted(moment(3 + number), "agent.delegated", f"number {number}")
-            await self._confirmed([noted])
-            events.append(noted.link)
-        last = [log.failed(moment(20), "runner", "it failed"), log.closed(moment(21), "turn_ended")]
+        begun = [log.created(child.opened_at, DIGEST), log.started(child.opened_at)]
+        await self._confirmed([opened, child, *begun])
+        events += [event.link for event in begun]
+        for number in range(1, 9):
+            tried = log.attempt(moment(3 + number), number, AttemptId(f"{child.child_id}-attempt-{number}"))
+            await self._confirmed([tried])
+            events.append(tried.link)
+        settled = log.waiting_for_merge(
+            moment(20), "succeeded", components=1, data_unavailable=False, input_tokens=10, output_tokens=20
+        )
+        await self._confirmed([settled, a_settling(opened)])
+        last = [log.integrated(moment(21)), log.closed(moment(22), "turn_ended")]
         await self._confirmed(last)
-        events += [event.link for event in last]
+        events += [event.link for event in (settled, *last)]
 
     async def _confirmed(self, records: Sequence[Record]) -> None:
         while True:
@@ -105,45 +112,44 @@ class Children:
         """Let every child that has begun come to its end, and no other begin."""
         self._stopping = True
 
-    async def check(self) -> None:
+    async def check(self, dsn: str) -> None:
         """Fail unless the record has what was acknowledged, all of it and nothing else, every chain whole."""
         kept = {}
-        async for child in self.record.children():
-            link = child.opened.link
-            for event in child.events:
-                assert event.previous_link == link
-                assert event.link == event.relinked(link)
-                link = event.link
-            assert [event.sequence for event in child.events] == list(range(1, len(child.events) + 1))
-            kept[child.opened.child_id] = [event.link for event in child.events]
+        async for turn_id in self.journal.turn_ids():
+            turn = await self.store.turn(TurnId(turn_id))
+            assert turn is not None
+            for child in turn.children:
+                link = child.opened.link
+                for event in child.events:
+                    assert event.previous_link == link
+                    assert event.link == event.relinked(link)
+                    link = event.link
+                assert [event.sequence for event in child.events] == list(range(1, len(child.events) + 1))
+                kept[child.opened.child_id] = [event.link for event in child.events]
         assert kept == self.acknowledged
-        root, closed = NOTHING, []
-        async for each in self.record.closed_children(self.record.instance):
-            root = closed_root(root, each.child_id, each.last_link)
-            assert each.root == root
-            closed.append(each.child_id)
-        assert sorted(closed) == sorted(kept)
+        await check_journal(dsn)
 
 
 @asynccontextmanager
 async def children_at_work(dsn: str) -> AsyncIterator[Children]:
     """Have children work; then wait for them, and check what is on record."""
-    record = await open_postgres_record(dsn, InstanceId("one"), RecordOptions(limits=QUICK))
+    journal = await open_postgres_journal(dsn, InstanceId("one"), JournalOptions(limits=QUICK))
     recorder = KeepingRecorder()
     tasks = OwnedTasks(_stray)
-    children = Children(record, GroupCommitStore(record, tasks, recorder), recorder)
+    store = JournalStore(journal, tasks, recorder, partial(urandom, SALT_BYTES))
+    children = Children(journal, store, recorder)
     working = [asyncio.ensure_future(children.work(f"turn-{number}")) for number in range(CHILDREN)]
     try:
         yield children
         children.stop()
         await asyncio.gather(*working)
-        await children.check()
+        await children.check(dsn)
     finally:
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
         await tasks.close()
-        await record.close()
+        await journal.close()
 
 
 async def _pace() -> None:

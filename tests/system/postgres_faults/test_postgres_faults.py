@@ -83,15 +83,15 @@ async def test_a_server_that_is_away_refuses_in_time_and_is_found_again(
         network.silent = True
         async with asyncio.timeout(10):
             with pytest.raises(StoreUnavailable):
-                await children.record.turn(TurnId("nobody"))
+                await children.store.turn(TurnId("nobody"))
             with pytest.raises(StoreUnavailable):
-                await children.record.renew_lease()
+                await children.journal.renew_lease()
             with pytest.raises(StoreUnavailable):
                 await children.store.append([a_dispatch("another")])
         network.silent = False
         network.cut()
         await children.progress(5)
-        assert await children.record.turn(TurnId("nobody")) is None
+        assert await children.store.turn(TurnId("nobody")) is None
 
 
 async def _strike(
@@ -125,7 +125,7 @@ async def _signal_a_backend(server: PostgresServer, chosen: random.Random, numbe
 async def _stop_and_continue(server: PostgresServer, children: Children) -> None:
     """Stop the backend that writes: only the client's own limit helps; then let it go on with what it had."""
     unknown = children.unknown
-    writing = await asyncio.to_thread(server.backends, "query like '%record_append%' order by backend_start desc")
+    writing = await asyncio.to_thread(server.backends, "query like '%journal_append%' order by backend_start desc")
     if not writing:
         return
     os.kill(writing[0], signal.SIGSTOP)

@@ -20,8 +20,8 @@ class Fault(Enum):
     """The server has it; the connection is gone while it works."""
 
 
-APPENDS = b'[{"'
-"""How the group that an append sends begins; nothing else that is sent has it."""
+APPENDS = b'[["'
+"""How the unsettled dispatches of a turn begin, which an append sends; nothing else that is sent has it."""
 
 
 class Network:

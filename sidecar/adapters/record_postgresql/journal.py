@@ -1,44 +1,42 @@
-"""The database port over PostgreSQL. See the rules in `sidecar.operations.record.ports`; the SQL keeps them."""
+"""The journal port over PostgreSQL. Appends are compared with the head of their turn, and set, in one statement."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
+from functools import partial
 from typing import Final
 
-import asyncpg
+from msgspec import Struct, field
 
-from sidecar.adapters.postgresql import Changes, Connection, ConnectionLost, Connections, Limits
-from sidecar.adapters.record_postgresql.archive import ArchiveReads
-from sidecar.adapters.record_postgresql.asking import Asking, refusal
-from sidecar.adapters.record_postgresql.groups import group_json
-from sidecar.adapters.record_postgresql.reads import RunningReads
+from sidecar.adapters.postgresql import Asking, Changes, Connections, Limits
+from sidecar.adapters.record_postgresql.appending import append
+from sidecar.adapters.record_postgresql.reads import PostgresReads
 from sidecar.core.errors import StoreUnavailable
-from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record.ports import CommitUnknown
+from sidecar.core.journal.appends import TurnAppend
 
-APPEND: Final = "select record_append($1, $2, $3, $4)"
 RENEW: Final = """
-with before as (select lease_until from instances where instance_id = $1)
+with before as (
+  select lease_until from instances where instance_id = $1
+), appends as (
+  insert into instance_heads (instance_id) values ($1) on conflict do nothing
+)
 insert into instances as kept (instance_id, started_at, lease_until)
 values ($1, clock_timestamp(), clock_timestamp() + $2)
 on conflict (instance_id) do update set lease_until = excluded.lease_until
-returning coalesce((select lease_until < clock_timestamp() from before), false)
+returning coalesce((select lease_until < clock_timestamp() from before), false), (now() at time zone 'UTC')::date
 """
+AHEAD: Final = "select journal_partition($1::date + days) from generate_series(0, 1) days"
 RELEASE: Final = "update instances set lease_until = clock_timestamp() where instance_id = $1 returning true"
 RELEASE_SECONDS: Final = 1.0
 """Longest that a database which does not answer holds up an end."""
 CHANNEL: Final = "sidecar_record"
-VERSION: Final = "select coalesce(sum(version), 0)::bigint from instance_heads"
-REPEATED: Final = frozenset({"40P01", "40001"})
-"""Deadlock, serialization failure: nothing of the statement is kept."""
+VERSION: Final = "select coalesce(sum(number), 0)::bigint from instance_heads"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
-    """How the record is kept.
+class JournalOptions(Struct, frozen=True):
+    """How the journal is kept.
 
     Attributes:
         lease: how long this instance counts as alive after each renewal.
@@ -52,60 +50,56 @@ class RecordOptions:
     anomaly: Callable[[str, str], None] = lambda _kind, _detail: None
 
 
-class PostgresRecord(RunningReads, ArchiveReads):
+class PostgresJournal(PostgresReads):
     """One connection that writes, a few that read, one that listens.
 
     Attributes:
         lapses: how often the own lease was renewed after it had run out; others may have taken what was ours.
+        limits: also for what else is kept in the database; behind a pooler, `pooled`.
     """
 
-    def __init__(self, dsn: str, instance: InstanceId, options: RecordOptions) -> None:
+    waits = True
+    shared = True
+
+    def __init__(self, dsn: str, instance: InstanceId, options: JournalOptions) -> None:
         """Begin without connections."""
         self.lapses = 0
+        self.limits = options.limits
         self._instance = instance
         self._options = options
         self._writer = Connections(dsn, 1, options.limits)
         self._readers = Connections(dsn, options.reads, options.limits)
         self._changes = Changes(dsn, CHANNEL, VERSION, options.limits)
-        self._asking = Asking(self._readers)
+        self._asking = Asking(self._writer, self._readers, "append to the record")
+        self._made_ready: date | None = None
 
     @property
     def instance(self) -> InstanceId:
         """Who appends."""
         return self._instance
 
-    @property
-    def limits(self) -> Limits:
-        """As they were found to be needed, also for what else is kept in the database: behind a pooler, `pooled`."""
-        return self._options.limits
-
-    async def commit(self, records: Sequence[Record]) -> None:
-        """Append one group. See the port."""
-        if not records:
-            return
-        group = group_json(records)
-
-        async def append(connection: Connection) -> None:
-            await connection.execute(APPEND, self._instance, *group)
-
-        try:
-            try:
-                await self._writer.run(append)
-            except asyncpg.PostgresError as error:
-                if error.sqlstate not in REPEATED:
-                    raise
-                await self._writer.run(append)
-        except ConnectionLost as lost:
-            raise CommitUnknown(str(lost)) from None
-        except asyncpg.PostgresError as error:
-            raise refusal(error, "append to the record") from None
-        self._changes.announce()
+    async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
+        """Keep what was decided. See the port."""
+        kept = await self._asking.commit(partial(append, instance=self._instance, appends=appends))
+        if kept:
+            self._changes.announce()
+        return [each.turn_id in kept for each in appends]
 
     async def renew_lease(self) -> None:
-        """Say that this process is alive; counts and reports a lease that had run out. See the port."""
-        if await self._asking.value(RENEW, self._instance, self._options.lease):
+        """Say that this process is alive; counts and reports a lease that had run out. See the port.
+
+        Partitions are made a day ahead, so that no append has to.
+        """
+        ((lapsed, today),) = await self._asking.rows(RENEW, self._instance, self._options.lease)
+        if lapsed:
             self.lapses += 1
             self._options.anomaly("lease_lapsed", f"{self._instance} was taken for dead for a while")
+        if today != self._made_ready:
+            try:
+                await self._asking.rows(AHEAD, today)
+                self._made_ready = today
+            except StoreUnavailable as refused:  # the first append of a day makes its partitions then
+                self._options.anomaly("record_partitions", f"none made ahead: {refused.message}")
 
     async def listen(self) -> None:
         """Tell subscribers of what is committed, by anybody; ends when the connection breaks: run it again."""

@@ -1,19 +1,20 @@
-"""Statements and transactions over a few connections, with what their failures mean for the caller."""
+"""Statements over a few connections, with what their failures mean for the caller."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 import asyncpg
 
-from sidecar.adapters.postgresql import Connection, ConnectionLost, Connections, unavailable
+from sidecar.adapters.postgresql.connections import Connection, Connections
+from sidecar.adapters.postgresql.failures import AGAIN, ConnectionLost, unavailable
 from sidecar.core.errors import StoreUnavailable
 from sidecar.operations.record.ports import CommitUnknown
-from sidecar.operations.rollout.store.confirmed_writes import AGAIN
 
 Result = TypeVar("Result")
 
 REPEATED: Final = frozenset({"40P01", "40001"})
 """Deadlock, serialization failure: nothing of the transaction is kept."""
+TRIES: Final = 3
 
 
 class Asking:
@@ -22,11 +23,13 @@ class Asking:
     Args:
         writer: one connection.
         readers: a few.
+        writing: what cannot be done when a write is refused, such as `keep a change`.
     """
 
-    def __init__(self, writer: Connections, readers: Connections) -> None:
+    def __init__(self, writer: Connections, readers: Connections, writing: str) -> None:
         self._writer = writer
         self._readers = readers
+        self._writing = writing
 
     async def rows(self, sql: str, *values: Any) -> list[Any]:
         """Return the rows that a statement gives, which only reads. Raises `StoreUnavailable`."""
@@ -47,25 +50,28 @@ class Asking:
         return rows[0][0] if rows else None
 
     async def write(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Do `work` in one transaction; what it raises undoes it.
-
-        Raises:
-            StoreUnavailable: nothing is kept.
-            CommitUnknown: it may be kept or not.
-        """
+        """Do `work` in one transaction; what it raises undoes it. See `commit` for what is raised."""
 
         async def transaction(connection: Connection) -> Result:
             async with connection.transaction():
                 return await work(connection)
 
-        try:
+        return await self.commit(transaction)
+
+    async def commit(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Do `work`, which is one transaction, with the connection that writes.
+
+        Raises:
+            StoreUnavailable: nothing is kept.
+            CommitUnknown: it may be kept or not.
+        """
+        tries = 0
+        while True:
+            tries += 1
             try:
-                return await self._writer.run(transaction)
+                return await self._writer.run(work)
+            except ConnectionLost as lost:
+                raise CommitUnknown(str(lost)) from None
             except asyncpg.PostgresError as error:
-                if error.sqlstate not in REPEATED:
-                    raise
-                return await self._writer.run(transaction)
-        except ConnectionLost as lost:
-            raise CommitUnknown(str(lost)) from None
-        except asyncpg.PostgresError as error:
-            raise unavailable(error, "keep a change of a rollout") from None
+                if error.sqlstate not in REPEATED or tries == TRIES:
+                    raise unavailable(error, self._writing) from None

@@ -1,0 +1,58 @@
+"""What was decided about turns, as the arguments of `journal_append`: arrays, one for each column."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from sidecar.adapters.postgresql import Connection
+from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.appends import TurnAppend
+
+TURN, FACT, FRAMES = 10, 8, 5
+"""Columns of each."""
+APPEND: Final = f"select journal_append({', '.join(f'${number}' for number in range(1, TURN + FACT + FRAMES + 2))})"
+PARTITION: Final = "select journal_partition($1)"
+
+
+async def append(connection: Connection, instance: InstanceId, appends: Sequence[TurnAppend]) -> frozenset[TurnId]:
+    """Keep the facts of turns, each given once; returns the turns of which they were kept."""
+    ordered = sorted(appends, key=lambda each: each.turn_id)
+    given = (instance, *_arguments(ordered))
+    try:
+        kept = await connection.fetchval(APPEND, *given)
+    except asyncpg.CheckViolationError:  # no partition holds the day of a turn; nothing of the statement is kept
+        for day in sorted({each.day for each in appends}):
+            await connection.execute(PARTITION, day)
+        kept = await connection.fetchval(APPEND, *given)
+    return frozenset(each.turn_id for each, is_kept in zip(ordered, kept, strict=True) if is_kept)
+
+
+def _arguments(appends: Sequence[TurnAppend]) -> tuple[Any, ...]:
+    if len({each.turn_id for each in appends}) < len(appends):
+        raise ValueError("a turn is given twice: its head can be compared and set only once")
+    facts: list[tuple[Any, ...]] = []
+    frames: list[tuple[Any, ...]] = []
+    for turn, each in enumerate(appends, 1):
+        for version, fact in enumerate(each.facts, each.before + 1):
+            texts = (fact.texts, fact.salt, fact.texts_digest)
+            facts.append((turn, version, fact.at, fact.body, *texts, fact.link))
+        frames += [(turn, sent.attempt_id, sent.step, sent.number, sent.frames) for sent in each.frames]
+    return (*_columns(map(_turn, appends), TURN), *_columns(facts, FACT), *_columns(frames, FRAMES))
+
+
+def _turn(append: TurnAppend) -> tuple[Any, ...]:
+    head, index = append.head, append.index
+    if index is None and append.before == 0:
+        raise ValueError(f"turn {append.turn_id} begins without an index")
+    found = (None,) * 4 if index is None else (index.episode_id, index.expires_at, index.ended_at, index.called)
+    unsettled = [(each, head.dispatches[each].owner) for each in head.unsettled]
+    began = append.facts[0].at if append.before == 0 else None
+    left = msgspec.json.encode(unsettled).decode() if unsettled else None
+    return (append.turn_id, append.day, append.before, append.before + len(append.facts), began, *found, left)
+
+
+def _columns(rows: Iterable[tuple[Any, ...]], columns: int) -> list[Sequence[Any]]:
+    """Return rows column by column; of no rows, empty columns."""
+    return list(zip(*rows, strict=True)) or [()] * columns

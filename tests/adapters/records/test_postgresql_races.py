@@ -1,0 +1,130 @@
+"""Races for one journal in PostgreSQL end well; with a defect in `journal_append`, or above it, each shows it."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+import pytest
+
+from sidecar.adapters.record_postgresql import SCHEMA, appending
+from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.identifiers import TurnId
+from sidecar.operations.record import journal_store
+from sidecar.operations.record.translation import TranslatedTurn
+from tests.adapters.records import postgresql_races as races
+from tests.adapters.records.postgresql_bench import check_journal, connection_to, decided, two_instances
+from tests.adapters.records.postgresql_races import Race
+from tests.support.record_builders import an_end
+from tests.support.requirement import requirement
+
+RACES: Final[tuple[Race, ...]] = (
+    races.an_append_that_waited_for_a_takeover_is_refused,
+    races.a_turn_that_two_begin_at_once_is_begun_by_one,
+    races.a_retry_that_waited_on_its_own_first_attempt_is_kept,
+    races.an_attempt_that_hangs_and_the_next_one_share_no_number,
+    races.a_turn_that_has_moved_on_gets_no_number,
+    races.two_that_append_to_the_same_turns_in_opposite_order_do_not_deadlock,
+    races.groups_of_one_turn_in_a_batch_are_all_kept,
+    races.a_lost_answer_is_looked_for,
+)
+
+
+def _name(race: object) -> str | None:
+    return str(getattr(race, "__name__", "")).strip("_") or None
+
+
+@requirement("SX-38")
+@pytest.mark.parametrize("race", RACES, ids=_name)
+async def test_a_race_ends_well(dsn: str, race: Race) -> None:
+    """See each of them above."""
+    await race(dsn)
+
+
+# --- the same with a defect
+
+AS_IT_WAS: Final = "and p_before[v_at] = (select version from turn_heads old where old.turn_id = p_turns[v_at])"
+IN_SQL: Final[tuple[tuple[Race, str, str], ...]] = (
+    # the turn is locked, and where it stands is read after that, as it was when the statement began
+    (races.an_append_that_waited_for_a_takeover_is_refused, "and version = p_before[v_at]", AS_IT_WAS),
+    (races.an_append_that_waited_for_a_takeover_is_refused, "and version = p_before[v_at]", ""),
+    (
+        races.a_turn_that_two_begin_at_once_is_begun_by_one,
+        "        on conflict do nothing;",
+        "        on conflict (turn_id) do update set version = excluded.version;",
+    ),
+    (races.an_attempt_that_hangs_and_the_next_one_share_no_number, "= p_instance for update;", "= p_instance;"),
+    (races.a_turn_that_has_moved_on_gets_no_number, "row_number() over (order by place)", "place"),
+    (races.a_turn_that_has_moved_on_gets_no_number, "      where v_kept[turn]\n  ), written", "  ), written"),
+    (
+        races.a_turn_that_has_moved_on_gets_no_number,
+        "where v_kept[turn]\n  ), written",
+        "where v_kept[1]\n  ), written",
+    ),
+)
+
+
+@pytest.mark.parametrize(("race", "right", "wrong"), IN_SQL, ids=_name)
+async def test_a_defect_in_the_statement_is_found(dsn: str, race: Race, right: str, wrong: str) -> None:
+    """It breaks the race that it is about."""
+    async with _planted(dsn, right, wrong):
+        with pytest.raises((AssertionError, pytest.fail.Exception, StoreUnavailable, asyncpg.PostgresError)):
+            await race(dsn)
+
+
+@asynccontextmanager
+async def _planted(dsn: str, right: str, wrong: str) -> AsyncIterator[None]:
+    """Have `journal_append` be wrong in one place."""
+    sql = SCHEMA[0].sql
+    begin = sql.index("create function journal_append")
+    function = sql[begin : sql.index("$$;", begin) + 3].replace("create function", "create or replace function")
+    assert function.count(right) == 1
+    async with connection_to(dsn) as connection:
+        await connection.execute(function.replace(right, wrong))
+        try:
+            yield
+        finally:
+            await connection.execute(function)
+
+
+def _as_given(what: Iterable[object], key: object = None) -> list[object]:
+    """Return anything as it is, in the place of `sorted`."""
+    return list(what)
+
+
+class _Sticky(OrderedDict[TurnId, TranslatedTurn]):
+    """Keeps what nothing is known of any more."""
+
+    def pop(self, *_: object) -> None:  # type: ignore[override]  # that is the defect
+        """Do nothing."""
+
+
+ABOVE: Final[tuple[tuple[Race, object, str, object], ...]] = (
+    # a lost compare-and-set is an answer; duplicates are not looked for; what was not confirmed is believed; any order
+    (races.a_turn_that_two_begin_at_once_is_begun_by_one, journal_store, "MOST_TRIES", 1),
+    (races.a_retry_that_waited_on_its_own_first_attempt_is_kept, journal_store, "MOST_TRIES", 1),
+    (races.a_retry_that_waited_on_its_own_first_attempt_is_kept, TranslatedTurn, "_is_there", lambda *_: False),
+    (races.a_lost_answer_is_looked_for, journal_store, "MOST_TRIES", 1),
+    (races.a_lost_answer_is_looked_for, journal_store, "OrderedDict", _Sticky),
+    (races.two_that_append_to_the_same_turns_in_opposite_order_do_not_deadlock, appending, "sorted", _as_given),
+)
+
+
+@pytest.mark.parametrize(("race", "where", "name", "wrong"), ABOVE, ids=_name)
+async def test_a_defect_in_the_store_is_found(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, race: Race, where: object, name: str, wrong: object
+) -> None:
+    """It breaks the race that it is about."""
+    monkeypatch.setattr(where, name, wrong, raising=False)
+    with pytest.raises((AssertionError, RecordConflict, StoreUnavailable, asyncpg.DeadlockDetectedError)):
+        await race(dsn)
+
+
+async def test_a_turn_that_is_given_twice_is_refused(dsn: str) -> None:
+    """One head update can be compared with one version only: the facts of the second would be lost, or unguarded."""
+    async with two_instances(dsn) as (first, _):
+        end = decided(first, (), *an_end())
+        with pytest.raises(ValueError, match="twice"):
+            await first.journal.append([end, end])
+        await check_journal(dsn)
