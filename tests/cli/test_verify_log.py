@@ -3,27 +3,30 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from sidecar.adapters.checkpoints import read_or_make_signer
+from sidecar.adapters.record_postgresql import open_postgres_journal
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.cli.record.source import RecordSource
 from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
 from sidecar.cli.record.verify_log import verify_log
 from sidecar.composition.record.verification import record_source, verifying
+from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.lines import Statement, line_from, line_hash, line_text, signed_line
 from sidecar.settings import read_settings
+from tests.adapters.records.bench import OpenedRecord
 from tests.support.alterations import ALTERATIONS, end_written_anew, first_part, second_part
 from tests.support.record_builders import a_whole_turn
 from tests.support.requirement import requirement
 from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, change_lines, erase, shorten, signing, write, written
-from tests.support.tampering import SqliteTampering
+from tests.support.tampering import PostgresTampering, SqliteTampering
 
 
 @pytest.fixture(scope="module")
@@ -415,3 +418,44 @@ def test_the_help_teaches() -> None:
         "sidecar verify-log --sqlite backup.db --checkpoints checkpoints.jsonl --public-key checkpoint.key.pub" in said
     )
     assert "Exit codes: 0 whole, 1 findings, 2 something cannot be read." in said
+
+
+# --- PostgreSQL
+
+
+async def _in_postgresql(postgres_dsn: str, tmp_path: Path) -> list[str]:
+    """Write the same record to PostgreSQL, with its second place; return the arguments for it."""
+    for instance, part in (("first", first_part), ("second", second_part)):
+        journal = await open_postgres_journal(postgres_dsn, InstanceId(instance))
+        await part(OpenedRecord(journal), signing(journal, tmp_path))
+        await journal.close()
+    (tmp_path / "dsn").touch(0o600)
+    (tmp_path / "dsn").write_text(postgres_dsn)
+    return ["--postgresql-dsn-file", str(tmp_path / "dsn"), *over(tmp_path)[2:]]
+
+
+IN_POSTGRESQL: Final[Mapping[str, tuple[set[str], str]]] = {}
+"""Where PostgreSQL has other rows, and other findings follow."""
+
+
+@pytest.mark.system
+@requirement("SX-38", "SX-39")
+@pytest.mark.parametrize("name", ["nothing", *ALTERATIONS])
+async def test_an_alteration_of_the_record_in_postgresql_is_named(postgres_dsn: str, tmp_path: Path, name: str) -> None:
+    """The same table, on a real server."""
+    arguments = await _in_postgresql(postgres_dsn, tmp_path)
+    if name != "nothing":
+        alter, kinds, text = ALTERATIONS[name]
+        kinds, text = IN_POSTGRESQL.get(name, (kinds, text))
+        record = await PostgresTampering.opened(postgres_dsn)
+        await alter(record)
+        await record.connection.close()
+
+    code, out, err = await asyncio.to_thread(run, *arguments, "--json")
+
+    found = json.loads(out)["findings"]
+    if name == "nothing":
+        assert (code, found, err) == (0, [], "")
+        return
+    assert any(text in one["text"] for one in found), [one["text"] for one in found]
+    assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]

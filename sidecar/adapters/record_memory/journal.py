@@ -206,7 +206,7 @@ class MemoryJournal:
         if not page:
             return Changes((), Watermarks(after.reached, kept.erased, after.at), 0)
         newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
-        turns = tuple(ChangedTurn(turn_id, tuple(kept.turns[turn_id].facts)) for turn_id in page)
+        turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
         reached = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at)
         return Changes(turns, reached, len(found) - len(page))
 

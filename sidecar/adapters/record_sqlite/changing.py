@@ -5,21 +5,21 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, Found, fact_from, first, found, time_of
+from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, Found, fact_from, first, found
 from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.entries import Stored
 from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
 from sidecar.operations.record.ports import NotThisJournal
 
 SEQUENCE: Final = "journal"
 """All facts of a file are numbered in one."""
 LINK: Final = "SELECT link FROM facts WHERE number = ?"
-NEXT: Final = "SELECT number, turn FROM facts WHERE number > ? ORDER BY number LIMIT ?"
-END: Final = "SELECT coalesce(max(number), 0) FROM facts"
-UP_TO: Final = f"""
-SELECT t.turn_id, f.number, {FACT_COLUMNS}
+NEXT: Final = f"""
+SELECT f.number, t.turn_id, f.version, {FACT_COLUMNS}
   FROM facts f JOIN turns t ON t.number = f.turn JOIN instances i ON i.number = f.instance
-  WHERE f.turn = ? AND f.number <= ? ORDER BY f.version
+  WHERE f.number > ? ORDER BY f.number LIMIT ?
 """  # noqa: S608 - names only
+END: Final = "SELECT coalesce(max(number), 0) FROM facts"
 ALTERATIONS: Final = """
 SELECT (SELECT count(*) FROM markers) << 40 | (SELECT count(*) FROM facts INDEXED BY facts_erased WHERE texts IS NULL)
 """
@@ -30,7 +30,7 @@ SELECT turn_id FROM turns WHERE number IN (SELECT turn FROM facts WHERE texts IS
 
 
 def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Changes:
-    """Return the turns of the next facts, each as it was after the last of these. Raises `NotThisJournal`."""
+    """Return the turns of the next facts. Raises `NotThisJournal`."""
     mark = after.reached.get(SEQUENCE, Reached(0, b""))
     _check(connection, mark)
     end: int = connection.execute(END).get
@@ -38,17 +38,15 @@ def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Chang
     alterations: int = connection.execute(ALTERATIONS).get
     if not rows:
         return Changes((), Watermarks(after.reached, alterations, after.at), 0)
-    reached: int = rows[-1][0]
-    turns: list[ChangedTurn] = []
-    newest: Found = ()
-    for turn in dict.fromkeys(turn for _, turn in rows):
-        facts = found(connection, UP_TO, (turn, reached))
-        turn_id = TurnId(facts[0][0])
-        turns.append(ChangedTurn(turn_id, tuple(fact_from(turn_id, tuple(row[2:])) for row in facts)))
-        newest = max(newest, facts[-1][1:4], key=lambda each: each[:1])
-    (link,) = first(found(connection, LINK, (reached,))) or (b"",)
-    marks = Watermarks({SEQUENCE: Reached(reached, link)}, alterations, time_of(newest[2]))
-    return Changes(tuple(turns), marks, end - reached)
+    first_versions: dict[TurnId, int] = {}
+    facts: dict[TurnId, list[Stored]] = {}
+    for _, turn_id, version, *columns in rows:
+        first_versions.setdefault(turn_id, version)
+        facts.setdefault(turn_id, []).append(fact_from(turn_id, tuple(columns)))
+    turns = tuple(ChangedTurn(turn_id, first_versions[turn_id], tuple(kept)) for turn_id, kept in facts.items())
+    reached, newest = rows[-1][0], facts[rows[-1][1]][-1]
+    marks = Watermarks({SEQUENCE: Reached(reached, newest.link)}, alterations, newest.at)
+    return Changes(turns, marks, end - reached)
 
 
 def _check(connection: apsw.Connection, mark: Reached) -> None:

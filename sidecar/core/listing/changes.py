@@ -36,10 +36,20 @@ class Watermarks(Struct, frozen=True):
 
 
 class ChangedTurn(Struct, frozen=True):
-    """A turn that has facts after a place, with its first facts up to another one."""
+    """A turn that has facts after a place, with those of them up to another one.
+
+    Attributes:
+        first: place of the first of these facts in the turn, from 1; the others follow it without a gap.
+    """
 
     turn_id: TurnId
+    first: int
     facts: tuple[Stored, ...]
+
+    @property
+    def version(self) -> int:
+        """How many facts the turn has with them."""
+        return self.first - 1 + len(self.facts)
 
 
 class Changes(Struct, frozen=True):

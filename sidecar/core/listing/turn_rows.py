@@ -4,6 +4,7 @@ Lists are long, so that a line is derived from what it shows alone: no event is 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -39,59 +40,87 @@ class TurnLine(Struct, frozen=True):
 
 def turn_line(turn_id: TurnId, facts: Sequence[Stored]) -> TurnLine:
     """Return the line of a turn after its first facts, of which there is one at least. Raises `UnreadableFact`."""
-    reading = _Line()
+    reading = LineReading(turn_id)
     for stored in facts:
         reading.take(stored)
-    return TurnLine(turn_id, len(facts), facts[0].at.astimezone(UTC).date(), reading.row(turn_id))
+    return reading.line()
 
 
-class _Line:
-    """What a line shows, fact by fact."""
+class LineReading:
+    """What a line shows, fact by fact.
 
-    def __init__(self) -> None:
+    Attributes:
+        version: how many facts were taken.
+        slots: of its children, by step.
+        accepted, failed: steps of children whose result the parent took, and of those that were closed without.
+    """
+
+    def __init__(self, turn_id: TurnId) -> None:
+        """Begin before the first fact."""
+        self.turn_id = turn_id
+        self.version = 0
+        self._day: date | None = None
         self._of: tuple[EpisodeId, Principal] | None = None
         self._began_at: datetime | None = None
         self._ended_at: datetime | None = None
         self._state = TurnState.OPEN
-        self._slots: dict[int, Slot] = {}
-        self._accepted: set[int] = set()
-        self._failed: set[int] = set()
+        self.slots: dict[int, Slot] = {}
+        self.accepted: set[int] = set()
+        self.failed: set[int] = set()
+
+    @property
+    def ended(self) -> bool:
+        """Say whether the turn has ended."""
+        return self._ended_at is not None
+
+    def copy(self) -> "LineReading":
+        """Return another one that stands where this one does."""
+        other = copy(self)
+        other.slots, other.accepted, other.failed = dict(self.slots), set(self.accepted), set(self.failed)
+        return other
 
     def take(self, stored: Stored) -> None:
-        """Take the next fact."""
+        """Take the next fact. Raises `UnreadableFact`, and is of no use any more then."""
         body = body_of(stored)
+        self.version += 1
+        self._day = self._day or stored.at.astimezone(UTC).date()
         if isinstance(body, DispatchOpened | TurnEnded) and body.claims is not None and self._of is None:
             user = texts_of(stored).user
             self._of = body.claims.episode_id, Principal("" if user is None else user.principal)
         if isinstance(body, DispatchOpened):
             self._began_at = stored.at if self._began_at is None else min(self._began_at, stored.at)
         if isinstance(body, DispatchOpened | ChildrenOpened):
-            self._slots |= {start.step: start.slot for start in body.children}
+            self.slots |= {start.step: start.slot for start in body.children}
         for progress in progress_of(body):
             for mark in progress.marks:
                 if mark.what is What.ACCEPTED:
-                    self._accepted.add(progress.step)
-                elif mark.what is What.CLOSED and progress.step not in self._accepted:
-                    self._failed.add(progress.step)
+                    self.accepted.add(progress.step)
+                elif mark.what is What.CLOSED and progress.step not in self.accepted:
+                    self.failed.add(progress.step)
         if isinstance(body, TurnEnded):
             self._ended_at = stored.at
             self._state = TurnState.LOST if body.close_reason == PARENT_LOST else TurnState.ENDED
 
-    def row(self, turn_id: TurnId) -> TurnRow | None:
-        """Return what a list shows."""
+    def line(self) -> TurnLine:
+        """Return the line after the facts so far. Raises `ValueError` before the first one."""
+        if self._day is None:
+            raise ValueError(f"nothing is known of turn {self.turn_id}")
+        return TurnLine(self.turn_id, self.version, self._day, self._row())
+
+    def _row(self) -> TurnRow | None:
         began_at = self._began_at or self._ended_at
         if self._of is None or began_at is None:
             return None
         return TurnRow(
-            turn_id=turn_id,
+            turn_id=self.turn_id,
             episode_id=self._of[0],
             principal=self._of[1],
             state=self._state,
             began_at=began_at,
             ended_at=self._ended_at,
-            slots=distinct([self._slots[step] for step in sorted(self._slots)]),
-            children=len(self._slots),
-            failed=len(self._failed),
+            slots=distinct([self.slots[step] for step in sorted(self.slots)]),
+            children=len(self.slots),
+            failed=len(self.failed),
         )
 
 

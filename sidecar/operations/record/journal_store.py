@@ -1,4 +1,4 @@
-"""A store over a journal: one writer, which decides about a batch when it is formed, after the one before was committed.
+"""A store over a journal: one writer, which decides about a batch when the one before was committed or failed.
 
 Batches form naturally: what is handed over while one commit runs goes into the next. No timer: an append waits for
 nothing when the database is idle, and shares a commit when it is not (DESIGN section 14).

@@ -64,7 +64,7 @@ class Lists:
         if is_altered:  # rare: rows may be of turns that are gone, or of users whose texts are
             await self._projector.step()
             changes = await journal.changed(await projection.watermarks(), self._most)
-        lines = await self._projector.lines_of(changes.turns)
+        lines = [reading.line() for reading in await self._projector.readings_of(changes.turns)]
         if not changes.behind:
             return {line.turn_id: line.row for line in lines}, None
         self.behind += 1

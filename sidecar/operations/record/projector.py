@@ -6,6 +6,7 @@ restart.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -17,7 +18,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.listing.changes import ChangedTurn, Changes, Watermarks
-from sidecar.core.listing.turn_rows import TurnLine, turn_line
+from sidecar.core.listing.turn_rows import LineReading
 from sidecar.operations.ports import Recorder
 from sidecar.operations.record.ports import Journal, NotThisJournal
 from sidecar.operations.record.projection_ports import Projection
@@ -27,6 +28,8 @@ TURNS_IN_A_ROW: Final = 10
 """Lines that are derived before everything else that waits has its turn: well below a millisecond."""
 TURNS_READ_AGAIN: Final = 50
 """Of those whose texts were erased, at a time."""
+MOST_OPEN: Final = 1000
+"""Open turns whose line is gone on with when more facts come; of others all facts are read again."""
 
 
 class ProjectorTiming(Struct, frozen=True):
@@ -76,6 +79,7 @@ class Projector:
         self._woken = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._unreadable: set[TurnId] = set()
+        self._open: OrderedDict[TurnId, LineReading] = OrderedDict()
         self.lag = 0
         self.projected = 0
 
@@ -120,8 +124,12 @@ class Projector:
     async def rebuild(self) -> None:
         """Forget all lines; they are derived again from then on. Raises `StoreUnavailable`."""
         async with self._one_at_a_time:
-            await self.projection.clear()
+            await self._forget()
         self._woken.set()
+
+    async def _forget(self) -> None:
+        self._open.clear()
+        await self.projection.clear()
 
     async def step(self) -> bool:
         """Take some facts, no more than a pass has; say whether any are left. Raises `StoreUnavailable`."""
@@ -131,12 +139,14 @@ class Projector:
                 changes = await self.journal.changed(marks, FACTS_OF_A_PASS)
             except NotThisJournal as why:
                 self._recorder.anomaly("projection_rebuilt", f"the lists were made of another journal: {why}")
-                await self.projection.clear()
+                await self._forget()
                 return True
             if changes.reached != marks:
                 if changes.reached.alterations != marks.alterations:
                     await self._take_alterations(marks, changes)
-                await self.projection.apply(await self.lines_of(changes.turns), changes.reached)
+                readings = await self.readings_of(changes.turns)
+                await self.projection.apply([each.line() for each in readings], changes.reached)
+                self._go_on_with(readings)
             number = _facts(changes.reached) - _facts(marks)
             self.projected += max(number, 0)
             self.lag = changes.behind
@@ -147,29 +157,53 @@ class Projector:
 
         The alterations are taken into account only when all of that is kept: a process that ends before begins again.
         """
+        self._open.clear()  # what is known of them may be what was erased
         days = sorted({marker.partition for marker in await self.journal.markers()})
         await self.projection.apply((), marks, days)
         erased = await self.journal.erased_turns()
         for at in range(0, len(erased), TURNS_READ_AGAIN):
             turn_ids = erased[at : at + TURNS_READ_AGAIN]
-            found = [ChangedTurn(turn_id, (await self.journal.facts(turn_id)).facts) for turn_id in turn_ids]
-            lines = await self.lines_of([turn for turn in found if turn.facts])
-            await self.projection.apply(lines, marks, gone=turn_ids)
+            found = [ChangedTurn(turn_id, 1, (await self.journal.facts(turn_id)).facts) for turn_id in turn_ids]
+            readings = await self.readings_of([turn for turn in found if turn.facts])
+            await self.projection.apply([each.line() for each in readings], marks, gone=turn_ids)
         await self.projection.apply((), replace(marks, alterations=changes.reached.alterations))
 
-    async def lines_of(self, turns: Sequence[ChangedTurn]) -> list[TurnLine]:
-        """Return the lines of turns; what cannot be read is left out, and reported once."""
-        lines: list[TurnLine] = []
+    async def readings_of(self, turns: Sequence[ChangedTurn]) -> list[LineReading]:
+        """Return the lines of turns that have changed; what cannot be read is left out, and reported once."""
+        readings: list[LineReading] = []
         for number, turn in enumerate(turns, 1):
             try:
-                lines.append(turn_line(turn.turn_id, turn.facts))
+                reading = await self._reading_of(turn)
             except UnreadableFact as why:
                 if turn.turn_id not in self._unreadable:
                     self._unreadable.add(turn.turn_id)
                     self._recorder.anomaly("turn_not_listed", str(why), {"turn_id": turn.turn_id})
+            else:
+                readings += () if reading is None else (reading,)
             if number % TURNS_IN_A_ROW == 0:
                 await asyncio.sleep(0)
-        return lines
+        return readings
+
+    async def _reading_of(self, turn: ChangedTurn) -> LineReading | None:
+        """Go on with what is known of a turn, or read all of it; None if it is not there any more."""
+        facts, known = turn.facts, self._open.get(turn.turn_id)
+        if turn.first > 1 and known is not None and known.version == turn.first - 1:
+            reading = known.copy()  # a pass that fails has changed nothing
+        else:
+            reading = LineReading(turn.turn_id)
+            if turn.first > 1:
+                facts = (await self.journal.facts(turn.turn_id)).facts[: turn.version]
+        for fact in facts:
+            reading.take(fact)
+        return reading if reading.version == turn.version else None
+
+    def _go_on_with(self, readings: Sequence[LineReading]) -> None:
+        for reading in readings:
+            self._open.pop(reading.turn_id, None)
+            if not reading.ended:
+                self._open[reading.turn_id] = reading
+        while len(self._open) > MOST_OPEN:
+            self._open.popitem(last=False)
 
 
 def _facts(marks: Watermarks) -> int:

@@ -264,7 +264,10 @@ class LogVerification:
         async for turn_id in self._record.turn_ids():
             if turn_id not in self._seen:
                 found = await self._record.facts(turn_id)
-                under = FactsUnderRoots(first_day(found))
+                day = first_day(found)
+                if not found.facts and await self._is_removed(day):
+                    continue
+                under = FactsUnderRoots(day)
                 for finding in self._of_turn(turn_id, found, under):
                     yield finding
                 for key, links in under.late.items():

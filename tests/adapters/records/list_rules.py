@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sidecar.core.executing.stored_record import TurnQuery, TurnState
 from sidecar.core.identifiers import EpisodeId, Slot, TurnId
 from sidecar.core.listing.changes import Watermarks
+from sidecar.core.listing.turn_rows import turn_line
 from sidecar.operations.record.lists import MOST_CHANGES
 from sidecar.operations.record.ports import NotThisJournal
 from tests.adapters.records.bench import OpenedRecord, RecordBench
@@ -150,7 +151,7 @@ class ProjectingRules:
     """What the projector reads, and what it keeps. Subclass it with a fixture `bench`."""
 
     async def test_all_that_changed_is_read_page_by_page(self, bench: RecordBench) -> None:
-        """Every turn comes, with its facts up to the place that was reached; nothing comes after the last page."""
+        """Every turn comes, with its facts of that page at least; nothing comes after the last page."""
         async with bench:
             record = await bench.open("one")
             for number in range(7):
@@ -161,7 +162,7 @@ class ProjectingRules:
             while behind:
                 changes = await record.journal.changed(marks, 3)
                 assert len(changes.turns) <= 3
-                seen |= {turn.turn_id: len(turn.facts) for turn in changes.turns}
+                seen |= {turn.turn_id: turn.version for turn in changes.turns}
                 marks, behind = changes.reached, changes.behind
             assert seen == {TurnId("t0"): 2} | {TurnId(f"t{number}"): 1 for number in range(1, 7)}
             assert marks.at is not None
@@ -180,7 +181,8 @@ class ProjectingRules:
             await record.projector.catch_up()
 
             projection = record.projector.projection
-            await projection.apply(await record.projector.lines_of(old.turns), await projection.watermarks())
+            lines = [turn_line(turn.turn_id, turn.facts) for turn in old.turns]
+            await projection.apply(lines, await projection.watermarks())
 
             assert [row.state for row in await projection.turns(TurnQuery(), {})] == [TurnState.ENDED]
 
@@ -227,8 +229,8 @@ class ProjectingRules:
                 wrong = replace(marks, reached={sequence: other})
                 with pytest.raises(NotThisJournal):
                     await record.journal.changed(wrong, 1)
-                (line,) = await record.projector.lines_of((await record.journal.changed(Watermarks(), 9)).turns)
-                await projection.apply([replace(line, turn_id=TurnId("of another"))], wrong)
+                (turn,) = (await record.journal.changed(Watermarks(), 9)).turns
+                await projection.apply([turn_line(TurnId("of another"), turn.facts)], wrong)
 
                 found = await _listed(record)
 
