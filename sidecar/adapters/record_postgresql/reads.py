@@ -14,22 +14,20 @@ from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
-from sidecar.core.journal.appends import RootState, TurnFacts, TurnIndex
+from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
+from sidecar.core.journal.markers import FactsRemoved
 from sidecar.core.journal.turn_rows import episode_rows, fits, turn_row
 from sidecar.core.journal.turn_state import state_of
 from sidecar.operations.record.journal_reads import unreadable
 
 DAY: Final = "select day from turn_heads where turn_id = $1"
-FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link, erased_under"
-HEAD: Final = "episode_id, expires_at, ended_at, called"
+FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
 FACTS: Final = f"""
-select {FACT}, {HEAD}, fact.version, lease_until >= now() as living
-from facts fact left join instances using (instance_id) left join turn_heads head using (turn_id)
-where fact.day = $1 and turn_id = any ($2) order by turn_id, fact.version
+select {FACT}, lease_until >= now() as living from facts left join instances using (instance_id)
+where day = $1 and turn_id = any ($2) order by turn_id, version
 """  # noqa: S608 - names only
 FRAMES: Final = """
 select attempt_id, step, number, frames from attempt_frames where day = $1 and turn_id = $2 order by step, number
@@ -61,14 +59,6 @@ select number, {FACT} from facts where day = $1 and instance_id = $2 and number 
 """  # noqa: S608 - names only
 TURN_IDS: Final = "select turn_id from turn_heads where turn_id > $1 order by turn_id limit $2"
 MARKERS: Final = "select body from markers order by instance_id, day"
-ERASURES: Final = "select body from erasures order by marker_id"
-SAYING: Final = """
-select turn_id, exists (
-  select from facts fact
-  where fact.day = page.day and fact.turn_id = page.turn_id and position($3::bytea in fact.texts) > 0
-) from (select turn_id, day from turn_heads where turn_id > $1 order by turn_id limit $2) page order by turn_id
-"""
-ERASE: Final = "select journal_erase($1::text::json, $2, $3, $4, $5)"
 REMOVE: Final = "select journal_remove($1::text::json)"
 REMOVE_FRAMES: Final = "select journal_remove_frames($1)"
 NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
@@ -76,15 +66,7 @@ MARKS_DO_NOT_FIT: Final = "SR409"
 LOCKED: Final = "55P03"
 PAGE: Final = 500
 """Rows read at once of what may be many."""
-SECONDS_TO_ERASURES: Final = "select body from erasures order by marker_id"
-SAYING: Final = """
-select turn_id, exists (
-  select from facts fact
-  where fact.day = page.day and fact.turn_id = page.turn_id and position($3::bytea in fact.texts) > 0
-) from (select turn_id, day from turn_heads where turn_id > $1 order by turn_id limit $2) page order by turn_id
-"""
-ERASE: Final = "select journal_erase($1::text::json, $2, $3, $4, $5)"
-REMOVE: Final = 60.0
+SECONDS_TO_REMOVE: Final = 60.0
 TRIES: Final = 5
 """To remove: it gives up quickly where others would have to wait for it."""
 
@@ -102,11 +84,9 @@ class PostgresReads:
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn."""
-        day = await self._asking.value(DAY, turn_id)
-        rows = [] if day is None else await self._asking.rows(FACTS, day, [turn_id])
+        rows = await self._of_day(FACTS, turn_id, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
-        versions, index = tuple(row["version"] for row in rows), _index(rows[0]) if rows else None
-        return TurnFacts(tuple(map(_fact, rows)), frozenset(living | {self._instance}), versions, day, index)
+        return TurnFacts(tuple(map(_fact, rows)), frozenset(living | {self._instance}))
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
         """Return what the runners sent in a turn."""
@@ -165,33 +145,6 @@ class PostgresReads:
         """Return every marker."""
         return [from_json(body, FactsRemoved) for (body,) in await self._asking.rows(MARKERS)]
 
-    async def erasures(self) -> Sequence[TextsErased]:
-        """Return the marker of every erasure."""
-        return [from_json(body, TextsErased) for (body,) in await self._asking.rows(ERASURES)]
-
-    async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
-        """Go through the turns among whose texts these characters stand."""
-        turn_id, sought = TurnId(""), text.encode()
-        while page := await self._asking.rows(SAYING, turn_id, PAGE, sought):
-            for each, says_so in page:
-                turn_id = TurnId(each)
-                if says_so:
-                    yield turn_id
-
-    async def erase(self, erasure: Erasure) -> None:
-        """Keep the marker, and take the texts."""
-        facts = erasure.facts
-        columns = [
-            [fact.turn_id for fact in facts],
-            [fact.version for fact in facts],
-            [fact.link for fact in facts],
-            [fact.texts_digest for fact in facts],
-        ]
-        await self._slowly(ERASE, msgspec.json.encode(erasure.marker).decode(), *columns)
-
-    async def compact(self) -> None:
-        """Do nothing: PostgreSQL overwrites what is gone when it vacuums, which it does by itself."""
-
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
         """Return the roots of days that are old enough."""
         return [RootState(*row) for row in await self._asking.rows(REMOVABLE, ended_before)]
@@ -209,13 +162,13 @@ class PostgresReads:
         day = await self._asking.value(DAY, turn_id)
         return [] if day is None else await self._asking.rows(sql, day, value)
 
-    async def _slowly(self, sql: str, *values: Any) -> int:
+    async def _slowly(self, sql: str, value: Any) -> int:
         """Run one statement that may take long, and says how many rows are gone."""
 
         async def run(connection: Connection) -> int:
             async with connection.transaction():
                 await connection.execute(NO_LIMIT, str(round(SECONDS_TO_REMOVE * 1000)))
-                gone: int = await connection.fetchval(sql, *values)
+                gone: int = await connection.fetchval(sql, value)
                 return gone
 
         for tries in range(1, TRIES + 1):
@@ -225,18 +178,14 @@ class PostgresReads:
                 break
             except asyncpg.PostgresError as error:
                 if error.sqlstate == MARKS_DO_NOT_FIT:
-                    raise RecordConflict("the markers do not fit what is on record", metadata={}) from None
+                    raise RecordConflict("the markers do not fit the running roots", metadata={}) from None
                 if error.sqlstate != LOCKED or tries == TRIES:
-                    raise unavailable(error, "remove what has to go") from None
+                    raise unavailable(error, "remove what is old") from None
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)
 
 
 def _fact(row: Any) -> Stored:
     return Stored(*(row[name] for name in FACT.split(", ")))
-
-
-def _index(row: Any) -> TurnIndex | None:
-    return None if row["episode_id"] is None else TurnIndex(*(row[name] for name in HEAD.split(", ")))
 
 
 def _lines(rows: Iterable[Any]) -> list[TurnRow]:

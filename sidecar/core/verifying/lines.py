@@ -40,7 +40,7 @@ class LineKind(StrEnum):
     RETENTION = "retention"
     """These facts were about to be removed, because every turn of the day had ended before `ended_before`."""
     ERASURE = "erasure"
-    """Texts of `number` facts in turns of `day`, with `root` over their links, were about to be erased under `marker`."""
+    """Texts of `number` facts in turns of `day` were about to be erased under `marker`; `root` is over their links."""
 
 
 OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})

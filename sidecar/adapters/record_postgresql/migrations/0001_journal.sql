@@ -264,31 +264,33 @@ end
 $$;
 
 -- Keeps the marker of an erasure, and takes the texts of facts, whose digests are given, and the frames of their turns;
--- returns of how many facts. Every other column of a fact stays.
-create function journal_erase(p_marker json, p_turns text[], p_versions integer[], p_links bytea[], p_digests bytea[])
-  returns bigint language plpgsql security definer set search_path from current
+-- returns of how many facts. Every other column of a fact stays. `facts` holds turn, version, link and digest of each.
+create function journal_erase(p_erasure json) returns bigint language plpgsql security definer
+  set search_path from current
 as $$
 declare
-  v_day date := (p_marker ->> 'partition')::date;
+  v_marker json := p_erasure -> 'marker';
+  v_day date := (v_marker ->> 'partition')::date;
   v_changed bigint;
 begin
   perform set_config('sidecar.purging', 'texts', true);
   update facts fact
-    set texts = null, salt = null, texts_digest = given.digest, erased_under = p_marker ->> 'marker_id'
-    from unnest(p_turns, p_versions, p_links, p_digests) given (turn_id, version, link, digest)
-    where fact.day = v_day and fact.turn_id = given.turn_id and fact.version = given.version
-      and fact.link = given.link and fact.texts is not null;
+    set texts = null, salt = null, texts_digest = decode(given ->> 3, 'hex'), erased_under = v_marker ->> 'marker_id'
+    from json_array_elements(p_erasure -> 'facts') given
+    where fact.day = v_day and fact.turn_id = given ->> 0 and fact.version = (given ->> 1)::integer
+      and fact.link = decode(given ->> 2, 'hex') and fact.texts is not null;
   get diagnostics v_changed = row_count;
-  if v_changed <> cardinality(p_turns) then
+  if v_changed <> json_array_length(p_erasure -> 'facts') then
     raise exception 'a fact that is to be erased is not there, or has no texts' using errcode = 'SR409';
   end if;
   perform set_config('sidecar.purging', 'on', true);
-  delete from attempt_frames where day = v_day and turn_id = any (p_turns);
+  delete from attempt_frames
+    where day = v_day and turn_id in (select given ->> 0 from json_array_elements(p_erasure -> 'facts') given);
   perform set_config('sidecar.purging', '', true);
-  insert into erasures values (p_marker ->> 'marker_id', p_marker::text);
+  insert into erasures values (v_marker ->> 'marker_id', v_marker::text);
   return v_changed;
 end
 $$;
 
 revoke execute on function journal_partition(date), journal_remove(json), journal_remove_frames(timestamptz),
-  journal_erase(json, text[], integer[], bytea[], bytea[]) from public;
+  journal_erase(json) from public;
