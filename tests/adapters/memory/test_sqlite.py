@@ -13,7 +13,7 @@ from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.core.history.records import OwnTurn
 from sidecar_conformance.episode_memory import EpisodeMemoryBench, EpisodeMemorySuite
-from sidecar_conformance.memory_bench import BEGAN, EPISODE, OTHER_EPISODE, REWARDS, SHOP, a_summary, a_turn
+from sidecar_conformance.memory_bench import BEGAN, EPISODE, OTHER_EPISODE, OTHER_USER, REWARDS, SHOP, a_summary, a_turn
 from tests.support.requirement import requirement
 
 
@@ -148,3 +148,22 @@ async def test_a_closed_memory_opens_nothing_again(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="closed"):
         await memory.append(a_turn(1, SHOP))
     assert not (tmp_path / "history.db").exists()
+
+
+async def test_nothing_of_an_erased_user_is_left_in_the_files(tmp_path: Path) -> None:
+    """Every layer and the summary, in the database and its log; another user's are all there."""
+    async with opened(tmp_path / "history.db") as memory:
+        for number in range(9):
+            await memory.append(a_turn(number, SHOP, narration=f"geheim-{number}"))
+            await memory.append(a_turn(number, SHOP, episode=OTHER_USER, narration=f"kept-{number}"))
+        files = sorted(tmp_path.glob("history.db*"))
+        assert any(b"geheim-3" in file.read_bytes() for file in files)
+
+        assert await memory.erase(EPISODE.principal) == 1
+
+        found = b"".join(file.read_bytes() for file in files)
+        assert b"geheim" not in found
+        assert EPISODE.principal.encode() not in found
+        assert (await memory.read(EPISODE, 9)).kept == 0
+        assert (await memory.read(OTHER_USER, 9)).kept == 9
+        assert await memory.erase(EPISODE.principal) == 0
