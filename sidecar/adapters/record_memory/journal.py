@@ -188,7 +188,7 @@ class MemoryJournal:
         begin = found.index(before) + 1 if before in found else 0
         return found[begin : begin + limit]
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns whose newest facts come after `after`; how many facts are behind is counted in turns."""
         kept, found = self.contents, list[TurnId]()
         mark = after.reached.get(SEQUENCE, Reached(0, b""))

@@ -150,7 +150,7 @@ class SqliteJournal:
         """Return turns that have not ended."""
         return await self._read(lambda connection: reading.newest_open(connection, limit, before))
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns that have some of the next facts."""
         return await self._read(lambda connection: changing.changed(connection, after, limit))
 

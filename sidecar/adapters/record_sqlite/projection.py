@@ -73,6 +73,9 @@ class SqliteProjection:
         self._damaged = False
         self._alterations: int | None = None
 
+    async def mine(self) -> None:
+        """Leave nothing to others: there are none."""
+
     async def watermarks(self) -> Watermarks:
         """Return up to where the journal was projected."""
         marks = await self._read(rows.watermarks)

@@ -27,12 +27,14 @@ class Watermarks(Struct, frozen=True):
     Attributes:
         reached: by sequence, of which a journal has one or more; one that is not named was not begun.
         alterations: changes with every removal and erasure; of those that are taken into account.
-        at: the time of the newest fact up to there; None before the first.
+        at: what was appended before this time is in the lists; None before the first fact.
+        generation: how often everything was forgotten, where several processes project.
     """
 
     reached: Mapping[str, Reached] = field(default_factory=dict)
     alterations: int = 0
     at: datetime | None = None
+    generation: int = 0
 
 
 class ChangedTurn(Struct, frozen=True):

@@ -18,6 +18,9 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine
 class Projection(Protocol):
     """The rows of lists. Every method raises `StoreUnavailable` if it cannot say, or if nothing is kept."""
 
+    async def mine(self) -> Sequence[str] | None:
+        """Return the sequences that this process may project now; None: all. Others project the rest."""
+
     async def watermarks(self) -> Watermarks:
         """Return up to where the journal was projected; empty ones if it was not, or if the rows are lost."""
 

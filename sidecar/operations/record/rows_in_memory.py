@@ -25,6 +25,9 @@ class RowsInMemory:
         self._is_kept = is_kept
         self._reached = Watermarks()
 
+    async def mine(self) -> None:
+        """Leave nothing to others."""
+
     async def watermarks(self) -> Watermarks:
         """Return up to where the journal was projected."""
         return self._reached

@@ -55,6 +55,10 @@ class Flaky:
         self.fails = 0.0
         self._chance = chance
 
+    async def mine(self) -> Sequence[str] | None:
+        """Ask."""
+        return await self.kept.mine()
+
     async def watermarks(self) -> Watermarks:
         """Ask."""
         return await self.kept.watermarks()
