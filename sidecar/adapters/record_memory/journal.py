@@ -202,11 +202,11 @@ class MemoryJournal:
             found.append(turn_id)
         page = found[-limit:][::-1]
         if not page:
-            return Changes((), Watermarks(after.reached, kept.erased, after.at), 0)
+            return Changes((), Watermarks(after.reached, kept.erased), 0)
         newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
         turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
-        reached = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at)
-        return Changes(turns, reached, len(found) - len(page))
+        reached, left = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased), len(found) - len(page)
+        return Changes(turns, reached, left, last.at if left else None)
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""

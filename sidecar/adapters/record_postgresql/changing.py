@@ -52,14 +52,14 @@ async def changed(asking: Asking, after: Watermarks, limit: int, only: Sequence[
         for who, _, newest in behind
         if who not in reached or reached[who].number < newest
     }
-    at = await asking.value(FIRST_MISSING, list(missing), list(missing.values())) if missing else None
+    as_of = await asking.value(FIRST_MISSING, list(missing), list(missing.values())) if missing else None
     ends: Mapping[str, int] = {who: newest for who, _, newest in behind}
     left = sum(ends[who] - number for who, number in missing.items())
-    return Changes(_turns(rows), Watermarks(reached, alterations, at, after.generation), left)
+    return Changes(_turns(rows), Watermarks(reached, alterations, after.generation), left, as_of)
 
 
 def _turns(rows: Sequence[Any]) -> tuple[ChangedTurn, ...]:
-    """Return the turns of some facts. Of one whose facts lie apart only the newest is told: all of it has to be read."""
+    """Return the turns of some facts. Of one whose facts lie apart only the newest is told: all have to be read."""
     facts: dict[TurnId, dict[int, Stored]] = {}
     for row in rows:
         facts.setdefault(TurnId(row["turn_id"]), {})[row["version"]] = fact_from(row)

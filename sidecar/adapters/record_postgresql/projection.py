@@ -1,7 +1,7 @@
 """The rows of lists, in the database of the journal. Each sidecar takes its own facts, and those of dead ones."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -19,20 +19,21 @@ from sidecar.operations.record.ports import CommitUnknown
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MARKS: Final = "select instance_id, number, link from lists_watermarks where number > 0"
-TAKEN: Final = "select generation, alterations, at from lists_taken"
+TAKEN: Final = "select generation, alterations from lists_taken"
 LEASE: Final = "select lists_lease($1, $2)"
 LEASED_FOR: Final = timedelta(seconds=30)
 ASKED_AGAIN: Final = 10.0
 """Seconds after which the lease is renewed, and it is looked for facts that nobody takes."""
-KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 22))})"
+KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 21))})"
 CLEAR: Final = "select lists_clear()"
 COLUMNS: Final = "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed"
 NEWEST_EPISODES: Final = """
 select episode_id, principal from listed_episodes order by last_at desc, episode_id desc, principal desc limit $1
 """
+VERSIONS: Final = "select turn_id, version from listed_turns where turn_id = any ($1)"
 USES: Final = """
-select episode_id, principal, min(began_at), (array_agg(turn_id order by began_at, turn_id))[1], max(began_at), count(*),
-    slots
+select episode_id, principal, min(began_at), (array_agg(turn_id order by began_at, turn_id))[1],
+    max(began_at), count(*), slots
   from unnest($1::text[], $2::text[]) wanted (episode_id, principal) join listed_turns using (episode_id, principal)
   where shown and turn_id <> all ($3) group by episode_id, principal, slots
 """
@@ -66,22 +67,18 @@ class PostgresProjection:
         return self._mine
 
     async def watermarks(self) -> Watermarks:
-        """Return up to where the journal was projected. What comes between the two statements is projected once more."""
-        ((generation, alterations, at),) = await self._asking.rows(TAKEN)
+        """Return up to where the journal was projected; if all is forgotten in between, nothing is kept by these."""
+        ((generation, alterations),) = await self._asking.rows(TAKEN)
         marks = {instance: Reached(number, link) for instance, number, link in await self._asking.rows(MARKS)}
-        return Watermarks(marks, alterations, at, generation)
+        return Watermarks(marks, alterations, generation)
 
     async def apply(
         self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
     ) -> None:
         """Keep lines."""
-        marks = [
-            (who, reached.reached[who].number, reached.reached[who].link)
-            for who in self._mine
-            if who in reached.reached
-        ]
+        marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._mine]
         values = (
-            *(self._instance, reached.generation, reached.alterations, reached.at),
+            *(self._instance, reached.generation, reached.alterations),
             *(_columns(marks, 3)),
             *(list(days), list(gone)),
             *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 12),
@@ -102,6 +99,10 @@ class PostgresProjection:
             await connection.execute(CLEAR)
 
         await self._write(clear)
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Return from how many facts lines were derived."""
+        return {TurnId(turn_id): version for turn_id, version in await self._asking.rows(VERSIONS, list(turn_ids))}
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns."""

@@ -42,7 +42,8 @@ order by expires_at, began_at, turn_id limit $2
 """
 NEWEST_OPEN: Final = """
 select turn_id from turn_heads where ended_at is null
-  and (began_at, turn_id) < (coalesce((select began_at from turn_heads where turn_id = $1), 'infinity'), coalesce($1, ''))
+  and (began_at, turn_id) <
+    (coalesce((select began_at from turn_heads where turn_id = $1), 'infinity'), coalesce($1, ''))
 order by began_at desc, turn_id desc limit $2
 """
 ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"

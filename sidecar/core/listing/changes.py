@@ -27,13 +27,11 @@ class Watermarks(Struct, frozen=True):
     Attributes:
         reached: by sequence, of which a journal has one or more; one that is not named was not begun.
         alterations: changes with every removal and erasure; of those that are taken into account.
-        at: what was appended before this time is in the lists; None before the first fact.
         generation: how often everything was forgotten, where several processes project.
     """
 
     reached: Mapping[str, Reached] = field(default_factory=dict)
     alterations: int = 0
-    at: datetime | None = None
     generation: int = 0
 
 
@@ -61,8 +59,10 @@ class Changes(Struct, frozen=True):
         turns: each once; a turn that changes again behind `reached` may be left out, it comes later.
         reached: the watermarks behind them; `alterations` are those of the journal.
         behind: facts that come after `reached`.
+        as_of: what was appended before this time is before `reached`; None if nothing is behind.
     """
 
     turns: tuple[ChangedTurn, ...]
     reached: Watermarks
     behind: int
+    as_of: datetime | None = None

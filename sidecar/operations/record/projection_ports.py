@@ -5,7 +5,7 @@
 3. Everything may be lost at any time, as a whole: the watermarks are gone with it then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
@@ -34,6 +34,9 @@ class Projection(Protocol):
 
     async def clear(self) -> None:
         """Forget everything."""
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Return from how many facts the lines of turns were derived; of those that have one."""
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns, newest first, in which the rows of `newer` count in the place of those kept."""

@@ -1,6 +1,6 @@
 """The rows of lists in memory, beside a journal in memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
@@ -50,6 +50,10 @@ class RowsInMemory:
         """Forget everything."""
         self.lines.clear()
         self._reached = Watermarks()
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Return from how many facts lines were derived."""
+        return {turn_id: self.lines[turn_id].version for turn_id in turn_ids if turn_id in self.lines}
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns."""

@@ -41,7 +41,7 @@ async def emptied(dsn: str) -> None:
     """Empty a journal as only a superuser can, which is quicker than to make another database."""
     async with connection_to(dsn) as connection:
         deleted = "; ".join(f"delete from {table}" for table in (*TABLES, *DERIVED))
-        taken = "update lists_taken set generation = 0, alterations = 0, at = null"
+        taken = "update lists_taken set generation = 0, alterations = 0"
         await connection.execute(f"set session_replication_role = replica; {deleted}; {taken}")
 
 

@@ -1,7 +1,7 @@
 """Whatever happens in whatever order, lists show what the facts say: that, or as of when they do."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, timedelta
 from pathlib import Path
 from random import Random
@@ -76,6 +76,10 @@ class Flaky:
     async def clear(self) -> None:
         """Forget."""
         await self.kept.clear()
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Ask."""
+        return await self.kept.versions(turn_ids)
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Ask."""

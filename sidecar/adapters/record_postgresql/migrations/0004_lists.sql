@@ -3,8 +3,7 @@
 create table lists_taken ( -- one row: of all sequences; locked by each who keeps rows, so that one does so at a time
   only_row boolean primary key default true check (only_row),
   generation bigint not null default 0, -- how often everything was forgotten: what was read before does not count any more
-  alterations bigint not null default 0, -- removals and erasures that are taken into account
-  at timestamptz
+  alterations bigint not null default 0 -- removals and erasures that are taken into account
 );
 insert into lists_taken default values;
 
@@ -73,7 +72,7 @@ $$;
 -- Keeps rows with the watermarks that they lead to. Says whether it did: not if everything was forgotten since they were read,
 -- if texts may have been erased since, or if another sidecar takes these facts now.
 create function lists_keep(
-  p_projector text, p_generation bigint, p_alterations bigint, p_at timestamptz,
+  p_projector text, p_generation bigint, p_alterations bigint,
   p_instances text[], p_numbers bigint[], p_links bytea[], p_forgotten date[], p_gone text[],
   p_turns text[], p_versions integer[], p_days date[], p_shown boolean[], p_episodes text[], p_principals text[],
   p_states text[], p_began timestamptz[], p_ended timestamptz[], p_slots jsonb[], p_children integer[], p_failed integer[]
@@ -125,7 +124,7 @@ begin
   update lists_watermarks mark set number = given.number, link = given.link
     from unnest(p_instances, p_numbers, p_links) given (instance_id, number, link)
     where mark.instance_id = given.instance_id and mark.number <> given.number;
-  update lists_taken set alterations = p_alterations, at = p_at;
+  update lists_taken set alterations = p_alterations;
   return true;
 end
 $$;
@@ -136,5 +135,5 @@ create function lists_clear() returns void language sql as $$
   delete from listed_slots;
   delete from listed_episodes;
   update lists_watermarks set number = 0, link = '';
-  update lists_taken set generation = generation + 1, alterations = 0, at = null;
+  update lists_taken set generation = generation + 1, alterations = 0;
 $$;
