@@ -50,7 +50,11 @@ class StructuredLog:
         self, level: int, event: str, text: str, fields: dict[str, Any], error: BaseException | None = None
     ) -> None:
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, text, exc_info=error, extra={"event": event, "fields": fields})
+            raised = None if error is None else (type(error), error, error.__traceback__)
+            # Not through `Logger.log`, which walks the stack for a file and a line that no line of ours shows.
+            record = logging.LogRecord(self._logger.name, level, "", 0, text, (), raised)
+            record.event, record.fields = event, fields
+            self._logger.handle(record)
 
 
 class LineFormatter(logging.Formatter):

@@ -18,6 +18,7 @@ from sidecar.operations.turn.end_records import lay_out_end
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import child_named, refuse_contradiction
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
 from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE, PARENT_GONE, EndCause, TurnClosed
 from subagents_errors import CallFailure
@@ -59,7 +60,7 @@ class EndTurn:
         refuse_component_data("narration", request.narration)
         turn = await self._find(request.surface_token)
         ending = turn.ending
-        if any(each.child_id not in turn.children for each in request.integrations) and ending.closed is None:
+        if ending.closed is None and [each for each in request.integrations if each.child_id not in turn.children]:
             await self._restore(turn)
         self.report(turn)
         _refuse_other(turn, request)
@@ -181,7 +182,7 @@ class EndTurn:
 
     async def _stop(self, turn: Turn) -> None:
         """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""
-        dispatches = list(turn.dispatches.values())
+        dispatches = [each for each in turn.dispatches.values() if each.stage is not DispatchStage.FINISHED]
         for dispatch in dispatches:  # all before waiting for any: none may run on while another is being recorded
             dispatch.calls.stop_all(CallFailure.TURN_OVER)
         for dispatch in dispatches:
