@@ -232,10 +232,11 @@ class MemoryStore(MemoryDatabase):
     """The store port: nothing has to be waited for.
 
     Attributes:
-        waits: never, see the port.
+        waits, shared: never, see the port.
     """
 
     waits = False
+    shared = False
 
     async def append(self, records: Sequence[Record]) -> None:
         """Keep `records`."""

@@ -84,9 +84,9 @@ class ShownStore(GroupCommitStore):
         trouble: why not; empty if it was.
     """
 
-    def __init__(self, database: Database, around: Surroundings) -> None:
+    def __init__(self, database: Database, around: Surroundings, *, shared: bool) -> None:
         """Begin without trouble."""
-        super().__init__(database, around.spawner, around.recorder)
+        super().__init__(database, around.spawner, around.recorder, shared=shared)
         self._clock = around.clock
         self.trouble = ""
         self.since: datetime | None = None
@@ -124,7 +124,7 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
     instance = InstanceId(around.ids.new("sidecar"))
     database, lease, rollouts, loops = await _open(said, instance, around)
     try:
-        store = ShownStore(database, around)
+        store = ShownStore(database, around, shared=said.database == "postgresql")
         yield OpenRecord(store, database, lease, rollouts, loops, lambda: _shown(said.database, store))
     finally:
         if isinstance(rollouts, ClosesItself):

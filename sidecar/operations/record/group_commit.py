@@ -38,12 +38,14 @@ class GroupCommitStore(DelegatedReads):
         database: does the work, one commit at a time.
         spawner: owns the writer, so that a caller that leaves does not stop a commit.
         recorder: told of what should not happen.
+        shared: other processes may append to the same database meanwhile.
     """
 
     waits = True
 
-    def __init__(self, database: Database, spawner: Spawner, recorder: Recorder) -> None:
+    def __init__(self, database: Database, spawner: Spawner, recorder: Recorder, *, shared: bool = True) -> None:
         """Begin with nothing to write."""
+        self.shared = shared
         super().__init__(database)
         self._database = database
         self._spawner = spawner

@@ -28,7 +28,6 @@ from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.turn_ends import BY_PARENT, EndCause, TurnClosed
 from subagents_errors import CallFailure
 
-
 ASSERTED_BY = "orchestrator"
 """The principal is the orchestrator's word over the authenticated listener; verified user tokens come later."""
 
@@ -70,8 +69,8 @@ def _settle_unfinished(turn: Turn, settling: Settling, now: datetime, store: Sto
     for dispatch_id, dispatch in turn.dispatches.items():
         if dispatch.ownership.owner:
             records.extend(taking(dispatch, store, now))
-        for outcome in settling.get(dispatch_id, {}).values():
-            records.append(CallSettled(turn.turn_id, dispatch_id, outcome, now))
+        outcomes = settling.get(dispatch_id, {}).values()
+        records += [CallSettled(turn.turn_id, dispatch_id, each, now) for each in outcomes]
     for child in turn.children.values():
         if child.log.state in UNFINISHED:
             child.fail_unfinished(now, CallFailure.TURN_OVER)

@@ -20,6 +20,7 @@ from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import child_named, refuse_contradiction
 from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
+from sidecar.operations.turn.state.turn import Origin
 from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE, PARENT_GONE, EndCause, TurnClosed
 from subagents_errors import CallFailure
 
@@ -148,8 +149,8 @@ class EndTurn:
             try:
                 if turn.uncertain:
                     await in_time(store.append(()), seconds)  # whatever was handed over before is decided then
-                if turn.uncertain or (store.waits and ending.laid_out is None):
-                    await self._restore(turn)  # another sidecar may have carried out a dispatch of the turn, too
+                if turn.uncertain or (ending.laid_out is None and self._may_be_anothers_too(turn)):
+                    await self._restore(turn)
                     turn.note_confirmed()
             except StoreUnavailable as away:
                 return away
@@ -165,6 +166,11 @@ class EndTurn:
             ending.contradicted()
             turn.note_unconfirmed()
         return refused
+
+    def _may_be_anothers_too(self, turn: Turn) -> bool:
+        """Say whether another sidecar may have carried out a dispatch of the turn, so that the record knows more."""
+        store = self._out.store
+        return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE)
 
     def _leave(self, turn: Turn) -> None:
         """Leave an idle turn to the sidecar that works in it; what is not on record yet has to get there first."""

@@ -225,10 +225,16 @@ class WatchedStore(GroupCommitStore):
     """The store, with a note of what was asked of it and how that was answered."""
 
     def __init__(
-        self, loop: VirtualLoop, disk: Disk, database: FaultyDatabase, beside: tuple[Spawner, Recorder]
+        self,
+        loop: VirtualLoop,
+        disk: Disk,
+        database: FaultyDatabase,
+        beside: tuple[Spawner, Recorder],
+        *,
+        shared: bool = False,
     ) -> None:
         """Join the parts."""
-        super().__init__(database, *beside)
+        super().__init__(database, *beside, shared=shared)
         self._loop = loop
         self._disk = disk
 

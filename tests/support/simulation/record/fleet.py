@@ -225,7 +225,7 @@ class Fleet:
             ids=CountedIds(f"{instance}-"),
             chance=Random(f"jitter {name}"),
             spawner=spawner,
-            store=WatchedStore(loop, beside.disk, database, (spawner, recorder)),
+            store=WatchedStore(loop, beside.disk, database, (spawner, recorder), shared=schedule.shared),
             recorder=recorder,
             definitions=definitions,
             flags=flags,
