@@ -31,24 +31,7 @@ def routing_fields(record: RoutingRecord) -> dict[str, Any]:
         ],
         "fan_out_cap": record.fan_out_cap,
         "cap": str(record.cap),
-        "calls": [
-            {
-                "dispatch_id": each.dispatch_id,
-                "call_id": each.call_id,
-                "sub_agent_id": each.sub_agent_id,
-                "tool_name": None if each.sub_agent_id is None else TOOL_PREFIX + each.sub_agent_id,
-                "child_id": each.child_id,
-                "emission_index": each.emission_index,
-                "outcome": str(each.outcome),
-                "reason": None if each.reason is None else each.reason.name,
-                "axis": int(each.axis),
-                "started_at": None if each.started_at is None else each.started_at.isoformat(),
-                "settled_at": each.settled_at.isoformat(),
-                "attempts": each.attempts,
-                "status_events": each.status_events,
-            }
-            for each in record.calls
-        ],
+        "calls": _calls(record),
         "cohort": {
             "agent_definition_version": cohort.agent_definition_version,
             "prompt_block_registry_version": cohort.prompt_block_registry_version,
@@ -65,3 +48,24 @@ def routing_fields(record: RoutingRecord) -> dict[str, Any]:
         "principal_asserted_by": record.principal_asserted_by,
         "gate_passed": record.gate_passed,
     }
+
+
+def _calls(record: RoutingRecord) -> list[dict[str, Any]]:
+    return [
+        {
+            "dispatch_id": each.dispatch_id,
+            "call_id": each.call_id,
+            "sub_agent_id": each.sub_agent_id,
+            "tool_name": None if each.sub_agent_id is None else TOOL_PREFIX + each.sub_agent_id,
+            "child_id": each.child_id,
+            "emission_index": each.emission_index,
+            "outcome": str(each.outcome),
+            "reason": None if each.reason is None else each.reason.name,
+            "axis": int(each.axis),
+            "started_at": None if each.started_at is None else each.started_at.isoformat(),
+            "settled_at": each.settled_at.isoformat(),
+            "attempts": each.attempts,
+            "status_events": each.status_events,
+        }
+        for each in record.calls
+    ]

@@ -69,7 +69,7 @@ async def test_a_record_that_cannot_be_opened_stops_the_start(folder: Path) -> N
 async def test_what_keeps_the_record_from_being_written_is_shown_until_it_is_over() -> None:
     """Why and since when; gone with the next append that is kept."""
     database = FullDisk()
-    store = ShownStore(database, around(), shared=False)
+    store = ShownStore(database, around())
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             await store.append([a_turn_end()])

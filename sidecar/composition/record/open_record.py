@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem
 from sidecar.adapters.system import SecretFileProblem, read_secret
+from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import EpisodeId, InstanceId, Slot
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
 from sidecar.operations.record.group_commit import GroupCommitStore
@@ -25,6 +26,11 @@ from sidecar.rpc.socket_files import AddressHeld
 from sidecar.settings import SettingsProblem
 from sidecar.settings.record import PostgresRecordSettings, RecordSettings, SqliteRecordSettings
 
+EPISODES: Final = (
+    "SELECT episode_id, episode_id FROM routing_records WHERE called = 1 AND episode_id > ?"
+    " GROUP BY episode_id ORDER BY episode_id LIMIT ?"
+)
+"""Those with a turn on record that called anything."""
 LISTEN_AGAIN: Final = 1.0
 """Seconds."""
 SHORTEST_DSN: Final = 13
@@ -37,7 +43,7 @@ class KeptRollouts(RolloutStore, RolloutArchive, Protocol):
     """Rollouts, and what retention needs of them."""
 
 
-Opened = tuple[Database, Lease, KeptRollouts, Sequence[Loop]]
+Opened = tuple[Database, Lease, KeptRollouts, Sequence[Loop], "Episodes | None"]
 
 
 @runtime_checkable
@@ -77,22 +83,40 @@ class OpenRecord(Struct, frozen=True):
     show: Callable[[], Mapping[str, Any]]
 
 
+class Episodes(Protocol):
+    """What is known of the episodes on a record that no other process writes to."""
+
+    def note(self, key: str, /) -> None:
+        """Take note of an episode before a turn of it is written."""
+
+    def lacks(self, key: str, /) -> bool:
+        """Say whether an episode certainly has no turn on record."""
+
+
 class ShownStore(GroupCommitStore):
     """A store that knows whether the last append was kept.
 
     Attributes:
         trouble: why not; empty if it was.
+
+    Args:
+        episodes: knows of most episodes without a turn on record that they have none; None: the database is asked.
     """
 
-    def __init__(self, database: Database, around: Surroundings, *, shared: bool) -> None:
+    def __init__(self, database: Database, around: Surroundings, episodes: "Episodes | None" = None) -> None:
         """Begin without trouble."""
-        super().__init__(database, around.spawner, around.recorder, shared=shared)
+        super().__init__(database, around.spawner, around.recorder, shared=episodes is None)
         self._clock = around.clock
+        self._episodes = episodes
         self.trouble = ""
         self.since: datetime | None = None
 
     async def append(self, records: Sequence[Record]) -> None:
         """Append, and remember how that went."""
+        if self._episodes is not None:
+            for record in records:
+                if isinstance(record, RoutingRecord):
+                    self._episodes.note(record.episode_id)
         try:
             await super().append(records)
         except StoreUnavailable as refused:
@@ -101,6 +125,12 @@ class ShownStore(GroupCommitStore):
             raise
         if records:  # nothing to append only waits for what came before, and proves nothing
             self.trouble, self.since = "", None
+
+    async def last_dispatching_turn(self, episode_id: EpisodeId) -> tuple[Slot, ...]:
+        """Return the slots of the episode's last turn that called any."""
+        if self._episodes is not None and self._episodes.lacks(episode_id):
+            return ()
+        return await super().last_dispatching_turn(episode_id)
 
 
 @asynccontextmanager
@@ -122,9 +152,9 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
         )
         return
     instance = InstanceId(around.ids.new("sidecar"))
-    database, lease, rollouts, loops = await _open(said, instance, around)
+    database, lease, rollouts, loops, episodes = await _open(said, instance, around)
     try:
-        store = ShownStore(database, around, shared=said.database == "postgresql")
+        store = ShownStore(database, around, episodes)
         yield OpenRecord(store, database, lease, rollouts, loops, lambda: _shown(said.database, store))
     finally:
         if isinstance(rollouts, ClosesItself):
@@ -148,13 +178,16 @@ async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings
 async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
     from sidecar.adapters.record_sqlite import SqliteRecord  # noqa: PLC0415  what is not chosen is not loaded
     from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
+    from sidecar.adapters.sqlite.known_keys import KnownKeys  # noqa: PLC0415  the same holds
 
     def report(doing: str, error: str) -> None:
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
     record = await SqliteRecord.open(said.path, instance, report)
     rollouts = SqliteRollouts(record.engine, instance, around.clock)
-    return record, Lease(record, None, clock=around.clock, recorder=around.recorder), rollouts, ()
+    episodes = KnownKeys(EPISODES, "")
+    around.spawner.spawn(episodes.load(record.engine), "load known episodes")
+    return record, Lease(record, None, clock=around.clock, recorder=around.recorder), rollouts, (), episodes
 
 
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
@@ -172,7 +205,8 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     lease = Lease(record, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
     rollouts = PostgresRollouts(dsn, instance, record.limits)
     heard = [("record changes", record.listen), ("rollout changes", rollouts.listen)]
-    return record, lease, rollouts, [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
+    loops = [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
+    return record, lease, rollouts, loops, None
 
 
 def _heard(

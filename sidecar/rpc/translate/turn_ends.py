@@ -20,9 +20,11 @@ class ClosedTurns:
     def __call__(self, closed: TurnClosed, *, attached: bool) -> dispatch_pb2.EndTurnResponse:
         """Return the answer to EndTurn."""
         routing = closed.routing
-        answer = dispatch_pb2.EndTurnResponse(state=start_state(attached=attached), gate_passed=routing.gate_passed)
-        for child in closed.children:
-            fill_child(answer.children.add(), child)
+        answer = dispatch_pb2.EndTurnResponse(
+            state=start_state(attached=attached),
+            children=[child_message(child) for child in closed.children],
+            gate_passed=routing.gate_passed,
+        )
         answer.routing_decision.MergeFromString(self._of_cohort(routing))
         _fill_own(answer.routing_decision, routing)
         return answer
@@ -41,15 +43,13 @@ class ClosedTurns:
 
 def child_message(child: ChildSummary) -> dispatch_pb2.ChildSummary:
     """Return the end state of one child."""
-    message = dispatch_pb2.ChildSummary()
-    fill_child(message, child)
-    return message
-
-
-def fill_child(message: dispatch_pb2.ChildSummary, child: ChildSummary) -> None:
-    """Fill in the end state of one child."""
-    message.child_id, message.sub_agent_id, message.step_idx = child.child_id, child.sub_agent_id, child.step_idx
-    message.final_status, message.close_reason = child.final_status, child.close_reason
+    return dispatch_pb2.ChildSummary(
+        child_id=child.child_id,
+        sub_agent_id=child.sub_agent_id,
+        step_idx=child.step_idx,
+        final_status=child.final_status,
+        close_reason=child.close_reason,
+    )
 
 
 def routing_message(record: RoutingRecord) -> routing_pb2.RoutingDecision:
