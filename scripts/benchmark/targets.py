@@ -41,7 +41,7 @@ BARE_START: Final = "start of a bare server"
 START: Final = "start of the sidecar"
 
 ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15})
-"""Of the table in DESIGN section 14, those that can be measured; 14 and 15 are ours: ends of turns and durable binds."""
+"""Of the table in DESIGN section 14, those that can be measured; 14 and 15 are ours: ends of turns, durable binds."""
 ALWAYS: Final = ROWS
 IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10, 14, 15})
 IN_POSTGRES: Final = frozenset({10, 13})
