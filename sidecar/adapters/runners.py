@@ -5,13 +5,16 @@ the end: a breaker and a connection pool are worth something only as long as the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from sidecar.core.definitions.cards.card import Card
 from sidecar.core.faults import Fault
+from sidecar.operations.ports import OffLoop
 from sidecar.policy.factory import make_connector, make_runner
 from sidecar.policy.problems import PluginProblem
 from sidecar.policy.protocols import (
@@ -104,6 +107,21 @@ class ChosenConnectors:
             return self._connector(spec)
         except PluginProblem as problem:
             return BrokenConnector(Fault(named or "", remedy=problem.remedy))
+
+    async def prepare(self, cards: Iterable[Card], off_loop: OffLoop) -> None:
+        """Make the connectors of sub-agents' tools, so that no call waits for what making the first one takes."""
+        needed = [(card, tool) for card in cards for tool in card.tools if tool.is_data_backed]
+        for card, tool in needed:
+            with suppress(PluginProblem):  # the call that needs it is told
+                spec = self._policy.connector(card.definition.vertical, tool.connector, f"tools.{tool.id}.connector")
+                if spec.name not in self._made:
+                    await self._warmed_up(spec, off_loop)
+                    self._connector(spec)
+
+    async def _warmed_up(self, spec: ConnectorSpec, off_loop: OffLoop) -> None:
+        if spec.warm_up is not None:
+            with suppress(Exception):  # whatever it is, the factory comes upon it, too
+                await off_loop(partial(spec.warm_up, self._settings.get(spec.name, {})))
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:
