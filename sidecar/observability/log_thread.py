@@ -26,7 +26,7 @@ class LossyQueue(logging.Handler):
 
     Attributes:
         news: set while the thread looks, or is about to.
-        urgent: set by what is not to wait for further lines: an error, the end of the process.
+        urgent: set by what is not to wait for further lines: an error, what other processes wait for, the end.
 
     Args:
         always: name of the logger that no limit holds back.
@@ -56,7 +56,7 @@ class LossyQueue(logging.Handler):
             self.lost += 1
             return
         self.waiting.append(record)
-        if record.levelno >= logging.ERROR:
+        if getattr(record, "prompt", record.levelno >= logging.ERROR):
             self.urgent.set()
         if not self.news.is_set():  # else the thread has still to look, and will find this one
             self.news.set()

@@ -7,6 +7,7 @@ way round. Only for a file that this process alone writes to.
 from collections.abc import Sequence
 from functools import partial
 from hashlib import blake2b
+from mmap import mmap
 from typing import Any, Final
 
 import apsw
@@ -37,7 +38,7 @@ class KnownKeys:
 
     def __init__(self, pages: str, first: int | str) -> None:
         self._pages, self._first = pages, first
-        self._bits = bytearray(BITS // 8)
+        self._bits = mmap(-1, BITS // 8)  # takes memory only where a bit is set
         self._noted: list[str] | None = []
         """Keys that came while the table is read: the bits are the reader's until then, and setting one takes a read
         and a write."""
