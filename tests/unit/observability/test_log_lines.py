@@ -214,6 +214,17 @@ def test_an_error_is_written_at_once_with_what_came_before() -> None:
     log.stop()
 
 
+def test_what_another_process_waits_for_is_written_at_once() -> None:
+    """A start that is ready is no error."""
+    out, log = io.StringIO(), StructuredLog("test")
+    with logging_to(out, "json", "info", Redactor()) as front:
+        front.urgent = period = Period()
+        log.info("test.event", "something happened")
+        assert not period.is_set()
+        log.prompt("test.listening", "it listens")
+        assert period.is_set()
+
+
 def test_a_line_costs_no_look_at_the_stack() -> None:
     """Finding the file and the line that logs costs more than all the rest, and no line of ours shows it."""
     with logging_to(io.StringIO(), "json", "info", Redactor()), CallCounter().counting() as counter:
