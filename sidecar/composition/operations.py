@@ -174,7 +174,7 @@ async def _ports(
     opened.callback(off_loop.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
     loops = [("definitions", definitions.run), ("flags", flags.run), *record.loops]
-    loops.append(("connectors", _prepared(connectors, definitions, off_loop)))
+    loops.append(("connectors", _prepared(connectors, definitions)))
     ports = Ports(
         clock=replaced.clock,
         ids=replaced.ids,
@@ -197,9 +197,7 @@ async def _ports(
     return ports, loops
 
 
-def _prepared(
-    connectors: ChosenConnectors, definitions: DefinitionsSource, off_loop: OffLoop
-) -> Callable[[], Coroutine[Any, Any, None]]:
+def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:
     """Return what makes the connectors that cards name, once the sidecar listens and with each change of the cards."""
     changed = asyncio.Event()
     definitions.also_tell(lambda _: changed.set())
@@ -209,7 +207,7 @@ def _prepared(
             changed.clear()
             catalogue = definitions.current()
             if catalogue is not None:
-                await connectors.prepare(catalogue.cards.values(), off_loop)
+                await connectors.prepare(catalogue.cards.values())
             await changed.wait()
 
     return run

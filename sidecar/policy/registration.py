@@ -41,7 +41,7 @@ def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> 
         raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
 
 
-class _Manager(pluggy.PluginManager):
+class _MarkedHooks(pluggy.PluginManager):
     """Looks closer only at what may be a hook: a look at each name of each module took a twentieth of a start."""
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> HookspecOpts | None:
@@ -70,7 +70,7 @@ def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
             where=where,
             remedy="let the entry point name a module or an instance",
         )
-    manager = _Manager(hookspecs.PROJECT)
+    manager = _MarkedHooks(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     guarded(lambda: manager.register(plugin, label), doing="registering the plugin", where=where, remedy=REMEDY)
     callers = {caller.name: caller for caller in manager.get_hookcallers(plugin) or []}

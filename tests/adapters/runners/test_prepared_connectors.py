@@ -11,7 +11,6 @@ import pytest
 
 from sidecar.adapters.connector_rest.plugin import sidecar_connectors
 from sidecar.adapters.runners import ChosenConnectors
-from sidecar.adapters.system import OffLoop
 from sidecar.core.definitions.cards.card import Card, ToolEntry
 from sidecar.core.identifiers import ToolId
 from sidecar.policy.protocols import EnricherCall, EnricherRefused, EnricherReply, RefusalKind
@@ -85,10 +84,9 @@ LOCAL: Final = ToolEntry(ToolId("sum"), "sums up")
 async def prepared(offered: Offered, *tools: ToolEntry, times: int = 1) -> ChosenConnectors:
     """Prepare the connectors of a card."""
     policy: Any = offered
-    chosen, off_loop = ChosenConnectors(policy, {"slow": {"seconds": 1}}), OffLoop()
+    chosen = ChosenConnectors(policy, {"slow": {"seconds": 1}})
     for _ in range(times):
-        await chosen.prepare([with_tools(*tools)], off_loop)
-    off_loop.close()
+        await chosen.prepare([with_tools(*tools)])
     return chosen
 
 

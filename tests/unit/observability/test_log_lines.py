@@ -216,12 +216,12 @@ def test_an_error_is_written_at_once_with_what_came_before() -> None:
 
 def test_what_another_process_waits_for_is_written_at_once() -> None:
     """A start that is ready is no error."""
-    out, log = io.StringIO(), StructuredLog("test")
+    out, events = io.StringIO(), StructuredLog("test")
     with logging_to(out, "json", "info", Redactor()) as front:
         front.urgent = period = Period()
-        log.info("test.event", "something happened")
+        events.info("test.event", "something happened")
         assert not period.is_set()
-        log.prompt("test.listening", "it listens")
+        events.prompt("test.listening", "it listens")
         assert period.is_set()
 
 
