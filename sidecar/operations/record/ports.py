@@ -173,6 +173,10 @@ class Store(RecordReads, Protocol):
     def waits(self) -> bool:
         """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
 
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record while this one lives."""
+
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records` durable, whole, after everything that was handed over before.
 

@@ -20,16 +20,20 @@ from scripts.benchmark.targets import (
     BIND,
     COHORT,
     ECHO,
+    END,
     FAN_OUT,
     MANY,
     MORE,
     OBSERVED,
     OPEN,
+    PLAIN_BIND,
     POLICED,
     POSTGRES,
     SIDECAR,
     SQLITE,
     SQLITE_ASLEEP,
+    SQLITE_BIND,
+    SQLITE_END,
     SQLITE_FAN_OUT,
     START,
     TAKEN_AWAY,
@@ -39,7 +43,7 @@ from scripts.benchmark.targets import (
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2
 
-IN_A_DATABASE = frozenset({SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES, TAKEN_AWAY})
+IN_A_DATABASE = frozenset({SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES, TAKEN_AWAY, SQLITE_BIND, SQLITE_END})
 
 
 def sample(
@@ -80,6 +84,10 @@ def a_series(**changed: list[Sample]) -> Series:
         "cohort_1": ((COHORT, 1), sample_of([0.000002] * 50, 1.0, 0.0)),
         "bare_start_1": ((BARE_START, 1), sample(cpu=0.08)),
         "start_1": ((START, 1), sample(cpu=0.2)),
+        "plain_bind_16": ((PLAIN_BIND, MANY), sample(cpu=0.0004)),
+        "sqlite_bind_16": ((SQLITE_BIND, MANY), sample(cpu=0.0005)),
+        "end_16": ((END, MANY), sample(cpu=0.0006)),
+        "sqlite_end_16": ((SQLITE_END, MANY), sample(cpu=0.0007)),
         "taken_away_1": ((TAKEN_AWAY, 1), sample_of([0.001] * 49 + [0.2], 1.0, 0.0)),
     }
     return {key: changed.get(name, [usually] * 3) for name, (key, usually) in usual.items()}
@@ -130,6 +138,9 @@ def test_what_is_reached_counts_as_met() -> None:
         (11, 2.5, True),
         (13, 200.0, True),
         (13, 1.0, None),
+        (14, 1.4, True),
+        (14, 1.2, True),
+        (15, 1.25, None),
     ]
 
 
@@ -147,6 +158,8 @@ def test_what_is_reached_counts_as_met() -> None:
         ("sqlite_fan_out_16", sample(cpu=0.0006, messages=4), [6]),
         ("sqlite_open", sample(p99=0.0051), [9]),
         ("postgres_64", sample(799), [10]),
+        ("end_16", sample(cpu=0.00076), [14]),
+        ("sqlite_end_16", sample(cpu=0.00076), [14]),
         ("policed_16", sample(cpu=0.000516), [7]),
         ("bind_1", sample(p50=0.00116), [8]),
         ("cohort_1", sample_of([0.0000051] * 50, 1.0, 0.0), [8]),
@@ -167,7 +180,7 @@ def test_without_databases_their_rows_say_so_and_sleepers_are_judged_without_one
 
     found = aims(series)
 
-    assert [aim.row for aim in found if aim.value is None] == [1, 6, 6, 6, 9, 10, 13, 13]
+    assert [aim.row for aim in found if aim.value is None] == [1, 6, 6, 6, 9, 10, 13, 13, 14, 15]
     assert all(aim.met is None and aim.remark for aim in found if aim.value is None)
     assert [aim.what.split(", ")[1] for aim in found if aim.row == 3] == ["without a store"]
 
@@ -205,7 +218,7 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
     }
     assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13}
+    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15}
 
 
 def test_only_the_rows_that_were_asked_for_are_judged() -> None:
