@@ -5,6 +5,7 @@ VENV   := .venv
 DEMO   := .demo-venv
 DEMO_LC := .demo-langchain-venv
 MUTANTS := .mutants-venv
+BENCH  := .bench-venv
 BIN    := $(VENV)/bin
 OWN    := . proto/python clients/python plugins/gates_http plugins/gates_manifest
 OWN_TEST := $(OWN) clients/evals clients/langchain clients/loadgen plugins/conformance plugins/lifecycle_examples plugins/runner_langchain
@@ -50,6 +51,12 @@ $(DEMO_LC)/.ready: requirements/langchain-demo.txt $(PROJECTS)
 $(MUTANTS)/.ready: requirements/mutants.txt $(PROJECTS)
 	$(call install,$(MUTANTS),requirements/mutants.txt,$(OWN_TEST))
 
+# Restate's server is a package of npm; without it, or without npm, its rows of the bench say so.
+$(BENCH)/.ready: requirements/bench.txt $(wildcard requirements/restate/*.json) $(PROJECTS)
+	$(call install,$(BENCH),requirements/bench.txt,$(OWN_TEST))
+	@mkdir $(BENCH)/restate && cp requirements/restate/*.json $(BENCH)/restate
+	@cd $(BENCH)/restate && npm ci --ignore-scripts --no-audit --no-fund --silent || echo '== $(BENCH): without Restate, which needs npm'
+
 # -- for people -----------------------------------------------------------------------------------------------------
 
 demo: $(DEMO)/.ready ## watch a conversation with several things going wrong, then a rollout, step by step
@@ -64,8 +71,8 @@ check: $(VENV)/.ready ## the quick part of the tests (about a minute on two quie
 test: $(VENV)/.ready ## everything the pipeline runs (six minutes on two cores); ends with the time of each part
 	@$(BIN)/python -m scripts.run_parts test $(ARGS)
 
-bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
-	@$(BIN)/python -m scripts.bench $(ARGS)
+bench: $(BENCH)/.ready ## compare with a bare gRPC stream, LangGraph, DBOS and Restate on this machine
+	@$(BENCH)/bin/python -m scripts.bench $(ARGS)
 
 torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
@@ -98,4 +105,4 @@ evidence: $(VENV)/.ready ## run the tests of isolation and required blocks, and 
 	@$(BIN)/python -m scripts.evidence $(ARGS)
 
 clean: ## remove the virtual environments and caches
-	rm -rf $(VENV) $(DEMO) $(DEMO_LC) $(MUTANTS) mutants .run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEMO_LC) $(MUTANTS) $(BENCH) mutants .run .mypy_cache .ruff_cache .pytest_cache .hypothesis
