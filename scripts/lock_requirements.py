@@ -2,8 +2,8 @@
 
 `requirements/demo.txt` holds what the sidecar and the demo need, `requirements/langchain-demo.txt` what the demo under
 LangChain needs, `requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester,
-`requirements/bench.txt` that and what the bench compares with. All are universal (Linux and macOS, Python 3.11 and newer)
-and come from the pyproject files alone.
+`requirements/bench.txt` the same and what the bench compares with. All are universal (Linux and macOS, Python 3.11 and
+newer) and come from the pyproject files alone.
 """
 
 import shutil
