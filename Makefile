@@ -18,7 +18,7 @@ PYTEST ?= $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help demo demo-langchain test check lint types protos bench torture mutants proto lock evidence clean
+.PHONY: help demo demo-langchain test check lint types protos bench growth scale torture mutants proto lock evidence clean
 
 help: ## what can be asked for
 	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
@@ -73,6 +73,9 @@ test: $(VENV)/.ready ## everything the pipeline runs (six minutes on two cores);
 
 bench: $(BENCH)/.ready ## compare with a bare gRPC stream, LangGraph, DBOS and Restate on this machine
 	@$(BENCH)/bin/python -m scripts.bench $(ARGS)
+
+growth: $(VENV)/.ready ## what grows with use: memory, CPU, files (within a quarter of an hour); ARGS="--draw docs/benchmarks"
+	@$(BIN)/python -m scripts.growth $(ARGS)
 
 torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
