@@ -8,12 +8,12 @@ from typing import Final
 from scripts.benchmark.growth.curves import Curve, Figure
 
 WIDTH: Final = 720
-PANEL: Final = 150
+PANEL: Final = 110
 ABOVE: Final = 56
 BELOW: Final = 58
 LEFT: Final = 70
 RIGHT: Final = 24
-GAP: Final = 44
+GAP: Final = 40
 TICKS: Final = 4
 STYLE: Final = """\
   .page { fill: #ffffff } .text { fill: #1f2328 } .faint { fill: #59636e }

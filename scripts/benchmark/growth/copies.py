@@ -32,13 +32,17 @@ class Copy(msgspec.Struct, frozen=True):
     """A turn that differs from all others.
 
     Attributes:
-        opening: what a sidecar has to keep before it starts the first child.
-        rest: what comes afterwards, up to the end of the turn.
+        groups: its records in order, as a sidecar appends them: for each dispatch what it keeps before the children start,
+            and what comes before the outcome is told; at last the end of the turn.
     """
 
     turn: StoredTurn
-    opening: tuple[Record, ...]
-    rest: tuple[Record, ...]
+    groups: tuple[tuple[Record, ...], ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Return all at once."""
+        return tuple(record for group in self.groups for record in group)
 
 
 class Copies:
@@ -85,28 +89,25 @@ def _ids(original: _Original) -> Sequence[str]:
 def _as_records(copied: _Original) -> Copy:
     """Put what was read in the order in which it came, with links that fit the new ids."""
     turn = copied.turn
-    opening: list[Record] = []
-    rest: list[Record] = []
+    groups: list[tuple[Record, ...]] = []
     closing: list[Record] = []
-    for number, dispatch in enumerate(turn.dispatches):
-        began = opening if number == 0 else rest
-        began.append(dispatch.opened)
-        children = [each for each in turn.children if each.opened.dispatch_id == dispatch.opened.dispatch_id]
-        began.extend(each.opened for each in children)
-        for child in children:
-            events = _linked(child.opened, child.events)
-            waiting = next(place for place, event in enumerate(events) if event.name == WAITING_FOR_MERGE)
-            began.extend(events[:waiting])
-            rest.append(events[waiting])
-            closing.extend(events[waiting + 1 :])
-        rest.extend(each for each in copied.attempts if each.dispatch_id == dispatch.opened.dispatch_id)
-        rest.extend(
-            CallSettled(turn.turn_id, dispatch.opened.dispatch_id, outcome, dispatch.opened.opened_at)
-            for outcome in dispatch.outcomes
-        )
+    for dispatch in turn.dispatches:
+        opened = dispatch.opened
+        began: list[Record] = [opened]
+        settled: list[Record] = []
+        for child in turn.children:
+            if child.opened.dispatch_id == opened.dispatch_id:
+                events = _linked(child.opened, child.events)
+                waiting = next(place for place, event in enumerate(events) if event.name == WAITING_FOR_MERGE)
+                began += [child.opened, *events[:waiting]]
+                settled.append(events[waiting])
+                closing += events[waiting + 1 :]
+        settled += [each for each in copied.attempts if each.dispatch_id == opened.dispatch_id]
+        settled += [CallSettled(turn.turn_id, opened.dispatch_id, each, opened.opened_at) for each in dispatch.outcomes]
+        groups += [tuple(began), tuple(settled)]
     assert turn.ended is not None  # noqa: S101  for the type checker: `copies_of` has looked
     assert turn.routing is not None  # noqa: S101  for the type checker: as above
-    return Copy(turn, tuple(opening), (*rest, *closing, turn.ended, turn.routing))
+    return Copy(turn, (*groups, (*closing, turn.ended, turn.routing)))
 
 
 def _linked(child: ChildOpened, events: Sequence[ChildEvent]) -> Sequence[ChildEvent]:

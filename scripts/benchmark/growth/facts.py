@@ -6,26 +6,16 @@ measures whatever lies behind the port.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Final
 
-from scripts.benchmark.clients import DISPATCHES_PER_TURN, job, turn_request
-from scripts.benchmark.definitions import INSTANT
 from scripts.benchmark.growth.copies import Copies, copies_of
 from scripts.benchmark.growth.curves import Curve, Figure, Point, change, each
-from scripts.benchmark.growth.processes import KILOBYTE, MEGABYTE, MILLISECONDS, Place, size_of, weighed
+from scripts.benchmark.growth.processes import KILOBYTE, MEGABYTE, MILLISECONDS, Place, size_of
 from scripts.benchmark.load import p99_of
-from scripts.benchmark.sidecar_server import SQLITE, Varied, settings
-from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record.open_record import Surroundings, opened_record
+from scripts.benchmark.sidecar_server import SQLITE
 from sidecar.core.executing.stored_record import StoredTurn, TurnQuery
-from sidecar.core.identifiers import TurnId
-from sidecar.observability.metrics import Metrics
-from sidecar.observability.recorder import MeasuringRecorder
-from sidecar.observability.redaction import Redactor
 from sidecar.operations.record.ports import Store
 
 APPEND: Final = "append, p50"
@@ -44,7 +34,7 @@ FIGURES: Final = (
     Figure(LEFT, "ms"),
     Figure(SIZE, "MB"),
 )
-STEPS: Final = (50_000, 100_000, 200_000, 400_000)
+STEPS: Final = (100_000, 250_000, 500_000, 1_000_000)
 MEASURED: Final = 200
 LISTED: Final = 20
 PAGE: Final = 50
@@ -64,8 +54,8 @@ async def over_facts(place: Place, steps: Sequence[int]) -> Curve:
         ServerLost, WrongAnswer, LookupError: there is no turn to copy.
     """
     points: list[Point] = []
-    turn_id, path = await _original(place)
-    async with _store(path) as store:
+    turn_id, path = await original(place)
+    async with opened_store(path.parent, SQLITE) as store:
         filling = _Filling(store, await copies_of(store, turn_id), place)
         for facts in steps:
             await filling.up_to(facts)
@@ -105,7 +95,7 @@ class _Filling:
 
     async def latencies(self) -> dict[str, float]:
         """Append openings of turns that stay open, and read; one after the other. In milliseconds."""
-        openings = [self._copies.next().opening for _ in range(MEASURED)]
+        openings = [self._copies.next().groups[0] for _ in range(MEASURED)]
         appends = [await _timed(self._store.append, opening) for opening in openings]
         turns = [await _timed(self._store.turn, self._random.choice(self._turns).turn_id) for _ in range(MEASURED)]
         lists = [await _timed(self._store.turns, TurnQuery(limit=PAGE)) for _ in range(LISTED)]
@@ -122,37 +112,12 @@ class _Filling:
     async def _append_one(self) -> None:
         copy = self._copies.next()
         self._facts += self._copies.facts
-        await self._store.append((*copy.opening, *copy.rest))
+        await self._store.append(copy.records)
         self._made += 1
         if len(self._turns) < KEPT_TURNS:
             self._turns.append(copy.turn)
         elif self._random.randrange(self._made) < KEPT_TURNS:
             self._turns[self._random.randrange(KEPT_TURNS)] = copy.turn
-
-
-async def _original(place: Place) -> tuple[TurnId, Path]:
-    """Run one turn with four dispatches in a sidecar; return its id, and the record that it is in."""
-    async with weighed(place, "facts") as sidecar:
-        request = turn_request(INSTANT)
-        bound = await sidecar.client.bound(request)
-        for _ in range(DISPATCHES_PER_TURN):
-            await sidecar.client.dispatch(job(bound, INSTANT, 1))
-        await sidecar.client.end_all()
-        return TurnId(request.turn_id), sidecar.folder / "record.sqlite"
-
-
-@asynccontextmanager
-async def _store(path: Path) -> AsyncIterator[Store]:
-    """Open the record as a sidecar does. What goes wrong in the background goes wrong here, too."""
-    redactor, strays = Redactor(), list[str]()
-    tasks = OwnedTasks(lambda name, error: strays.append(f"{name}: {error!r}"))
-    said = settings(path.parent / "sidecar.sock", path.parent, Varied(record=SQLITE)).record
-    recorder = MeasuringRecorder(Metrics(), error_emit=False)
-    async with opened_record(said, Surroundings(SystemClock(), SystemIds(), tasks, recorder, redactor)) as opened:
-        yield opened.store
-        await tasks.close()
-    if strays:
-        raise LookupError(f"the record did not keep everything: {strays}")
 
 
 async def _timed(call: Callable[..., Awaitable[object]], *arguments: object) -> float:
