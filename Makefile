@@ -77,6 +77,9 @@ bench: $(BENCH)/.ready ## compare with a bare gRPC stream, LangGraph, DBOS and R
 growth: $(VENV)/.ready ## what grows with use: memory, CPU, files (within a quarter of an hour); ARGS="--draw docs/benchmarks"
 	@$(BIN)/python -m scripts.growth $(ARGS)
 
+scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directly and through PgBouncer (five minutes)
+	@$(BIN)/python -m scripts.scale $(ARGS)
+
 torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
 	@SIDECAR_SCHEDULES=10000 SIDECAR_FAULTS=500 SIDECAR_TORTURE_SECONDS=$(TORTURE_SECONDS) $(PYTEST) -q -s tests/simulation tests/adapters/rollouts/test_postgresql_follows_the_model.py tests/adapters/records/sqlite_faults tests/system/postgres_faults tests/system/torture $(ARGS)

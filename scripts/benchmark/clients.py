@@ -114,13 +114,14 @@ class SidecarClient:
         return answer
 
     async def prepared(
-        self, kind: str, children: int, count: int, per_turn: int = DISPATCHES_PER_TURN
+        self, kind: str, children: int, count: int, per_turn: int = DISPATCHES_PER_TURN, least: int = LEAST_TURNS
     ) -> Sequence[Job]:
         """Bind as many fresh turns as `count` dispatches need and return the dispatches, turn after turn in rotation.
 
-        A turn gets at most 4 dispatches: what a turn holds grows with each, and real ones have few.
+        A turn gets at most 4 dispatches: what a turn holds grows with each, and real ones have few. There are at least
+        `least` turns.
         """
-        turns = [turn_request(kind) for _ in range(max(-(-count // per_turn), min(count, LEAST_TURNS)))]
+        turns = [turn_request(kind) for _ in range(max(-(-count // per_turn), min(count, least)))]
         bound = [one for part in _parts(turns) for one in await asyncio.gather(*map(self.bound, part))]
         return [job(bound[number % len(bound)], kind, children) for number in range(count)]
 

@@ -32,8 +32,8 @@ class Copy(msgspec.Struct, frozen=True):
     """A turn that differs from all others.
 
     Attributes:
-        groups: its records in order, as a sidecar appends them: for each dispatch what it keeps before the children start,
-            and what comes before the outcome is told; at last the end of the turn.
+        groups: its records in order, as a sidecar appends them: for each dispatch what it keeps before the
+            children start, and what comes before the outcome is told; at last the end of the turn.
     """
 
     turn: StoredTurn

@@ -13,6 +13,7 @@ from typing import Final
 from scripts.benchmark.growth.copies import Copies, copies_of
 from scripts.benchmark.growth.curves import Curve, Figure, Point, change, each
 from scripts.benchmark.growth.processes import KILOBYTE, MEGABYTE, MILLISECONDS, Place, size_of
+from scripts.benchmark.growth.records import opened_store, original
 from scripts.benchmark.load import p99_of
 from scripts.benchmark.sidecar_server import SQLITE
 from sidecar.core.executing.stored_record import StoredTurn, TurnQuery
