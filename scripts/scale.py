@@ -1,6 +1,7 @@
 """Measure what one PostgreSQL carries, directly and through PgBouncer: `make scale`.
 
-    python -m scripts.scale [--sidecars N,N,...] [--stores N,N,...] [--ways direct,pooled] [--dispatches N] [--json]
+    python -m scripts.scale [--sidecars N,N,...] [--stores N,N,...] [--ways direct,pooled] [--dispatches N]
+        [--in-flight N] [--json]
 
 Exit codes: 0 measured; 2 not measured: PostgreSQL or PgBouncer is not installed, or something failed. What is
 measured, and how: docs/scale.md.
@@ -26,7 +27,7 @@ from scripts.benchmark.growth.records import opened_store, original
 from scripts.benchmark.postgres import NOT_INSTALLED as NO_POSTGRES
 from scripts.benchmark.postgres import Postgres, binaries, postgres
 from scripts.benchmark.processes import ServerLost
-from scripts.benchmark.scale.carried import Carried, by_sidecars, by_stores, way
+from scripts.benchmark.scale.carried import Carried, Load, by_sidecars, by_stores, way
 from scripts.benchmark.scale.pooler import NOT_INSTALLED as NO_POOLER
 from scripts.benchmark.scale.pooler import program, version
 from scripts.benchmark.scale.report import as_json, show
@@ -34,8 +35,9 @@ from scripts.benchmark.sidecar_server import SQLITE
 
 MANY: Final = (1, 5, 10, 20)
 WAYS: Final = ("direct", "pooled")
-DISPATCHES: Final = 3000
+DISPATCHES: Final = 4000
 """In each measurement, over all sidecars."""
+IN_FLIGHT: Final = 8
 CONNECTIONS: Final = ("max_connections=400",)
 """Twenty sidecars have more than the 100 that a server lets in by default."""
 
@@ -73,17 +75,17 @@ async def _all(given: argparse.Namespace) -> Sequence[Carried]:
 async def _each(
     given: argparse.Namespace, server: Postgres, folder: Path, copies: Copies | None
 ) -> AsyncIterator[Carried]:
-    """Take turns between the ways, so that what disturbs one disturbs the other. Each load has a database of its own."""
+    """Take turns between the ways: what disturbs one disturbs the other. Each load has a database of its own."""
     began = time.monotonic()
     for many in given.sidecars:
         for each in given.ways:
             async with way(server, pooled=each == "pooled") as to:
-                yield _told(await by_sidecars(to, folder, many, given.dispatches), began)
+                yield _told(await by_sidecars(to, folder, Load(many, given.dispatches, given.in_flight)), began)
     for many in given.stores:
         for each in given.ways:
             async with way(server, pooled=each == "pooled") as to:
                 assert copies is not None  # noqa: S101  for the type checker: made if there are stores
-                yield _told(await by_stores(to, folder, many, given.dispatches, copies), began)
+                yield _told(await by_stores(to, folder, Load(many, given.dispatches, given.in_flight), copies), began)
 
 
 async def _copies(folder: Path) -> Copies:
@@ -106,6 +108,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--stores", type=_steps, default=MANY, help="stores without sidecars, likewise")
     parser.add_argument("--ways", type=_ways, default=WAYS, help="direct, pooled, or both with a comma")
     parser.add_argument("--dispatches", type=int, default=DISPATCHES, help="in each measurement")
+    parser.add_argument("--in-flight", type=int, default=IN_FLIGHT, help="of each sidecar or store")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args(arguments)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -24,8 +24,6 @@ from sidecar.operations.record.ports import Store
 
 SIDECARS: Final = "sidecars"
 STORES: Final = "stores"
-IN_FLIGHT: Final = 4
-"""Dispatches of each sidecar, or turns of each store, at a time."""
 WARM_UP: Final = 8
 """Dispatches of each before anything is measured."""
 
@@ -69,6 +67,21 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """How much is asked.
+
+    Attributes:
+        many: sidecars, or stores.
+        dispatches: by all of them.
+        in_flight: dispatches of each sidecar, or turns of each store, at a time.
+    """
+
+    many: int
+    dispatches: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Way:
     """How a new database is reached.
 
@@ -94,75 +107,75 @@ async def way(server: Postgres, *, pooled: bool) -> AsyncIterator[Way]:
     if not pooled:
         yield Way(server, database, direct, None)
         return
-    async with pooler(server) as between:
+    async with pooler(server.folder) as between:
         yield Way(server, database, between.dsn(database), between.pid)
 
 
-async def by_sidecars(to: Way, folder: Path, many: int, dispatches: int) -> Carried:
+async def by_sidecars(to: Way, folder: Path, load: Load) -> Carried:
     """Have sidecars over one database dispatch one child so often in all. Raises `ServerLost`, `WrongAnswer`."""
-    async with AsyncExitStack() as running_ones:
-        ones = [await running_ones.enter_async_context(_sidecar(to, folder, number)) for number in range(many)]
+    async with AsyncExitStack() as started:
+        ones = [await started.enter_async_context(_sidecar(to, folder, number)) for number in range(load.many)]
         clients = [client for _, client in ones]
-        await asyncio.gather(*(_dispatched(client, WARM_UP, []) for client in clients))
-        each = max(IN_FLIGHT, dispatches // many)
+        await asyncio.gather(*(_warmed_up(client) for client in clients))
+        each = max(load.in_flight, load.dispatches // load.many)
+        prepared = [await client.prepared(INSTANT, 1, each, least=load.in_flight) for client in clients]
         latencies: list[float] = []
-        prepared = [await client.prepared(INSTANT, 1, each, least=IN_FLIGHT) for client in clients]
 
-        async def load(client: SidecarClient, jobs: Sequence[Job]) -> None:
-            waiting = iter(jobs)
-            await asyncio.gather(*(_one_after_the_other(client.dispatch, waiting, latencies) for _ in range(IN_FLIGHT)))
+        async def dispatch(client: SidecarClient, jobs: Sequence[Job]) -> None:
+            await _at_a_time(load.in_flight, client.dispatch, jobs, latencies)
             await client.end_all()
 
         def cpu() -> Mapping[str, float]:
             used = sum(server.cpu_seconds() for server, _ in ones)
             return {"sidecars": used, "load": time.process_time(), "pooler": to.pooler_cpu()}
 
-        loads = [load(client, jobs) for client, jobs in zip(clients, prepared, strict=True)]
-        return await _measured(SIDECARS, to, many, latencies, loads, cpu, per_latency=1)
+        loads = [dispatch(client, jobs) for client, jobs in zip(clients, prepared, strict=True)]
+        run = await _run(to, loads, cpu)
+    return _carried(SIDECARS, to, load.many, latencies, run, each=1)
 
 
-async def by_stores(to: Way, folder: Path, many: int, dispatches: int, copies: Copies) -> Carried:
+async def by_stores(to: Way, folder: Path, load: Load, copies: Copies) -> Carried:
     """Have stores without sidecars append turns of four dispatches, with all that a sidecar would commit by itself."""
-    turns = max(IN_FLIGHT, dispatches // DISPATCHES_PER_TURN // many)
-    made = [[copies.next() for _ in range(turns)] for _ in range(many)]
+    turns = max(load.in_flight, load.dispatches // DISPATCHES_PER_TURN // load.many)
+    made = [[copies.next() for _ in range(turns)] for _ in range(load.many)]
     async with AsyncExitStack() as opened:
-        stores = [await opened.enter_async_context(opened_store(folder, to.dsn)) for _ in range(many)]
+        stores = [await opened.enter_async_context(opened_store(folder, to.dsn)) for _ in range(load.many)]
         latencies: list[float] = []
 
-        async def load(store: Store, own: Sequence[Copy]) -> None:
-            waiting = iter(own)
-
-            async def keep(copy: Copy) -> None:
+        async def append(store: Store, own: Sequence[Copy]) -> None:
+            async def whole(copy: Copy) -> None:
                 for group in copy.groups:
                     await store.append(group)
 
-            await asyncio.gather(*(_one_after_the_other(keep, waiting, latencies) for _ in range(IN_FLIGHT)))
+            await _at_a_time(load.in_flight, whole, own, latencies)
 
         def cpu() -> Mapping[str, float]:
             return {"sidecars": 0.0, "load": time.process_time(), "pooler": to.pooler_cpu()}
 
-        loads = [load(store, own) for store, own in zip(stores, made, strict=True)]
-        return await _measured(STORES, to, many, latencies, loads, cpu, per_latency=DISPATCHES_PER_TURN)
+        run = await _run(to, [append(store, own) for store, own in zip(stores, made, strict=True)], cpu)
+    return _carried(STORES, to, load.many, latencies, run, each=DISPATCHES_PER_TURN)
 
 
-async def _measured(
-    what: str,
-    to: Way,
-    many: int,
-    latencies: list[float],
-    loads: Sequence[Awaitable[None]],
-    cpu: Callable[[], Mapping[str, float]],
-    *,
-    per_latency: int,
-) -> Carried:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    seconds: float
+    cpu: Mapping[str, float]
+    server: Watched
+
+
+async def _run(to: Way, loads: Sequence[Awaitable[None]], cpu: Callable[[], Mapping[str, float]]) -> _Run:
     async with watched(to.server, to.database) as server:
         before, began = cpu(), time.perf_counter()
         await asyncio.gather(*loads)
         seconds, after = time.perf_counter() - began, cpu()
-    used = {part: after[part] - before[part] for part in after}
-    count_of_all = len(latencies) * per_latency
-    pooled = to.pooler_pid is not None
-    return Carried(what, pooled, many, count_of_all, seconds, median(latencies), p99_of(latencies), used, server)
+    return _Run(seconds, {part: after[part] - before[part] for part in after}, server)
+
+
+def _carried(what: str, to: Way, many: int, latencies: Sequence[float], run: _Run, *, each: int) -> Carried:
+    """Sum up; `each` latency is of so many dispatches."""
+    dispatches, pooled = len(latencies) * each, to.pooler_pid is not None
+    p50, p99 = median(latencies), p99_of(latencies)
+    return Carried(what, pooled, many, dispatches, run.seconds, p50, p99, run.cpu, run.server)
 
 
 @asynccontextmanager
@@ -175,16 +188,21 @@ async def _sidecar(to: Way, folder: Path, number: int) -> AsyncIterator[tuple[Se
         yield server, SidecarClient(server.channel, secret_file(socket).read_text(encoding="utf-8").strip())
 
 
-async def _dispatched(client: SidecarClient, dispatches: int, latencies: list[float]) -> None:
-    waiting = iter(await client.prepared(INSTANT, 1, dispatches))
-    await _one_after_the_other(client.dispatch, waiting, latencies)
+async def _warmed_up(client: SidecarClient) -> None:
+    await _at_a_time(1, client.dispatch, await client.prepared(INSTANT, 1, WARM_UP), [])
     await client.end_all()
 
 
-async def _one_after_the_other(
-    call: Callable[[Asked], Awaitable[object]], waiting: Iterator[Asked], latencies: list[float]
+async def _at_a_time(
+    many: int, call: Callable[[Asked], Awaitable[object]], asked: Sequence[Asked], latencies: list[float]
 ) -> None:
-    for request in waiting:
-        began = time.perf_counter()
-        await call(request)
-        latencies.append(time.perf_counter() - began)
+    """Call with everything that is asked, so many at a time, and note how long each call took."""
+    waiting = iter(asked)
+
+    async def one_after_the_other() -> None:
+        for each in waiting:
+            began = time.perf_counter()
+            await call(each)
+            latencies.append(time.perf_counter() - began)
+
+    await asyncio.gather(*(one_after_the_other() for _ in range(many)))

@@ -1,6 +1,7 @@
 """PgBouncer in transaction mode, in front of the bench's PostgreSQL: Debian's, which prepares no statements."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scripts.benchmark.postgres import PORT, USER, Postgres, as_plain_user, stop
+from scripts.benchmark.postgres import PORT, USER, as_plain_user, stop
 from scripts.benchmark.processes import START_SECONDS, ServerLost
 
 PROGRAM: Final = "pgbouncer"
@@ -55,9 +56,8 @@ class Pooler:
 
 def program() -> str | None:
     """Return the pooler's program; None if it is not installed."""
-    return shutil.which(PROGRAM) or next(
-        (found for each in PLACES if (found := shutil.which(PROGRAM, path=each))), None
-    )
+    found = (shutil.which(PROGRAM, path=place) for place in (None, *PLACES))
+    return next(filter(None, found), None)
 
 
 def version() -> str:
@@ -70,19 +70,16 @@ def version() -> str:
 
 
 @asynccontextmanager
-async def pooler(server: Postgres) -> AsyncIterator[Pooler]:
-    """Start it. Raises `ServerLost` if it does not come up, or is not installed."""
+async def pooler(server: Path) -> AsyncIterator[Pooler]:
+    """Start it in front of the server whose socket is in a folder.
+
+    Raises:
+        ServerLost: it does not come up, or is not installed.
+    """
     found = program()
     if found is None:
         raise ServerLost(NOT_INSTALLED)
-    folder = server.folder / "pooler"
-    folder.mkdir(exist_ok=True)
-    said = SETTINGS.format(server=server.folder, folder=folder, port=PORT, user=USER, pool=POOL)
-    (folder / "pgbouncer.ini").write_text(said, encoding="utf-8")
-    (folder / "users").write_text(f'"{USER}" ""\n', encoding="utf-8")
-    if server.folder.owner() == USER:
-        for path in (folder, *folder.iterdir()):
-            shutil.chown(path, USER, USER)
+    folder = _configured(server)
     command = as_plain_user([found, "-q", str(folder / "pgbouncer.ini")])
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=log, stderr=log)
@@ -91,6 +88,19 @@ async def pooler(server: Postgres) -> AsyncIterator[Pooler]:
         yield Pooler(process.pid, folder)
     finally:
         await stop(process)
+
+
+def _configured(server: Path) -> Path:
+    """Write its files into a folder of its own, which it can read, and return that."""
+    folder = server / "pooler"
+    folder.mkdir(exist_ok=True)
+    said = SETTINGS.format(server=server, folder=folder, port=PORT, user=USER, pool=POOL)
+    (folder / "pgbouncer.ini").write_text(said, encoding="utf-8")
+    (folder / "users").write_text(f'"{USER}" ""\n', encoding="utf-8")
+    if os.geteuid() == 0:
+        for path in (folder, *folder.iterdir()):
+            shutil.chown(path, USER, USER)
+    return folder
 
 
 async def _listens(folder: Path, process: asyncio.subprocess.Process) -> None:

@@ -18,6 +18,7 @@ LOCK: Final = 0x53494445
 """Of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
 SECONDS_TO_BE_HEARD: Final = 1.0
+BACKEND: Final = "select pg_backend_pid()"
 Result = TypeVar("Result")
 
 
@@ -33,24 +34,43 @@ def shown(dsn: str) -> str:
 
 
 async def behind_transaction_pooler(dsn: str, limits: Limits) -> bool:
-    """Say whether a notification to ourselves gets lost: then every transaction may run on another connection.
+    """Say whether every transaction may run on another connection of the server, or notifications get lost.
+
+    A pooler without other work gives us the same connection again and again, on which a notification arrives. So a
+    second client holds one: it is that of the first, or the first gets another one, or none.
 
     Raises:
         StoreUnavailable: there is no connection.
     """
-    connection = await connected(dsn, Limits(limits.connect, limits.statement, limits.lock, pooled=True))
-    heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
+    unprepared = Limits(limits.connect, limits.statement, limits.lock, pooled=True)
+    one = await connected(dsn, unprepared)
     try:
-        await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
-        await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
+        two = await connected(dsn, unprepared)
+        try:
+            before = await _answered(one.fetchval(BACKEND), limits.statement)
+            async with two.transaction():
+                holds = await _answered(two.fetchval(BACKEND), limits.statement)
+                async with asyncio.timeout(SECONDS_TO_BE_HEARD):
+                    after = await one.fetchval(BACKEND)
+        finally:
+            two.terminate()
+        return holds == before or after != before or not await _hears_itself(one, limits)
+    except TimeoutError:
+        return True
+    finally:
+        one.terminate()
+
+
+async def _hears_itself(connection: Connection, limits: Limits) -> bool:
+    heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
+    await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
+    await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
+    try:
         async with asyncio.timeout(SECONDS_TO_BE_HEARD):
             await heard.wait()
     except TimeoutError:
-        return True
-    else:
         return False
-    finally:
-        connection.terminate()
+    return True
 
 
 async def pending_migrations(dsn: str, migrations: Sequence[Migration], limits: Limits) -> tuple[Migration, ...]:
