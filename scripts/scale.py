@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import grpc
 import uvloop
 from rich.console import Console
 
@@ -32,6 +33,7 @@ from scripts.benchmark.scale.pooler import NOT_INSTALLED as NO_POOLER
 from scripts.benchmark.scale.pooler import program, version
 from scripts.benchmark.scale.report import as_json, show
 from scripts.benchmark.sidecar_server import SQLITE
+from subagents_errors import SubagentsError
 
 MANY: Final = (1, 5, 10, 20)
 WAYS: Final = ("direct", "pooled")
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         carried = uvloop.run(_all(given))
-    except (ServerLost, WrongAnswer, LookupError) as problem:
+    except (ServerLost, WrongAnswer, LookupError, SubagentsError, grpc.aio.AioRpcError) as problem:
         print(f"not measured: {problem}", file=sys.stderr)
         return 2
     around = {"PostgreSQL": str(binaries()).split("/")[-2], "pooler": version()}

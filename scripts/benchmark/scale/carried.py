@@ -10,7 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final, TypeVar
 
-from scripts.benchmark.clients import DISPATCHES_PER_TURN, Job, SidecarClient
+import grpc
+
+from scripts.benchmark.clients import DISPATCHES_PER_TURN, Job, SidecarClient, WrongAnswer
 from scripts.benchmark.definitions import INSTANT
 from scripts.benchmark.growth.copies import Copies, Copy
 from scripts.benchmark.growth.records import opened_store
@@ -24,6 +26,8 @@ from sidecar.operations.record.ports import Store
 
 SIDECARS: Final = "sidecars"
 STORES: Final = "stores"
+PAUSE_SECONDS: Final = 0.1
+"""After a refusal."""
 WARM_UP: Final = 8
 """Dispatches of each before anything is measured."""
 
@@ -43,6 +47,7 @@ class Carried:
         seconds: that they took.
         p50, p99: latency of a dispatch; of a store's, of all that it appends for a turn; in seconds.
         cpu: seconds of CPU time of sidecars, load generator and pooler.
+        refused: dispatches that failed because the database did not answer in time; in no other figure.
     """
 
     what: str
@@ -54,6 +59,7 @@ class Carried:
     p99: float
     cpu: Mapping[str, float]
     server: Watched
+    refused: int = 0
 
     @property
     def rate(self) -> float:
@@ -116,13 +122,13 @@ async def by_sidecars(to: Way, folder: Path, load: Load) -> Carried:
     async with AsyncExitStack() as started:
         ones = [await started.enter_async_context(_sidecar(to, folder, number)) for number in range(load.many)]
         clients = [client for _, client in ones]
-        await asyncio.gather(*(_warmed_up(client) for client in clients))
         each = max(load.in_flight, load.dispatches // load.many)
         prepared = [await client.prepared(INSTANT, 1, each, least=load.in_flight) for client in clients]
         latencies: list[float] = []
+        refused: list[str] = []
 
         async def dispatch(client: SidecarClient, jobs: Sequence[Job]) -> None:
-            await _at_a_time(load.in_flight, client.dispatch, jobs, latencies)
+            await _at_a_time(load.in_flight, client.dispatch, jobs, latencies, refused)
             await client.end_all()
 
         def cpu() -> Mapping[str, float]:
@@ -131,7 +137,7 @@ async def by_sidecars(to: Way, folder: Path, load: Load) -> Carried:
 
         loads = [dispatch(client, jobs) for client, jobs in zip(clients, prepared, strict=True)]
         run = await _run(to, loads, cpu)
-    return _carried(SIDECARS, to, load.many, latencies, run, each=1)
+    return _carried(SIDECARS, to, load.many, latencies, run, each=1, refused=len(refused))
 
 
 async def by_stores(to: Way, folder: Path, load: Load, copies: Copies) -> Carried:
@@ -147,7 +153,7 @@ async def by_stores(to: Way, folder: Path, load: Load, copies: Copies) -> Carrie
                 for group in copy.groups:
                     await store.append(group)
 
-            await _at_a_time(load.in_flight, whole, own, latencies)
+            await _at_a_time(load.in_flight, whole, own, latencies, [])
 
         def cpu() -> Mapping[str, float]:
             return {"sidecars": 0.0, "load": time.process_time(), "pooler": to.pooler_cpu()}
@@ -171,11 +177,13 @@ async def _run(to: Way, loads: Sequence[Awaitable[None]], cpu: Callable[[], Mapp
     return _Run(seconds, {part: after[part] - before[part] for part in after}, server)
 
 
-def _carried(what: str, to: Way, many: int, latencies: Sequence[float], run: _Run, *, each: int) -> Carried:
+def _carried(
+    what: str, to: Way, many: int, latencies: Sequence[float], run: _Run, *, each: int, refused: int = 0
+) -> Carried:
     """Sum up; `each` latency is of so many dispatches."""
     dispatches, pooled = len(latencies) * each, to.pooler_pid is not None
     p50, p99 = median(latencies), p99_of(latencies)
-    return Carried(what, pooled, many, dispatches, run.seconds, p50, p99, run.cpu, run.server)
+    return Carried(what, pooled, many, dispatches, run.seconds, p50, p99, run.cpu, run.server, refused)
 
 
 @asynccontextmanager
@@ -185,24 +193,31 @@ async def _sidecar(to: Way, folder: Path, number: int) -> AsyncIterator[tuple[Se
     socket = place / "sidecar.sock"
     said = ["--definitions", str(folder / "definitions"), "--record", to.dsn]
     async with running("sidecar_server", socket, said) as server:
-        yield server, SidecarClient(server.channel, secret_file(socket).read_text(encoding="utf-8").strip())
-
-
-async def _warmed_up(client: SidecarClient) -> None:
-    await _at_a_time(1, client.dispatch, await client.prepared(INSTANT, 1, WARM_UP), [])
-    await client.end_all()
+        client = SidecarClient(server.channel, secret_file(socket).read_text(encoding="utf-8").strip())
+        await _at_a_time(1, client.dispatch, await client.prepared(INSTANT, 1, WARM_UP), [], [])
+        await client.end_all()
+        yield server, client
 
 
 async def _at_a_time(
-    many: int, call: Callable[[Asked], Awaitable[object]], asked: Sequence[Asked], latencies: list[float]
+    many: int,
+    call: Callable[[Asked], Awaitable[object]],
+    asked: Sequence[Asked],
+    latencies: list[float],
+    refused: list[str],
 ) -> None:
-    """Call with everything that is asked, so many at a time, and note how long each call took."""
+    """Call with everything that is asked, so many at a time; note how long each call took, or that it was refused."""
     waiting = iter(asked)
 
     async def one_after_the_other() -> None:
         for each in waiting:
             began = time.perf_counter()
-            await call(each)
-            latencies.append(time.perf_counter() - began)
+            try:
+                await call(each)
+            except (WrongAnswer, grpc.aio.AioRpcError) as problem:
+                refused.append(str(problem))
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                latencies.append(time.perf_counter() - began)
 
     await asyncio.gather(*(one_after_the_other() for _ in range(many)))

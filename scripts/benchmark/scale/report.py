@@ -25,6 +25,7 @@ def as_json(carried: Sequence[Carried], surroundings: Mapping[str, str]) -> Mapp
                 "pooled": each.pooled,
                 "many": each.many,
                 "dispatches": each.dispatches,
+                "refused": each.refused,
                 "rate": each.rate,
                 "p50_ms": each.p50 * 1e3,
                 "p99_ms": each.p99 * 1e3,
@@ -57,7 +58,7 @@ def _table(what: str, carried: Sequence[Carried]) -> Table:
     table = Table(title=f"{what} over one PostgreSQL; figures of a dispatch", title_justify="left")
     table.add_column("way")
     headings = (what, "dispatches/s", f"{latency} p50 ms", "p99 ms", *(f"{part} us" for part in PARTS))
-    for heading in (*headings, "cores busy", "commits", "syncs", "log KB", "connections"):
+    for heading in (*headings, "cores busy", "commits", "syncs", "log KB", "connections", "refused"):
         table.add_column(heading, justify="right")
     for each in carried:
         table.add_row(
@@ -72,6 +73,7 @@ def _table(what: str, carried: Sequence[Carried]) -> Table:
             f"{each.server.syncs / each.dispatches:.2f}",
             f"{each.server.log_bytes / each.dispatches / 1e3:.1f}",
             str(each.server.connections),
+            str(each.refused),
         )
     return table
 
