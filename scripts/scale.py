@@ -28,7 +28,7 @@ from scripts.benchmark.growth.records import opened_store, original
 from scripts.benchmark.postgres import NOT_INSTALLED as NO_POSTGRES
 from scripts.benchmark.postgres import Postgres, binaries, postgres
 from scripts.benchmark.processes import ServerLost
-from scripts.benchmark.scale.carried import Carried, Load, by_sidecars, by_stores, way
+from scripts.benchmark.scale.carried import Carried, Load, carried
 from scripts.benchmark.scale.pooler import NOT_INSTALLED as NO_POOLER
 from scripts.benchmark.scale.pooler import program, version
 from scripts.benchmark.scale.report import as_json, show
@@ -52,15 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"not measured: {missing} (Debian packages postgresql and pgbouncer)", file=sys.stderr)
         return 2
     try:
-        carried = uvloop.run(_all(given))
+        found = uvloop.run(_all(given))
     except (ServerLost, WrongAnswer, LookupError, SubagentsError, grpc.aio.AioRpcError) as problem:
         print(f"not measured: {problem}", file=sys.stderr)
         return 2
     around = {"PostgreSQL": str(binaries()).split("/")[-2], "pooler": version()}
     if given.json:
-        print(json.dumps(as_json(carried, around), indent=2))
+        print(json.dumps(as_json(found, around), indent=2))
     else:
-        show(carried, around, Console(width=None if sys.stdout.isatty() else 200))
+        show(found, around, Console(width=None if sys.stdout.isatty() else 200))
     return 0
 
 
@@ -79,15 +79,10 @@ async def _each(
 ) -> AsyncIterator[Carried]:
     """Take turns between the ways: what disturbs one disturbs the other. Each load has a database of its own."""
     began = time.monotonic()
-    for many in given.sidecars:
+    for many, made in [*((each, None) for each in given.sidecars), *((each, copies) for each in given.stores)]:
         for each in given.ways:
-            async with way(server, pooled=each == "pooled") as to:
-                yield _told(await by_sidecars(to, folder, Load(many, given.dispatches, given.in_flight)), began)
-    for many in given.stores:
-        for each in given.ways:
-            async with way(server, pooled=each == "pooled") as to:
-                assert copies is not None  # noqa: S101  for the type checker: made if there are stores
-                yield _told(await by_stores(to, folder, Load(many, given.dispatches, given.in_flight), copies), began)
+            load = Load(many, given.dispatches, given.in_flight)
+            yield _told(await carried(server, folder, load, pooled=each == "pooled", copies=made), began)
 
 
 async def _copies(folder: Path) -> Copies:
@@ -97,11 +92,11 @@ async def _copies(folder: Path) -> Copies:
         return await copies_of(store, turn_id)
 
 
-def _told(carried: Carried, began: float) -> Carried:
-    pooled = "through PgBouncer" if carried.pooled else "directly"
-    done = f"{carried.many} {carried.what} {pooled}: {carried.rate:.0f} dispatches a second"
+def _told(one: Carried, began: float) -> Carried:
+    pooled = "through PgBouncer" if one.pooled else "directly"
+    done = f"{one.many} {one.what} {pooled}: {one.rate:.0f} dispatches a second"
     print(f"{time.monotonic() - began:5.0f} s {done}", file=sys.stderr, flush=True)
-    return carried
+    return one
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ from scripts.benchmark.load import p99_of
 from scripts.benchmark.postgres import Postgres
 from scripts.benchmark.processes import Server, cpu_seconds, running
 from scripts.benchmark.scale.pooler import pooler
-from scripts.benchmark.scale.watching import Watched, watched
+from scripts.benchmark.scale.watching import Watched, Watching, watching
 from scripts.benchmark.sidecar_server import secret_file
 from sidecar.operations.record.ports import Store
 
@@ -105,19 +105,36 @@ class Way:
         return 0.0 if self.pooler_pid is None else cpu_seconds(self.pooler_pid)
 
 
-@asynccontextmanager
-async def way(server: Postgres, *, pooled: bool) -> AsyncIterator[Way]:
-    """Make an empty database and start a pooler if there shall be one. Raises `ServerLost`."""
+async def carried(server: Postgres, folder: Path, load: Load, *, pooled: bool, copies: Copies | None = None) -> Carried:
+    """Put a load through an empty database, and return what it came to.
+
+    Args:
+        server: of the database.
+        folder: with definitions, and place for sockets.
+        load: how much.
+        pooled: through a pooler.
+        copies: of turns, for stores; None: sidecars make the load.
+
+    Raises:
+        ServerLost, WrongAnswer: it cannot be measured.
+    """
     database = f"scale_{next(_numbers)}"
     direct = await server.database(database)
-    if not pooled:
-        yield Way(server, database, direct, None)
-        return
-    async with pooler(server.folder) as between:
-        yield Way(server, database, between.dsn(database), between.pid)
+    async with AsyncExitStack() as opened:
+        between = await opened.enter_async_context(pooler(server.folder)) if pooled else None
+        to = Way(server, database, between.dsn(database) if between else direct, between.pid if between else None)
+        watch = await opened.enter_async_context(watching(server, database))
+        if copies is None:
+            found = await _by_sidecars(to, folder, load, watch)
+        else:
+            found = await _by_stores(to, folder, load, copies, watch)
+        if between is not None:
+            await between.end()
+        await watch.count()
+        return found
 
 
-async def by_sidecars(to: Way, folder: Path, load: Load) -> Carried:
+async def _by_sidecars(to: Way, folder: Path, load: Load, watch: Watching) -> Carried:
     """Have sidecars over one database dispatch one child so often in all. Raises `ServerLost`, `WrongAnswer`."""
     async with AsyncExitStack() as started:
         ones = [await started.enter_async_context(_sidecar(to, folder, number)) for number in range(load.many)]
@@ -136,11 +153,11 @@ async def by_sidecars(to: Way, folder: Path, load: Load) -> Carried:
             return {"sidecars": used, "load": time.process_time(), "pooler": to.pooler_cpu()}
 
         loads = [dispatch(client, jobs) for client, jobs in zip(clients, prepared, strict=True)]
-        run = await _run(to, loads, cpu)
+        run = await _run(watch, loads, cpu)
     return _carried(SIDECARS, to, load.many, latencies, run, each=1, refused=len(refused))
 
 
-async def by_stores(to: Way, folder: Path, load: Load, copies: Copies) -> Carried:
+async def _by_stores(to: Way, folder: Path, load: Load, copies: Copies, watch: Watching) -> Carried:
     """Have stores without sidecars append turns of four dispatches, with all that a sidecar would commit by itself."""
     turns = max(load.in_flight, load.dispatches // DISPATCHES_PER_TURN // load.many)
     made = [[copies.next() for _ in range(turns)] for _ in range(load.many)]
@@ -158,7 +175,7 @@ async def by_stores(to: Way, folder: Path, load: Load, copies: Copies) -> Carrie
         def cpu() -> Mapping[str, float]:
             return {"sidecars": 0.0, "load": time.process_time(), "pooler": to.pooler_cpu()}
 
-        run = await _run(to, [append(store, own) for store, own in zip(stores, made, strict=True)], cpu)
+        run = await _run(watch, [append(store, own) for store, own in zip(stores, made, strict=True)], cpu)
     return _carried(STORES, to, load.many, latencies, run, each=DISPATCHES_PER_TURN)
 
 
@@ -169,12 +186,12 @@ class _Run:
     server: Watched
 
 
-async def _run(to: Way, loads: Sequence[Awaitable[None]], cpu: Callable[[], Mapping[str, float]]) -> _Run:
-    async with watched(to.server, to.database) as server:
+async def _run(watch: Watching, loads: Sequence[Awaitable[None]], cpu: Callable[[], Mapping[str, float]]) -> _Run:
+    async with watch.load():
         before, began = cpu(), time.perf_counter()
         await asyncio.gather(*loads)
         seconds, after = time.perf_counter() - began, cpu()
-    return _Run(seconds, {part: after[part] - before[part] for part in after}, server)
+    return _Run(seconds, {part: after[part] - before[part] for part in after}, watch.result)
 
 
 def _carried(

@@ -42,12 +42,20 @@ class Pooler:
     """A running pooler.
 
     Attributes:
-        pid: its number.
         folder: of its socket.
     """
 
-    pid: int
+    process: asyncio.subprocess.Process
     folder: Path
+
+    @property
+    def pid(self) -> int:
+        """Return its number."""
+        return self.process.pid
+
+    async def end(self) -> None:
+        """End it, with its connections to the server."""
+        await stop(self.process)
 
     def dsn(self, database: str) -> str:
         """Return how to reach a database of the server behind it."""
@@ -85,7 +93,7 @@ async def pooler(server: Path) -> AsyncIterator[Pooler]:
         process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=log, stderr=log)
     try:
         await _listens(folder, process)
-        yield Pooler(process.pid, folder)
+        yield Pooler(process, folder)
     finally:
         await stop(process)
 

@@ -17,6 +17,8 @@ select (select xact_commit from pg_stat_database where datname = $1) as commits,
   (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint as log_bytes, (select wal_sync from pg_stat_wal) as syncs,
   (select count(*) from pg_stat_activity where datname = $1) as connections
 """
+CLIENTS: Final = "select count(*) from pg_stat_activity where datname = $1"
+LOOKS: Final = 100
 WAITS: Final = """
 select coalesce(wait_event_type || ' ' || wait_event, 'working') as what, count(*) as many from pg_stat_activity
 where datname = $1 and state = 'active' group by 1
@@ -48,31 +50,58 @@ class Watched:
         return {name: count / whole for name, count in self.waits.most_common()}
 
 
+class Watching:
+    """Watches a server while something goes on with one of its databases. Take it from `watching`."""
+
+    def __init__(self, server: Postgres, database: str, counting: Any, looking: Any) -> None:
+        self.result = Watched()
+        self._server = server
+        self._database = database
+        self._counting = counting
+        self._looking = looking
+        self._before: Any = None
+
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        """Watch for as long as this is entered, once."""
+        result, cpu = self.result, _cpu_seconds(self._server.pid)
+        self._before = await self._counting.fetchrow(COUNTED, self._database)
+        look = asyncio.create_task(_look(self._looking, self._database, result))
+        try:
+            yield
+        finally:
+            look.cancel()
+            await asyncio.wait([look])
+        result.cpu = _cpu_seconds(self._server.pid) - cpu
+        after = await self._counting.fetchrow(COUNTED, self._database)
+        result.log_bytes = after["log_bytes"] - self._before["log_bytes"]
+        result.connections = after["connections"]
+
+    async def count(self) -> Watched:
+        """Return everything, once all clients have left: only then are their commits counted for sure."""
+        for _ in range(LOOKS):
+            if not await self._counting.fetchval(CLIENTS, self._database):
+                break
+            await asyncio.sleep(EVERY_SECONDS)
+        after = await self._counting.fetchrow(COUNTED, self._database)
+        self.result.commits = after["commits"] - self._before["commits"]
+        self.result.syncs = after["syncs"] - self._before["syncs"]
+        return self.result
+
+
 @asynccontextmanager
-async def watched(server: Postgres, database: str) -> AsyncIterator[Watched]:
-    """Watch a server while something goes on with one of its databases; what is watched is complete afterwards."""
+async def watching(server: Postgres, database: str) -> AsyncIterator[Watching]:
+    """Connect to another database of the server, to watch one."""
     import asyncpg  # noqa: PLC0415  missing where there is no PostgreSQL to watch either
 
     address = f"postgresql://{USER}@/postgres?host={server.folder}&port={PORT}"
     counting: Any = await asyncpg.connect(address)
     looking: Any = await asyncpg.connect(address)
-    result = Watched()
     try:
-        before, cpu = await counting.fetchrow(COUNTED, database), _cpu_seconds(server.pid)
-        look = asyncio.create_task(_look(looking, database, result))
-        try:
-            yield result
-        finally:
-            look.cancel()
-            await asyncio.wait([look])
-        result.cpu = _cpu_seconds(server.pid) - cpu
-        await asyncio.sleep(1.0)  # a server tells its statistics once a second
-        after = await counting.fetchrow(COUNTED, database)
-        result.commits, result.syncs = after["commits"] - before["commits"], after["syncs"] - before["syncs"]
-        result.log_bytes, result.connections = after["log_bytes"] - before["log_bytes"], after["connections"]
+        yield Watching(server, database, counting, looking)
     finally:
         looking.terminate()
-        await counting.close()
+        counting.terminate()
 
 
 async def _look(connection: Any, database: str, result: Watched) -> None:
