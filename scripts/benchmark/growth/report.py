@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from rich.console import Console
@@ -13,6 +13,9 @@ from rich.table import Table
 
 from scripts.benchmark.growth.charts import chart
 from scripts.benchmark.growth.curves import Curve, Finding
+
+LINES: Final = 10
+"""Of a table, or somewhat more: pictures and JSON have every point."""
 
 
 def as_json(curves: Sequence[Curve]) -> Mapping[str, Any]:
@@ -35,7 +38,7 @@ def show(curves: Sequence[Curve], console: Console) -> None:
         table.add_column(curve.over, justify="right")
         for figure in curve.figures:
             table.add_column(f"{figure.name}, {figure.unit}", justify="right")
-        for point in curve.points:
+        for point in curve.points[:: max(1, len(curve.points) // LINES)]:
             table.add_row(f"{point.at:,}", *(f"{point.values[figure.name]:,.4g}" for figure in curve.figures))
         console.print(table)
         for finding in curve.findings:
