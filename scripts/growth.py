@@ -1,7 +1,7 @@
 """Measure what grows with use, and draw it: `make growth`.
 
     python -m scripts.growth [--only dispatches,definitions,turns,facts] [--dispatches N] [--definitions N,N,...]
-        [--turns N,N,...] [--facts N,N,...] [--json] [--draw FOLDER]
+        [--turns N,N,...] [--facts N,N,...] [--json] [--draw FOLDER [--note TEXT]]
 
 Exit codes: 0 measured, whatever it shows; 2 not measured. What is measured, and how: docs/benchmarks.md.
 """
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         show(curves, Console(width=None if sys.stdout.isatty() else 140))
     if given.draw is not None:
-        for file in draw(curves, given.draw):
+        for file in draw(curves, given.draw, given.note):
             print(f"drawn: {file}", file=sys.stderr)
     return 0
 
@@ -97,6 +97,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--facts", type=_steps, default=facts.STEPS, help="steps, with commas")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="write an SVG for each curve")
+    parser.add_argument("--note", default="", help="written under each picture, e.g. that the machine was busy")
     return parser.parse_args(arguments)
 
 

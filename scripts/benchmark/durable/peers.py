@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from scripts.benchmark.definitions import MOST_CHILDREN
+from scripts.benchmark.durable.own_network import possible
 from scripts.benchmark.durable.restate_server import program
 from scripts.benchmark.load import Sample
 from scripts.benchmark.plan import Plan
@@ -25,6 +26,7 @@ RESTATE_CALLS: Final = f"Restate, {MOST_CHILDREN} service calls of 20 ms"
 
 NO_DBOS: Final = "DBOS not installed"
 NO_RESTATE: Final = "Restate not installed"
+NO_NETWORK: Final = "no network namespace for Restate"
 _DBOS: Final = ("dbos",)
 _RESTATE: Final = ("restate", "hypercorn")
 _NOT_MEASURED: Final = "not measured"
@@ -57,7 +59,7 @@ class Peer:
 def missing() -> Mapping[str, str]:
     """Return, for each durable peer, why it cannot be measured; `not measured` if it could."""
     dbos = "" if _importable(_DBOS) else NO_DBOS
-    restate = "" if _importable(_RESTATE) and program() is not None else NO_RESTATE
+    restate = NO_RESTATE if not _importable(_RESTATE) or program() is None else "" if possible() else NO_NETWORK
     postgres = "" if binaries() else NO_POSTGRES
     return {
         DBOS_SQLITE: dbos or _NOT_MEASURED,

@@ -46,13 +46,13 @@ def show(curves: Sequence[Curve], console: Console) -> None:
         console.print()
 
 
-def draw(curves: Sequence[Curve], folder: Path) -> Sequence[Path]:
-    """Write a picture of each curve into a folder, and return the files."""
+def draw(curves: Sequence[Curve], folder: Path, note: str = "") -> Sequence[Path]:
+    """Write a picture of each curve into a folder, and return the files; `note` stands under each."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for curve in curves:
         file = folder / f"{curve.name}.svg"
-        place = f"{_today()}, Python {platform.python_version()}, {os.cpu_count()} cores"
+        place = ", ".join(filter(None, (_today(), f"Python {platform.python_version()}, {os.cpu_count()} cores", note)))
         file.write_text(chart(curve, place), encoding="utf-8")
         written.append(file)
     return written

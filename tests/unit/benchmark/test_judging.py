@@ -209,6 +209,7 @@ def test_without_langgraph_its_rows_say_so_and_nothing_is_missed(monkeypatch: py
         ("dbos", {DBOS_SQLITE: "DBOS not installed", DBOS_POSTGRES: "DBOS not installed"}),
         ("restate", {RESTATE_STEPS: "Restate not installed", RESTATE_CALLS: "Restate not installed"}),
         ("hypercorn", {RESTATE_STEPS: "Restate not installed", RESTATE_CALLS: "Restate not installed"}),
+        ("network", dict.fromkeys((RESTATE_STEPS, RESTATE_CALLS), "no network namespace for Restate")),
         ("restate-server", {RESTATE_STEPS: "Restate not installed", RESTATE_CALLS: "Restate not installed"}),
         ("postgresql", {DBOS_POSTGRES: "PostgreSQL not installed"}),
     ],
@@ -221,6 +222,7 @@ def test_a_durable_peer_that_is_not_installed_is_named_and_nothing_is_missed(
     here = Path("/here")
     monkeypatch.setattr(f"{peers}.find_spec", lambda name: None if name == absent else object())
     monkeypatch.setattr(f"{peers}.program", lambda: None if absent == "restate-server" else here)
+    monkeypatch.setattr(f"{peers}.possible", lambda: absent != "network")
     monkeypatch.setattr(f"{peers}.binaries", lambda: None if absent == "postgresql" else here)
     series = {key: samples for key, samples in a_series().items() if key[0] not in said}
 
