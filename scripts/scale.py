@@ -47,9 +47,9 @@ CONNECTIONS: Final = ("max_connections=400",)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit code."""
     given = _given(arguments)
-    missing = NO_POSTGRES if binaries() is None else NO_POOLER if "pooled" in given.ways and not program() else ""
-    if missing:
-        print(f"not measured: {missing} (Debian packages postgresql and pgbouncer)", file=sys.stderr)
+    absent = missing(given.ways, server=binaries() is not None, pooler=program() is not None)
+    if absent:
+        print(f"not measured: {absent} (Debian packages postgresql and pgbouncer)", file=sys.stderr)
         return 2
     try:
         found = uvloop.run(_all(given))
@@ -62,6 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         show(found, around, Console(width=None if sys.stdout.isatty() else 200))
     return 0
+
+
+def missing(ways: Sequence[str], *, server: bool, pooler: bool) -> str:
+    """Say what is not installed, of what these ways need; empty if nothing is missing."""
+    if not server:
+        return NO_POSTGRES
+    return NO_POOLER if "pooled" in ways and not pooler else ""
 
 
 async def _all(given: argparse.Namespace) -> Sequence[Carried]:

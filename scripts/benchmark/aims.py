@@ -6,9 +6,9 @@ from statistics import median
 from typing import Final
 
 from scripts.benchmark.definitions import MOST_CHILDREN, SLEEP_SECONDS
-from scripts.benchmark.durable.peers import missing
+from scripts.benchmark.durable.peers import NOT_MEASURED, here, missing
 from scripts.benchmark.load import Sample, p99_of
-from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, SAVED, TOOL_NODE, installed
+from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, SAVED, TOOL_NODE
 from scripts.benchmark.postgres import NOT_INSTALLED as NO_POSTGRES
 from scripts.benchmark.postgres import binaries
 from scripts.benchmark.rounds import Series
@@ -37,7 +37,6 @@ from scripts.benchmark.targets import (
     UNOBSERVED,
 )
 
-NOT_MEASURED: Final = "not measured"
 MICROSECONDS: Final = 1e6
 MILLISECONDS: Final = 1e3
 
@@ -153,13 +152,13 @@ def _further_children(series: Series) -> Sequence[Aim]:
 def _beside_peers(series: Series, asleep: str) -> Sequence[Aim]:
     """Compare what a turn of sleeping sub-agents takes beyond their sleep with what it takes in other frameworks."""
     own = _overhead(series, asleep) * MILLISECONDS if (asleep, 1) in series else None
-    langgraph = NOT_MEASURED if installed() else NOT_INSTALLED
+    langgraph = NOT_MEASURED if (TOOL_NODE, 1) in series else NOT_INSTALLED
     return (
         Aim(4, "the same beyond the 20 ms", own, "ms", remark=NOT_MEASURED),
         _beside(series, asleep, TOOL_NODE, 0.8, langgraph),
         _beside(series, asleep, SAVED, 0.5, langgraph),
         _beside(series, asleep, AGENTS, 0.25, langgraph),
-        *(_beside(series, asleep, peer, None, why) for peer, why in missing().items()),
+        *(_beside(series, asleep, peer, None, why) for peer, why in missing(here()).items()),
     )
 
 

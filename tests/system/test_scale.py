@@ -35,16 +35,14 @@ def test_sidecars_and_stores_are_measured_both_ways(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("absent", "said"),
-    [("binaries", "PostgreSQL not installed"), ("program", "PgBouncer not installed")],
+    ("ways", "server", "between", "said"),
+    [
+        (("direct", "pooled"), True, True, ""),
+        (("direct", "pooled"), False, True, "PostgreSQL not installed"),
+        (("direct", "pooled"), True, False, "PgBouncer not installed"),
+        (("direct",), True, False, ""),
+    ],
 )
-def test_what_is_not_installed_is_named(
-    absent: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is started then."""
-    monkeypatch.setattr(scale, "binaries", lambda: "/usr/lib/postgresql/15/bin")
-    monkeypatch.setattr(scale, "program", lambda: "/usr/sbin/pgbouncer")
-    monkeypatch.setattr(scale, absent, lambda: None)
-
-    assert scale.main([]) == 2
-    assert said in capsys.readouterr().err
+def test_what_is_not_installed_is_named(ways: tuple[str, ...], server: bool, between: bool, said: str) -> None:
+    """Only what is needed is missed."""
+    assert scale.missing(ways, server=server, pooler=between) == said

@@ -7,7 +7,6 @@ import socket
 import struct
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +37,6 @@ def leave_the_network() -> None:
         fcntl.ioctl(any_socket, SET_FLAGS, struct.pack("16sh22x", b"lo", UP))
 
 
-@cache
 def possible() -> bool:
     """Say whether the system allows it; tried by another process."""
     command = [sys.executable, "-c", f"import {__name__} as own; own.leave_the_network()"]

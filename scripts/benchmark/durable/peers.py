@@ -3,7 +3,8 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -29,7 +30,7 @@ NO_RESTATE: Final = "Restate not installed"
 NO_NETWORK: Final = "no network namespace for Restate"
 _DBOS: Final = ("dbos",)
 _RESTATE: Final = ("restate", "hypercorn")
-_NOT_MEASURED: Final = "not measured"
+NOT_MEASURED: Final = "not measured"
 
 Measure = Callable[[int], Awaitable[Sample]]
 
@@ -56,16 +57,45 @@ class Peer:
         return Sample(turns / sum(latencies), median(latencies), told["cpu"] / turns, 1, 1.0)
 
 
-def missing() -> Mapping[str, str]:
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What there is on this machine.
+
+    Attributes:
+        dbos, restate: packages of Python, with what they need.
+        server: Restate's.
+        network: whether a process may have a network of its own.
+        postgres: a server and a client.
+    """
+
+    dbos: bool
+    restate: bool
+    server: bool
+    network: bool
+    postgres: bool
+
+
+@cache
+def here() -> Here:
+    """Look what there is."""
+    return Here(
+        dbos=_importable(_DBOS),
+        restate=_importable(_RESTATE),
+        server=program() is not None,
+        network=possible(),
+        postgres=binaries() is not None,
+    )
+
+
+def missing(on: Here) -> Mapping[str, str]:
     """Return, for each durable peer, why it cannot be measured; `not measured` if it could."""
-    dbos = "" if _importable(_DBOS) else NO_DBOS
-    restate = NO_RESTATE if not _importable(_RESTATE) or program() is None else "" if possible() else NO_NETWORK
-    postgres = "" if binaries() else NO_POSTGRES
+    dbos = "" if on.dbos else NO_DBOS
+    restate = NO_RESTATE if not (on.restate and on.server) else "" if on.network else NO_NETWORK
     return {
-        DBOS_SQLITE: dbos or _NOT_MEASURED,
-        DBOS_POSTGRES: dbos or postgres or _NOT_MEASURED,
-        RESTATE_STEPS: restate or _NOT_MEASURED,
-        RESTATE_CALLS: restate or _NOT_MEASURED,
+        DBOS_SQLITE: dbos or NOT_MEASURED,
+        DBOS_POSTGRES: dbos or ("" if on.postgres else NO_POSTGRES) or NOT_MEASURED,
+        RESTATE_STEPS: restate or NOT_MEASURED,
+        RESTATE_CALLS: restate or NOT_MEASURED,
     }
 
 
@@ -83,7 +113,9 @@ async def durable_peers(plan: Plan, databases: Postgres | None) -> AsyncIterator
             peer = Peer(await running.enter_async_context(started(f"durable.{module}", arguments)), module)
             measured.update({target: partial(peer.measure, target) for target in targets})
 
-        possible = {target for target, why in missing().items() if why == _NOT_MEASURED} if plan.databases else set()
+        possible = (
+            {target for target, why in missing(here()).items() if why == NOT_MEASURED} if plan.databases else set()
+        )
         folder = Path(running.enter_context(TemporaryDirectory(prefix="bench-")))
         if DBOS_SQLITE in possible:
             kept = ["--database", f"sqlite:///{folder / 'dbos.sqlite'}", "--target", DBOS_SQLITE]

@@ -15,6 +15,7 @@ LEFT: Final = 70
 RIGHT: Final = 24
 GAP: Final = 40
 TICKS: Final = 4
+MILLION: Final = 1_000_000
 STYLE: Final = """\
   .page { fill: #ffffff } .text { fill: #1f2328 } .faint { fill: #59636e }
   .grid { stroke: #d1d9e0; stroke-width: 1 } .axis { stroke: #59636e; stroke-width: 1 }
@@ -92,6 +93,6 @@ def _across(at: float, most: float) -> float:
 
 
 def _short(value: float) -> str:
-    if value >= 1e6:  # noqa: PLR2004  a million
-        return f"{value / 1e6:g} million"
-    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:g}"  # noqa: PLR2004  two digits are enough
+    if value >= MILLION:
+        return f"{value / MILLION:g} million"
+    return f"{value:,.0f}" if value >= TICKS or value == int(value) else f"{value:g}"

@@ -86,7 +86,7 @@ def change(what: str, values: Sequence[float]) -> Finding:
 
 def each(what: str, points: Sequence[Point], figure: str, unit: str) -> Finding:
     """Say what each further one of what stands on the horizontal axis adds, from the first point to the last."""
-    if len(points) < 2:  # noqa: PLR2004  a slope needs two points
-        return Finding(what, None, unit)
     first, last = points[0], points[-1]
+    if first is last:
+        return Finding(what, None, unit)
     return Finding(what, (last.values[figure] - first.values[figure]) / (last.at - first.at), unit)

@@ -154,7 +154,7 @@ async def _by_sidecars(to: Way, folder: Path, load: Load, watch: Watching) -> Ca
 
         loads = [dispatch(client, jobs) for client, jobs in zip(clients, prepared, strict=True)]
         run = await _run(watch, loads, cpu)
-    return _carried(SIDECARS, to, load.many, latencies, run, each=1, refused=len(refused))
+    return _carried(SIDECARS, to, load.many, run, _Taken(latencies, len(refused)))
 
 
 async def _by_stores(to: Way, folder: Path, load: Load, copies: Copies, watch: Watching) -> Carried:
@@ -176,7 +176,7 @@ async def _by_stores(to: Way, folder: Path, load: Load, copies: Copies, watch: W
             return {"sidecars": 0.0, "load": time.process_time(), "pooler": to.pooler_cpu()}
 
         run = await _run(watch, [append(store, own) for store, own in zip(stores, made, strict=True)], cpu)
-    return _carried(STORES, to, load.many, latencies, run, each=DISPATCHES_PER_TURN)
+    return _carried(STORES, to, load.many, run, _Taken(latencies, 0, DISPATCHES_PER_TURN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +194,19 @@ async def _run(watch: Watching, loads: Sequence[Awaitable[None]], cpu: Callable[
     return _Run(seconds, {part: after[part] - before[part] for part in after}, watch.result)
 
 
-def _carried(
-    what: str, to: Way, many: int, latencies: Sequence[float], run: _Run, *, each: int, refused: int = 0
-) -> Carried:
-    """Sum up; `each` latency is of so many dispatches."""
-    dispatches, pooled = len(latencies) * each, to.pooler_pid is not None
-    p50, p99 = median(latencies), p99_of(latencies)
-    return Carried(what, pooled, many, dispatches, run.seconds, p50, p99, run.cpu, run.server, refused)
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Latencies, each of so many dispatches."""
+
+    latencies: Sequence[float]
+    refused: int
+    each: int = 1
+
+
+def _carried(what: str, to: Way, many: int, run: _Run, taken: _Taken) -> Carried:
+    dispatches, pooled = len(taken.latencies) * taken.each, to.pooler_pid is not None
+    p50, p99 = median(taken.latencies), p99_of(taken.latencies)
+    return Carried(what, pooled, many, dispatches, run.seconds, p50, p99, run.cpu, run.server, taken.refused)
 
 
 @asynccontextmanager

@@ -1,14 +1,21 @@
 """What the bench makes of its numbers."""
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from scripts.benchmark.aims import aims
 from scripts.benchmark.bare_server import unfolded
-from scripts.benchmark.durable.peers import DBOS_POSTGRES, DBOS_SQLITE, RESTATE_CALLS, RESTATE_STEPS, missing
+from scripts.benchmark.durable.peers import (
+    DBOS_POSTGRES,
+    DBOS_SQLITE,
+    RESTATE_CALLS,
+    RESTATE_STEPS,
+    Here,
+    here,
+    missing,
+)
 from scripts.benchmark.load import Sample, sample_of
 from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE
 from scripts.benchmark.plan import Plan
@@ -189,9 +196,8 @@ def test_without_databases_their_rows_say_so_and_sleepers_are_judged_without_one
     assert [aim.what.split(", ")[1] for aim in found if aim.row == 3] == ["without a store"]
 
 
-def test_without_langgraph_its_rows_say_so_and_nothing_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_langgraph_its_rows_say_so_and_nothing_is_missed() -> None:
     """Every row of the comparison, in the table and for programs; the other aims are judged as ever."""
-    monkeypatch.setattr("scripts.benchmark.aims.installed", lambda: False)
     series = {key: samples for key, samples in a_series().items() if key[0] not in (TOOL_NODE, SAVED, AGENTS)}
     printed = StringIO()
 
@@ -206,31 +212,32 @@ def test_without_langgraph_its_rows_say_so_and_nothing_is_missed(monkeypatch: py
 @pytest.mark.parametrize(
     ("absent", "said"),
     [
-        ("dbos", {DBOS_SQLITE: "DBOS not installed", DBOS_POSTGRES: "DBOS not installed"}),
-        ("restate", {RESTATE_STEPS: "Restate not installed", RESTATE_CALLS: "Restate not installed"}),
-        ("hypercorn", {RESTATE_STEPS: "Restate not installed", RESTATE_CALLS: "Restate not installed"}),
+        ("dbos", dict.fromkeys((DBOS_SQLITE, DBOS_POSTGRES), "DBOS not installed")),
+        ("restate", dict.fromkeys((RESTATE_STEPS, RESTATE_CALLS), "Restate not installed")),
+        ("server", dict.fromkeys((RESTATE_STEPS, RESTATE_CALLS), "Restate not installed")),
         ("network", dict.fromkeys((RESTATE_STEPS, RESTATE_CALLS), "no network namespace for Restate")),
-        ("restate-server", {RESTATE_STEPS: "Restate not installed", RESTATE_CALLS: "Restate not installed"}),
-        ("postgresql", {DBOS_POSTGRES: "PostgreSQL not installed"}),
+        ("postgres", {DBOS_POSTGRES: "PostgreSQL not installed"}),
     ],
 )
-def test_a_durable_peer_that_is_not_installed_is_named_and_nothing_is_missed(
-    absent: str, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is absent of it: package, server, database. The others could be measured."""
-    peers = "scripts.benchmark.durable.peers"
-    here = Path("/here")
-    monkeypatch.setattr(f"{peers}.find_spec", lambda name: None if name == absent else object())
-    monkeypatch.setattr(f"{peers}.program", lambda: None if absent == "restate-server" else here)
-    monkeypatch.setattr(f"{peers}.possible", lambda: absent != "network")
-    monkeypatch.setattr(f"{peers}.binaries", lambda: None if absent == "postgresql" else here)
-    series = {key: samples for key, samples in a_series().items() if key[0] not in said}
+def test_a_durable_peer_that_cannot_be_measured_says_why(absent: str, said: dict[str, str]) -> None:
+    """Whatever is absent of it: package, server, network, database. The others could be measured."""
+    there = dict.fromkeys(("dbos", "restate", "server", "network", "postgres"), True)
 
-    found = [aim for aim in aims(series) if aim.row == 4 and aim.value is None]
+    why = missing(Here(**there | {absent: False}))
 
-    assert [aim.remark for aim in found] == list(said.values())
-    assert not any(aim.met is False for aim in aims(series))
-    assert {target: why for target, why in missing().items() if why != "not measured"} == said
+    assert {target: each for target, each in why.items() if each != "not measured"} == said
+    assert list(why) == [DBOS_SQLITE, DBOS_POSTGRES, RESTATE_STEPS, RESTATE_CALLS]
+
+
+def test_without_durable_peers_their_rows_say_so_and_nothing_is_missed() -> None:
+    """What is said is what is missing here; the rest of the comparison is judged as ever."""
+    peers = missing(here())
+    series = {key: samples for key, samples in a_series().items() if key[0] not in peers}
+
+    found = aims(series)
+
+    assert [aim.remark for aim in found if aim.row == 4 and aim.value is None] == list(peers.values())
+    assert not any(aim.met is False for aim in found)
 
 
 def test_the_json_holds_every_target_with_its_spread() -> None:
