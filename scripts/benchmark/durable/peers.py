@@ -113,17 +113,15 @@ async def durable_peers(plan: Plan, databases: Postgres | None) -> AsyncIterator
             peer = Peer(await running.enter_async_context(started(f"durable.{module}", arguments)), module)
             measured.update({target: partial(peer.measure, target) for target in targets})
 
-        possible = (
-            {target for target, why in missing(here()).items() if why == NOT_MEASURED} if plan.databases else set()
-        )
+        can = {target for target, why in missing(here()).items() if why == NOT_MEASURED and plan.databases}
         folder = Path(running.enter_context(TemporaryDirectory(prefix="bench-")))
-        if DBOS_SQLITE in possible:
+        if DBOS_SQLITE in can:
             kept = ["--database", f"sqlite:///{folder / 'dbos.sqlite'}", "--target", DBOS_SQLITE]
             await start("dbos_turns", [DBOS_SQLITE], [*kept, *plan.on_core])
-        if DBOS_POSTGRES in possible and databases is not None:
+        if DBOS_POSTGRES in can and databases is not None:
             kept = ["--database", await databases.database("dbos"), "--target", DBOS_POSTGRES]
             await start("dbos_turns", [DBOS_POSTGRES], [*kept, *plan.on_core])
-        if RESTATE_STEPS in possible:
+        if RESTATE_STEPS in can:
             await start("restate_turns", [RESTATE_STEPS, RESTATE_CALLS], _on_both_cores(plan))
         yield measured
 

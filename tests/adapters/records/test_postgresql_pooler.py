@@ -7,7 +7,7 @@ import pytest
 from scripts.benchmark.scale.pooler import POOL, pooler, program
 from sidecar.adapters.postgresql import Limits, behind_transaction_pooler
 from sidecar.adapters.record_postgresql import RecordOptions, open_postgres_record
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import InstanceId, TurnId
 from tests.support.postgres import PostgresServer
 from tests.support.record_builders import a_whole_turn
 
@@ -43,9 +43,9 @@ async def test_two_sidecars_append_through_a_pooler(postgres: PostgresServer, po
 
             async def append(number: int) -> None:
                 for turn in range(TURNS):
-                    turn_id = f"turn-{number}-{turn}"
+                    turn_id = TurnId(f"turn-{number}-{turn}")
                     await records[number].commit(a_whole_turn(turn_id))
-                    assert await records[1 - number].turn(turn_id)  # type: ignore[arg-type]
+                    assert await records[1 - number].turn(turn_id)
 
             await asyncio.gather(append(0), append(1))
         finally:
