@@ -19,6 +19,7 @@ LOCK: Final = 0x53494445
 SECONDS_TO_MIGRATE: Final = 300.0
 SECONDS_TO_BE_HEARD: Final = 1.0
 BACKEND: Final = "select pg_backend_pid()"
+TRIES: Final = 5
 Result = TypeVar("Result")
 
 
@@ -36,29 +37,49 @@ def shown(dsn: str) -> str:
 async def behind_transaction_pooler(dsn: str, limits: Limits) -> bool:
     """Say whether every transaction may run on another connection of the server, or notifications get lost.
 
-    A pooler without other work gives us the same connection again and again, on which a notification arrives. So a
-    second client holds one: it is that of the first, or the first gets another one, or none.
-
     Raises:
         StoreUnavailable: there is no connection.
     """
     unprepared = Limits(limits.connect, limits.statement, limits.lock, pooled=True)
-    one = await connected(dsn, unprepared)
+    connection = await connected(dsn, unprepared)
     try:
-        two = await connected(dsn, unprepared)
-        try:
-            before = await _answered(one.fetchval(BACKEND), limits.statement)
-            async with two.transaction():
-                holds = await _answered(two.fetchval(BACKEND), limits.statement)
+        # A pooler, of whatever mode, tells a number of its own in place of the server process's.
+        between = await _backend(connection, limits) != connection.get_server_pid()
+        if between and await _changes_backends(connection, dsn, unprepared):
+            return True
+        return not await _hears_itself(connection, limits)
+    finally:
+        connection.terminate()
+
+
+async def _changes_backends(connection: Connection, dsn: str, limits: Limits) -> bool:
+    """Say whether another client can get the connection to the server that this one had before.
+
+    A pooler without other work gives a client the same one again and again, on which even a notification to itself
+    arrives. So another client holds one: it is that one, or this client gets another, or none. With other clients at
+    work it may be none of these, so that it is tried again.
+    """
+    other = await connected(dsn, limits)
+    try:
+        for _ in range(TRIES):
+            before = await _backend(connection, limits)
+            async with other.transaction():
+                held = await _backend(other, limits)
                 async with asyncio.timeout(SECONDS_TO_BE_HEARD):
-                    after = await one.fetchval(BACKEND)
-        finally:
-            two.terminate()
-        return holds == before or after != before or not await _hears_itself(one, limits)
+                    after = await connection.fetchval(BACKEND)
+            if held == before or after != before:
+                return True
     except TimeoutError:
         return True
     finally:
-        one.terminate()
+        other.terminate()
+    return False
+
+
+async def _backend(connection: Connection, limits: Limits) -> int:
+    """Return the number of the server's process that answers."""
+    number: int = await _answered(connection.fetchval(BACKEND), limits.statement)
+    return number
 
 
 async def _hears_itself(connection: Connection, limits: Limits) -> bool:

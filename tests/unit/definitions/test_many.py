@@ -19,7 +19,7 @@ def calls(folder: Path, groups: int) -> int:
 
 
 def test_four_times_as_many_definitions_take_at_most_four_times_the_work(tmp_path: Path) -> None:
-    """Advice on a description looks for the names of all others. Loading a first configuration pays for what is kept."""
+    """Advice on a description looks for the names of all others. The first configuration pays for what is kept."""
     calls(tmp_path / "first", 1)
 
     few, many = calls(tmp_path / "few", 5), calls(tmp_path / "many", 20)
