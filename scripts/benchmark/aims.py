@@ -154,7 +154,7 @@ def _beside_peers(series: Series, asleep: str) -> Sequence[Aim]:
     own = _overhead(series, asleep) * MILLISECONDS if (asleep, 1) in series else None
     langgraph = NOT_MEASURED if (TOOL_NODE, 1) in series else NOT_INSTALLED
     return (
-        Aim(4, "the same beyond the 20 ms", own, "ms", remark=NOT_MEASURED),
+        Aim(4, "the same beyond the 20 ms", own, "ms", remark=NOT_MEASURED if own is None else ""),
         _beside(series, asleep, TOOL_NODE, 0.8, langgraph),
         _beside(series, asleep, SAVED, 0.5, langgraph),
         _beside(series, asleep, AGENTS, 0.25, langgraph),
@@ -168,7 +168,11 @@ def _beside(series: Series, asleep: str, peer: str, most: float | None, remark: 
         beyond = _overhead(series, peer)
         what += f" (+{beyond * MILLISECONDS:.1f} ms)"
         value = _overhead(series, asleep) / beyond
-    return Aim(4, what, value, "x", remark=remark) if most is None else _at_most(4, what, value, "x", most, remark)
+    return (
+        Aim(4, what, value, "x", remark=remark if value is None else "")
+        if most is None
+        else _at_most(4, what, value, "x", most, remark)
+    )
 
 
 def _milliseconds(series: Series, target: str) -> float | None:
