@@ -114,12 +114,15 @@ class SidecarClient:
         self.open.append(answer.surface_token)
         return answer
 
-    async def prepared(self, kind: str, children: int, count: int) -> Sequence[Job]:
+    async def prepared(
+        self, kind: str, children: int, count: int, per_turn: int = DISPATCHES_PER_TURN, least: int = LEAST_TURNS
+    ) -> Sequence[Job]:
         """Bind as many fresh turns as `count` dispatches need and return the dispatches, turn after turn in rotation.
 
-        A turn gets at most 4 dispatches: what a turn holds grows with each, and real ones have few.
+        A turn gets at most 4 dispatches: what a turn holds grows with each, and real ones have few. There are at least
+        `least` turns.
         """
-        bound = await self._new_turns(kind, max(-(-count // DISPATCHES_PER_TURN), min(count, LEAST_TURNS)))
+        bound = await self._new_turns(kind, max(-(-count // per_turn), min(count, least)))
         return [job(bound[number % len(bound)], kind, children) for number in range(count)]
 
     async def dispatched(self, kind: str, count: int) -> Sequence[pb.EndTurnRequest]:

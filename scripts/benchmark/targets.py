@@ -44,7 +44,7 @@ ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15})
 """Of the table in DESIGN section 14, those that can be measured; 14 and 15 are ours: ends of turns, durable binds."""
 ALWAYS: Final = ROWS
 IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10, 14, 15})
-IN_POSTGRES: Final = frozenset({10, 13})
+IN_POSTGRES: Final = frozenset({1, 4, 10, 13})
 WITH_ROLLOUTS: Final = frozenset({7, 8})
 
 SLEEPING_TURNS: Final = 32
@@ -197,7 +197,7 @@ def _durable(servers: Sidecars) -> Sequence[Cell]:
     if servers.postgres is not None:
         found += [
             _dispatches(POSTGRES, servers.postgres, {10}, MORE),
-            _dispatches(POSTGRES, servers.postgres, {10}),
+            _dispatches(POSTGRES, servers.postgres, {1, 10}),
         ]
     return found
 

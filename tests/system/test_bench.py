@@ -14,7 +14,8 @@ import pytest
 from scripts import bench
 from scripts.benchmark.cohort_checks import USUAL, cohort_checks
 from scripts.benchmark.definitions import MOST_CHILDREN
-from scripts.benchmark.peers import AGENTS, TOOL_NODE, installed
+from scripts.benchmark.durable.peers import here, missing
+from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE, installed
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.postgres import binaries
 from scripts.benchmark.processes import REPOSITORY
@@ -72,7 +73,8 @@ async def test_a_round_measures_every_target() -> None:
     assert {(BARE, OPEN), (SQLITE, OPEN), (SQLITE, MANY), (SQLITE, MORE), (SQLITE_ASLEEP, 1)} <= series.keys()
     assert {(UNOBSERVED, MANY), (OBSERVED, MANY), (POLICED, MANY), (BIND, 1), (BARE_BIND, 1)} <= series.keys()
     assert {(PLAIN_BIND, MANY), (SQLITE_BIND, MANY), (END, MANY), (SQLITE_END, MANY)} <= series.keys()
-    assert (series.keys() >= {(TOOL_NODE, 1), (AGENTS, 1)}) is installed()
+    assert (series.keys() >= {(TOOL_NODE, 1), (SAVED, 1), (AGENTS, 1)}) is installed()
+    assert all(((peer, 1) in series) is (why == "not measured") for peer, why in missing(here()).items())
     assert (series.keys() >= {(POSTGRES, MORE), (TAKEN_AWAY, 1)}) is (binaries() is not None)
     assert all(sample.rate > 0 for samples in series.values() for sample in samples)
     assert all(sample.p50 > 0 for (target, _), samples in series.items() if target != TAKEN_AWAY for sample in samples)
