@@ -21,7 +21,8 @@ from sidecar.core.journal.markers import FactsRemoved
 from sidecar.core.listing.changes import Changes, Watermarks
 
 EPISODES: Final = """
-SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ? GROUP BY episode_id ORDER BY episode_id LIMIT ?
+SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
+  GROUP BY episode_id ORDER BY episode_id LIMIT ?
 """
 """Those with a turn on record that called a sub-agent."""
 Result = TypeVar("Result")
