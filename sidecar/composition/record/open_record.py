@@ -189,6 +189,7 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
     journal = await SqliteJournal.open(said.path, instance, report)
+    around.spawner.spawn(journal.load_episodes(), "load known episodes")
     rollouts = SqliteRollouts(journal.engine, instance, around.clock)
     lease = Lease(journal, None, clock=around.clock, recorder=around.recorder)
     projection = SqliteProjection(said.path, report)

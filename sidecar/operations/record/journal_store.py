@@ -1,4 +1,4 @@
-"""A store over a journal: one writer, which decides about a batch when it is formed, after the one before was committed.
+"""A store over a journal: one writer, which decides about a batch when the one before was committed or failed.
 
 Batches form naturally: what is handed over while one commit runs goes into the next. No timer: an append waits for
 nothing when the database is idle, and shares a commit when it is not (DESIGN section 14).
@@ -106,6 +106,11 @@ class JournalStore(ReadsOfJournal):
     def waits(self) -> bool:
         """Say whether `append` may have to wait."""
         return self._journal.waits
+
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record."""
+        return self._journal.shared
 
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records`, all of one turn, durable, in order. See the port."""

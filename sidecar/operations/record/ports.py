@@ -1,12 +1,12 @@
 """What the operations need of a store, and what a database has to offer so that `JournalStore` makes a store of it.
 
-The rules of what may be appended are in `sidecar/core/journal/rules.py`, and exist once. A database keeps what was decided:
+The rules of what may be appended exist once, in `sidecar/core/journal/rules.py`. A database keeps what was decided:
 
 1. The facts of a `TurnAppend` are kept whole and in order, durably when the call returns, or not at all.
-2. Nothing of it is kept unless the turn has as many facts as the append says (`before`): a database that only one process
-   can write to has it so, any other compares and sets in one statement.
+2. Nothing of it is kept unless the turn has as many facts as the append says (`before`). A database that several
+   processes write to compares and sets in one statement.
 3. Each fact gets the next number of its instance, without gaps, and grows the running root of its instance and day.
-4. Nothing is changed or removed but by `remove` and `remove_frames`; `remove` refuses markers that do not fit the roots.
+4. Only `remove` and `remove_frames` remove anything; `remove` refuses markers that do not fit the roots.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -175,6 +175,10 @@ class Store(RecordReads, Protocol):
     @property
     def waits(self) -> bool:
         """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
+
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record while this one lives."""
 
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records` durable, whole, after everything that was handed over before.

@@ -116,7 +116,7 @@ async def test_a_refused_group_does_not_take_others_along(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
 async def test_a_commit_whose_answer_was_lost_is_made_again_and_never_doubled(tmp_path: Path, kept: bool) -> None:
-    """Once: the caller does not notice. Twice: if the record does not have it, the caller is told, and appends again."""
+    """Once: the caller does not notice. Twice: if the record does not have it, the caller is told."""
     async with opened(tmp_path) as (store, database):
         database.lose = [kept]
         await store.append(a_whole_turn("once"))
