@@ -15,6 +15,7 @@ from sidecar.cli.serve import serve_alone
 
 if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
+    from sidecar.cli.record.projection_command import Progress
     from sidecar.cli.record.replay_command import ReplayWish
     from sidecar.cli.record.source import RecordSource
     from sidecar.cli.record.verify_command import VerifyLog
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         conversations=_conversations,
         migrate=_migrate,
         back_up=_back_up,
+        rebuild_projection=_rebuild_projection,
         compare=_compare,
         token_tools=_token_tools,
         environment=_environment,
@@ -137,6 +139,12 @@ def _migrate(settings: "Settings", preview: bool) -> Sequence[str]:
     from sidecar.composition.record.record_files import migrate_record  # noqa: PLC0415  only `migrate` needs it
 
     return migrate_record(settings, preview)
+
+
+def _rebuild_projection(settings: "Settings", progress: "Progress") -> int:
+    from sidecar.composition.record.projection import rebuild_projection  # noqa: PLC0415  only `projection` needs it
+
+    return rebuild_projection(settings, progress)
 
 
 def _back_up(settings: "Settings", target: Path) -> None:

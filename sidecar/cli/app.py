@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidecar.cli.plugins.command import PluginTools
     from sidecar.cli.record.backup import BackUp, Migrate
     from sidecar.cli.record.history_commands import Conversations
+    from sidecar.cli.record.projection_command import Rebuild
     from sidecar.cli.record.replay_command import Replay
     from sidecar.cli.record.verify_command import VerifyLog
     from sidecar.cli.subagent.command import FromEnvironment
@@ -45,6 +46,7 @@ class Commands:
         conversations: opens the episode memory that the settings choose.
         migrate: brings the schema of the record up to date.
         back_up: copies the record.
+        rebuild_projection: derives the rows of lists anew.
         compare: reads a configuration and what it is compared with.
         token_tools: what `token` does its work with.
         environment: what `subagent` need not be told with every command.
@@ -60,6 +62,7 @@ class Commands:
     conversations: "Conversations"
     migrate: "Migrate"
     back_up: "BackUp"
+    rebuild_projection: "Rebuild"
     compare: "Compare"
     token_tools: Callable[[], "TokenTools"]
     environment: Callable[[], "FromEnvironment"]
@@ -199,9 +202,11 @@ def _add_history(app: typer.Typer, commands: Commands) -> None:
 
 def _add_files(app: typer.Typer, commands: Commands) -> None:
     from sidecar.cli.record.backup import add_backup, add_migrate  # noqa: PLC0415  the same holds
+    from sidecar.cli.record.projection_command import add_projection  # noqa: PLC0415  the same holds
 
     add_migrate(app, lambda config: _settings(commands, config), commands.migrate)
     add_backup(app, lambda config: _settings(commands, config), commands.back_up)
+    add_projection(app, lambda config: _settings(commands, config), commands.rebuild_projection)
 
 
 def _add_replay(app: typer.Typer, commands: Commands) -> None:
@@ -220,7 +225,7 @@ GROUPS: Final[Mapping[tuple[str, ...], Callable[[typer.Typer, Commands], None]]]
     ("verify-log",): _add_verify_log,
     ("turns", "turn", "episodes"): _add_record,
     ("history",): _add_history,
-    ("migrate", "backup"): _add_files,
+    ("migrate", "backup", "projection"): _add_files,
     ("replay",): _add_replay,
 }
 """The commands that each of them adds, in the order in which `--help` shows them."""

@@ -20,7 +20,7 @@ from sidecar.composition.plugins.from_settings import (
     plugin_sections,
 )
 from sidecar.composition.record.checkpoints import guarded_record
-from sidecar.composition.record.open_record import OpenRecord, Surroundings, opened_record
+from sidecar.composition.record.open_record import OpenRecord, Surroundings, opened_record, show_lists
 from sidecar.composition.telemetry.background_reports import (
     DefectReports,
     LimitReports,
@@ -146,6 +146,8 @@ async def _record(parts: Parts) -> AsyncIterator[OpenRecord]:
         guarded_record(said, record.journal, record.rollouts, replaced.clock, parts.recorder, parts.metrics) as loops,
     ):
         parts.readiness.section("record", record.show)
+        if record.lists is not None:
+            show_lists(parts.metrics, *record.lists)
         yield replace(record, loops=(*record.loops, *loops))
 
 
@@ -175,7 +177,7 @@ def _supervise(parts: Parts, loops: Sequence[tuple[str, Callable[[], Coroutine[A
 
 def _say_where(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
-    StructuredLog("sidecar.listeners").info(
+    StructuredLog("sidecar.listeners").prompt(
         names.LISTENING,
         "the sidecar listens",
         dispatch_socket=str(server.dispatch_socket),

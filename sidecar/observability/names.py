@@ -173,6 +173,12 @@ CHECKPOINT_WAITING: Final = "sidecar.record.checkpoint_waiting_seconds"
 RECORD_PURGED: Final = "sidecar.record.purged_total"
 """What retention removed. Counter; kind (`child`, `attempt`: what a runner sent in one)."""
 
+PROJECTION_LAG: Final = "sidecar.record.projection_lag_facts"
+"""Facts on record that lists do not have yet. Gauge; alert if it lasts."""
+
+LISTS_BEHIND: Final = "sidecar.record.lists_behind_total"
+"""Lists that carry an `as_of`, because more had changed than one list takes in. Counter; any is an alert."""
+
 # --- log events -------------------------------------------------------------------------------------------------------
 
 ROUTING_DECISION: Final = "routing.decision"

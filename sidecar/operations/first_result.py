@@ -64,7 +64,8 @@ class Ending(Generic[How]):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._tell.append(lambda _: _wake(waiter))
             await waiter
-        self.drop_timers()
+        if self._timers:
+            self.drop_timers()
         assert self._decided is not None  # noqa: S101  for the type checker: nothing else ends the waiter
         return self._decided[0]
 

@@ -111,8 +111,8 @@ def _status(status: SidecarStatus) -> pb.GetStatusResponse:
 
 def _verified(verified: Verified) -> pb.VerifyLogResponse:
     return pb.VerifyLogResponse(
-        children=verified.children,
-        events=verified.events,
+        facts=verified.facts,
+        turns=verified.turns,
         findings=verified.findings,
         notices=verified.notices,
         done=verified.done,

@@ -65,7 +65,7 @@ async def test_a_whole_record_verifies_and_says_what_it_cannot_know() -> None:
         news = [each async for each in stream]
 
     assert [(each.done, list(each.findings)) for each in news] == [(True, [])]
-    assert news[0].children == 1
+    assert news[0].turns == 1
     assert "no checkpoints" in news[0].notices[0]
 
 

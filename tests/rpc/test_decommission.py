@@ -39,11 +39,11 @@ class Record(MemoryStore):
 
     away = False
 
-    async def turns(self, query: Any) -> Any:
+    async def open_turns(self, limit: int, before: Any = None) -> Any:
         """Return turns, or fail."""
         if self.away:
             raise StoreUnavailable("the record is away", retry_after=timedelta(seconds=1))
-        return await super().turns(query)
+        return await super().open_turns(limit, before)
 
 
 @requirement("PF1-FR-6f")

@@ -3,11 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-import msgspec
-
 from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.rollout_memory import MemoryRollouts
-from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.identifiers import TurnId
 from sidecar.operations.rollout.views.pinned_turns import MOST_ELSEWHERE, PinnedTurns
 from tests.support.harness import running_sidecar_for_tests
@@ -42,14 +39,9 @@ async def test_what_decommissions_wait_for_counts_open_turns_beyond_the_newest_f
     async with running_sidecar_for_tests(store=store) as sidecar:
         definition = sidecar.definitions.current_card("shop")
         await sidecar.dispatch(await sidecar.bind(), "ask_rewards")
-        [oldest] = await store.turns(TurnQuery())
-        newer = [
-            msgspec.structs.replace(
-                oldest, turn_id=TurnId(f"newer-{number:03}"), began_at=oldest.began_at + timedelta(seconds=number)
-            )
-            for number in range(1, MOST_ELSEWHERE + 1)
-        ]
-        elsewhere = PinnedTurns(lambda: (), cast("Any", Pages(store, [*reversed(newer), oldest])), NOBODY, LIFETIME)
+        newer = [TurnId(f"newer-{number:03}") for number in reversed(range(MOST_ELSEWHERE))]
+        pages = Pages(store, [*newer, *await store.open_turns(1)])
+        elsewhere = PinnedTurns(lambda: (), cast("Any", pages), NOBODY, LIFETIME)
         shown = (await elsewhere.count()).get(definition.digest)
         waited_for = await elsewhere.pinned_to(definition.definition.id)
 
@@ -73,14 +65,14 @@ async def test_turns_are_counted_by_digest_and_by_id() -> None:
 class Pages:
     """A record with many open turns, of which one can be read."""
 
-    def __init__(self, store: MemoryStore, rows: list[TurnRow]) -> None:
+    def __init__(self, store: MemoryStore, turn_ids: list[TurnId]) -> None:
         self._store = store
-        self._rows = rows
+        self._turn_ids = turn_ids
 
-    async def turns(self, query: TurnQuery) -> list[TurnRow]:
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> list[TurnId]:
         """Return a page, newest first."""
-        rows = [row for row in self._rows if query.before is None or (row.began_at, row.turn_id) < query.before]
-        return rows[: query.limit]
+        begin = 0 if before is None else self._turn_ids.index(before) + 1
+        return self._turn_ids[begin : begin + limit]
 
     async def turn(self, turn_id: TurnId) -> Any:
         """Return a turn; what lies between is not there any more."""

@@ -19,6 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec.structs import replace
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
+from sidecar.adapters.record_memory import MemoryStore
 from sidecar.adapters.rollout_memory import MemoryRollouts, RolloutsInMemory
 from sidecar.adapters.system import SystemIds
 from sidecar.core.definitions.cards.card import Card
@@ -281,7 +282,7 @@ def _ports(
 def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Administer:
     @asynccontextmanager
     async def in_memory() -> AsyncIterator[tuple[RecordToVerify, None]]:
-        yield cast("RecordToVerify", bench.sidecar.store), None
+        yield cast("MemoryStore", bench.sidecar.store).journal, None
 
     return Administer(
         version="1.0",

@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.record_memory import MemoryJournal, MemoryStore
-from sidecar.core.verifying.lines import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
-from sidecar.core.verifying.findings import Finding
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
+from sidecar.core.verifying.findings import Finding
+from sidecar.core.verifying.lines import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
 from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules
@@ -37,19 +37,21 @@ def a_signer(name: str = "ours") -> Ed25519Signer:
 
 @dataclass
 class PlaceInMemory:
-    """Keeps lines; is away while `away`, and says nothing while `hangs` is not set."""
+    """Keeps lines; is away while `away`, and says nothing while `hangs` is not set. It looks back to `since`."""
 
     lines: list[bytes] = field(default_factory=list)
     signer: Ed25519Signer = field(default_factory=a_signer)
     away: bool = False
     hangs: asyncio.Event | None = None
+    since: date | None = None
 
     async def standing(self) -> Standing:
         """Return the furthest statements."""
         self._refuse_if_away()
         lines = (line for text in self.lines if (line := line_from(text)) is not None)
         found = sorted(lines, key=lambda line: line.number)
-        return Standing({line.key: RootState(line.instance, line.day, line.number, line.root) for line in found})
+        roots = {line.key: RootState(line.instance, line.day, line.number, line.root) for line in found}
+        return Standing(roots, self.since)
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""
@@ -138,6 +140,6 @@ class SignedLog:
     ) -> tuple[list[Finding], LogVerification]:
         """Verify the whole; also return what did it."""
         judge = Ed25519Judge([a_key(name).public_key() for name in keys])
-        place = SecondPlace([list(self.place.lines)], judge) if with_place else None
+        place = SecondPlace([lambda: list(self.place.lines)], judge) if with_place else None
         verification = LogVerification(self.journal, place, lambda looked: None)
         return [finding async for finding in verification.findings()], verification

@@ -5,33 +5,38 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
-import apsw
-
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer
-from sidecar.adapters.record_sqlite import SqliteRecord
+from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.record.checkpoints import Checkpointing
+from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.retention import Retention
+from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import BEGIN, a_whole_turn
 from tests.support.second_place import INTERVAL, RULES, Anomalies, SettableClock
 
 RECORD, LINES, KEY, PUBLIC = "record.db", "checkpoints.jsonl", "checkpoint.key", "checkpoint.key.pub"
 
 
+def signing(journal: Journal, folder: Path) -> Checkpointing:
+    """Return what signs the running roots of a journal in the second place of a folder."""
+    place = CheckpointFile(folder / LINES, read_or_make_signer(folder / KEY), lambda *_: None)
+    at = SettableClock(), Anomalies()
+    return Checkpointing(journal, journal.instance, place, INTERVAL, *at)  # type: ignore[arg-type]  # one method of it
+
+
 @asynccontextmanager
-async def written(folder: Path, turns: Sequence[int], instance: str = "first") -> AsyncIterator[SqliteRecord]:
+async def written(folder: Path, turns: Sequence[int], instance: str = "first") -> AsyncIterator[OpenedRecord]:
     """Yield a record that is open: whole turns of two children each, ten seconds apart, each with a checkpoint."""
-    record = await SqliteRecord.open(folder / RECORD, InstanceId(instance), lambda what, error: None)
+    journal = await SqliteJournal.open(folder / RECORD, InstanceId(instance), lambda what, error: None)
     try:
-        place = CheckpointFile(folder / LINES, read_or_make_signer(folder / KEY), lambda *_: None)
-        at = SettableClock(), Anomalies()
-        looks = Checkpointing(record, record.instance, place, INTERVAL, *at)  # type: ignore[arg-type]  # one method of it
+        record, looks = OpenedRecord(journal), signing(journal, folder)
         for number in turns:
-            await record.commit(a_whole_turn(f"turn-{number}", ("shop", "rewards"), at=10 * number))
+            await record.append(a_whole_turn(f"turn-{number}", ("shop", "rewards"), at=10 * number))
             await looks.look()
         yield record
     finally:
-        await record.close()
+        await journal.close()
 
 
 async def write(folder: Path, turns: Sequence[int], instance: str = "first") -> None:
@@ -41,28 +46,16 @@ async def write(folder: Path, turns: Sequence[int], instance: str = "first") -> 
 
 
 async def shorten(folder: Path, days: float, key: str = KEY, lines: str = LINES) -> int:
-    """Remove what is older than 90 days so many days after the beginning; return how many children."""
+    """Remove what is older than 90 days so many days after the beginning; return how many turns."""
     signer = read_or_make_signer(folder / key)
     async with written(folder, [], "shortening") as record:
         place = CheckpointFile(folder / lines, signer, lambda *_: None)
         now, anomalies = SettableClock(BEGIN + timedelta(days=days)), Anomalies()
-        retention = Retention(record, RULES, signer, place, now, anomalies)  # type: ignore[arg-type]  # one method of it
+        with_whom = (RULES, signer, place, now, anomalies)
+        retention = Retention(record.journal, *with_whom)  # type: ignore[arg-type]  # one method of it
         await retention.remove()
         assert anomalies.kinds == []
-        return retention.children
-
-
-def attack(folder: Path, *statements: str) -> None:
-    """Change rows as somebody who may write the file can: the triggers are dropped first."""
-    connection = apsw.Connection(str(folder / RECORD))
-    try:
-        for name in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name[0]}")
-        for statement in statements:
-            connection.execute(statement)
-            assert connection.changes(), f"changed nothing: {statement}"
-    finally:
-        connection.close()
+        return retention.turns
 
 
 def change_lines(folder: Path, old: bytes, new: bytes) -> None:

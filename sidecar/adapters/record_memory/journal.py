@@ -1,13 +1,13 @@
 """The journal in memory. "Durable" means here: as long as the process lives."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
+from typing import Final
 
 from msgspec import Struct, field
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
 from sidecar.core.journal.attempt_frames import AttemptFrames
@@ -15,10 +15,13 @@ from sidecar.core.journal.chain import NOTHING, rooted
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import FactsRemoved
-from sidecar.core.journal.turn_rows import episode_rows, fits, turn_row
-from sidecar.core.journal.turn_state import state_of
+from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
+from sidecar.operations.record.ports import NotThisJournal
+from sidecar.operations.record.rows_in_memory import RowsInMemory
 
 ONLY: InstanceId = InstanceId("this-process")
+SEQUENCE: Final = "journal"
+"""All facts are numbered in one."""
 
 
 class TurnKept(Struct):
@@ -45,7 +48,9 @@ class JournalContents(Struct):
         kept: most turns; the oldest are forgotten first.
         number: of the newest fact.
         last_called: the turn of each episode that called a sub-agent and ended last.
-        rows: lines of turns, as far as they were asked for; `changed` are those that have to be made anew.
+        changed: the newest number of each turn, those that changed last at the end.
+        erased: how many turns have lost their texts.
+        rows: of lists.
     """
 
     kept: int = 20_000
@@ -54,8 +59,13 @@ class JournalContents(Struct):
     roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
     markers: list[FactsRemoved] = field(default_factory=list)
     last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
-    rows: dict[TurnId, TurnRow] = field(default_factory=dict)
-    changed: dict[TurnId, None] = field(default_factory=dict)
+    changed: dict[TurnId, int] = field(default_factory=dict)
+    erased: int = 0
+    rows: RowsInMemory = field(default_factory=RowsInMemory)
+
+    def __post_init__(self) -> None:
+        """Let no row outlive its turn."""
+        self.rows = RowsInMemory(self.turns.__contains__)
 
     def append(self, append: TurnAppend) -> bool:
         """Keep the facts of one turn, if it stands where they were decided."""
@@ -76,7 +86,8 @@ class JournalContents(Struct):
         for frames in append.frames:
             turn.frames.setdefault(frames.attempt_id, frames)
             turn.came_with.setdefault(frames.attempt_id, self.number)
-        self.changed[append.turn_id] = None
+        self.changed.pop(append.turn_id, None)
+        self.changed[append.turn_id] = self.number
         if append.index is not None and append.index.called:
             self.last_called[append.index.episode_id] = append.turn_id
             self.last_called.move_to_end(append.index.episode_id)
@@ -87,19 +98,10 @@ class JournalContents(Struct):
     def forget(self, turn_id: TurnId) -> None:
         """Forget a turn."""
         turn = self.turns.pop(turn_id)
-        self.rows.pop(turn_id, None)
+        self.rows.lines.pop(turn_id, None)
         self.changed.pop(turn_id, None)
         if self.last_called.get(turn.index.episode_id) == turn_id:
             del self.last_called[turn.index.episode_id]
-
-    def lines(self) -> Iterable[TurnRow]:
-        """Return the line of each turn; those that have changed are made now."""
-        for turn_id in self.changed:
-            row = turn_row(state_of(turn_id, self.turns[turn_id].facts))
-            if row is not None:
-                self.rows[turn_id] = row
-        self.changed.clear()
-        return self.rows.values()
 
 
 class MemoryJournal:
@@ -180,14 +182,36 @@ class MemoryJournal:
         ]
         return [turn_id for _, turn_id in sorted(found)[:limit]]
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns."""
-        found = [row for row in self.contents.lines() if fits(row, query)]
-        return sorted(found, key=lambda row: (row.began_at, row.turn_id), reverse=True)[: query.limit]
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
+        """Return turns that have not ended."""
+        found = [turn_id for turn_id, turn in reversed(self.contents.turns.items()) if not turn.head.ended]
+        begin = found.index(before) + 1 if before in found else 0
+        return found[begin : begin + limit]
 
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
-        """Return the episodes used last."""
-        return episode_rows(self.contents.lines(), limit)
+    async def changed(self, after: Watermarks, limit: int) -> Changes:
+        """Return the turns whose newest facts come after `after`; how many facts are behind is counted in turns."""
+        kept, found = self.contents, list[TurnId]()
+        mark = after.reached.get(SEQUENCE, Reached(0, b""))
+        if mark.number > kept.number:
+            raise NotThisJournal(f"there are {kept.number} facts, and {mark.number} were read")
+        for turn_id, number in reversed(kept.changed.items()):
+            if number == mark.number and kept.turns[turn_id].facts[-1].link != mark.link:
+                raise NotThisJournal(f"fact {number} is another one")
+            if number <= mark.number:
+                break
+            found.append(turn_id)
+        page = found[-limit:][::-1]
+        if not page:
+            return Changes((), Watermarks(after.reached, kept.erased, after.at), 0)
+        newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
+        turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
+        reached = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at)
+        return Changes(turns, reached, len(found) - len(page))
+
+    async def erased_turns(self) -> Sequence[TurnId]:
+        """Return the turns that have facts without texts."""
+        turns = self.contents.turns.items()
+        return [turn_id for turn_id, turn in turns if any(fact.texts is None for fact in turn.facts)]
 
     # --- archive
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from sidecar.adapters.record_memory.journal import ONLY, JournalContents, MemoryJournal
 from sidecar.core.executing.records import AttemptRecorded, Record
@@ -11,6 +12,8 @@ from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.turn_state import TurnState
 from sidecar.operations.record.journal_reads import attempts_of
 from sidecar.operations.record.journal_store import JournalStore
+from sidecar.operations.record.lists import Lists
+from sidecar.operations.record.projector import Projector
 
 
 class MemoryStore(JournalStore):
@@ -27,7 +30,9 @@ class MemoryStore(JournalStore):
         alive: Callable[[InstanceId], bool] | None = None,
     ) -> None:
         journal = MemoryJournal(contents, instance, alive)
-        super().__init__(journal, _NeverNeeded(), _NeverNeeded(), partial(os.urandom, SALT_BYTES))
+        nothing: Any = _NeverNeeded()
+        lists = Lists(Projector(journal, journal.contents.rows, nothing), at_once=True)
+        super().__init__(journal, nothing, nothing, partial(os.urandom, SALT_BYTES), lists)
         self.journal, self.contents = journal, journal.contents
 
     def records(self) -> tuple[Record, ...]:

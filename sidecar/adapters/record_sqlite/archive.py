@@ -101,7 +101,7 @@ def removable(connection: apsw.Connection, ended_before: datetime) -> Sequence[R
 
 
 def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
-    """Keep the markers, and remove the days that they name; returns how many turns are gone. Raises `RecordConflict`."""
+    """Keep the markers and remove their days; returns how many turns are gone. Raises `RecordConflict`."""
     days = {marker.partition for marker in markers}
     given = {(each.instance, each.partition): (each.number, each.root) for each in markers}
     there = {(each.instance, each.day): (each.number, each.root) for each in roots(connection) if each.day in days}

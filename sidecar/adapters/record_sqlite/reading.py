@@ -6,12 +6,10 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, Found, fact_from, first, found, microseconds
-from sidecar.core.executing.stored_record import TurnQuery, TurnRow
+from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, fact_from, first, found, microseconds
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.turn_rows import fits, turn_row
 from sidecar.core.journal.turn_state import state_of
 
 FACTS: Final = f"""
@@ -31,6 +29,11 @@ SELECT turn_id FROM turns WHERE ended_at IS NULL AND expires_at < ? ORDER BY exp
 OPEN: Final = """
 SELECT number, turn_id FROM turns
   WHERE ended_at IS NULL AND number > ? AND number <= ? ORDER BY number LIMIT ?
+"""
+NEWEST_OPEN: Final = """
+SELECT turn_id FROM turns
+  WHERE ended_at IS NULL AND number < coalesce((SELECT number FROM turns WHERE turn_id = ?), 1 << 62)
+  ORDER BY number DESC LIMIT ?
 """
 
 
@@ -61,20 +64,14 @@ def open_turns(connection: apsw.Connection, after: int, up_to: int, limit: int) 
     return [(number, TurnId(turn_id)) for number, turn_id in found(connection, OPEN, (after, up_to, limit))]
 
 
+def newest_open(connection: apsw.Connection, limit: int, before: TurnId | None) -> Sequence[TurnId]:
+    """Return open turns, newest first."""
+    return [TurnId(turn_id) for (turn_id,) in found(connection, NEWEST_OPEN, (before, limit))]
+
+
 def unsettled_of_others(
     connection: apsw.Connection, turn_id: TurnId, instance: InstanceId
 ) -> Sequence[tuple[TurnId, DispatchId]]:
     """Return the dispatches of a turn that are not settled, and not `instance`'s: nobody else is alive."""
     head = state_of(turn_id, turn_facts(connection, turn_id)).head
     return [(turn_id, each) for each in head.unsettled if head.dispatches[each].owner != instance]
-
-
-def listed(connection: apsw.Connection, query: TurnQuery) -> Sequence[TurnRow]:
-    """Return a list of turns, newest first."""
-    rows: list[TurnRow] = []
-    turns: list[Found] = found(connection, "SELECT turn_id FROM turns ORDER BY number DESC LIMIT 2000")
-    for (turn_id,) in turns:
-        row = turn_row(state_of(TurnId(turn_id), turn_facts(connection, TurnId(turn_id))))
-        if row is not None and fits(row, query):
-            rows.append(row)
-    return sorted(rows, key=lambda row: (row.began_at, row.turn_id), reverse=True)[: query.limit]

@@ -13,7 +13,6 @@ import apsw
 from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseProblem
-from sidecar.adapters.sqlite.backup import back_up
 from sidecar.adapters.sqlite.checkpoints import PAGES, Checkpoints
 from sidecar.adapters.sqlite.opening import Schema, check_version, connect, give_up, held, upgrade
 from sidecar.adapters.sqlite.worker import Worker
@@ -135,12 +134,18 @@ class SqliteEngine:
         """Do `work`, which only reads, on one state of the database. Raises `StoreUnavailable`, also after a second."""
         return await self._reader.run(lambda: self._read(work))
 
+    async def empty_log(self) -> None:
+        """Move all that was committed into the file, and leave nothing in the log. Raises `StoreUnavailable`."""
+        await self._writer.run(self._empty_log)
+
     async def back_up(self, target: Path) -> None:
         """Copy the database as it is now to a new file, while writing goes on.
 
         Raises:
             DatabaseProblem: the target is there already, or cannot be written.
         """
+        from sidecar.adapters.sqlite.backup import back_up  # noqa: PLC0415  what no start needs
+
         worker = Worker(f"{self._path.name} backup")
         try:
             await worker.run(lambda: back_up(self._path, target))
@@ -203,6 +208,14 @@ class SqliteEngine:
                 raise unavailable(error, "write") or error from None
             raise CommitUnknown(type(error).__name__) from None
         return result
+
+    def _empty_log(self) -> None:
+        try:
+            if self._writing is not None:
+                self._writing.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            self._report("empty the write-ahead log", error)
+            raise unavailable(error, "empty the write-ahead log") or error from None
 
     def _undo(self, error: BaseException) -> None:
         """Roll back what is left of the transaction; close a connection that cannot be trusted any more."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum, unique
 from pathlib import Path
 from types import TracebackType
@@ -97,17 +97,19 @@ class RecordClient(AbstractContextManager["RecordClient"]):
         """Close the connection."""
         self._channel.close()
 
-    def turns(self, request: pb.ListTurnsRequest, most: int) -> list[Any]:
-        """Return up to `most` turns, newest first, over as many pages as it takes."""
+    def turns(self, request: pb.ListTurnsRequest, most: int) -> tuple[list[Any], datetime | None]:
+        """Return up to `most` turns, newest first, over as many pages as it takes, and as of when they are."""
         found: list[Any] = []
+        as_of: datetime | None = None
         while len(found) < most:
             request.page_size = min(PAGE, most - len(found))
             page = self._ask(self._stub.ListTurns, request)
             found += page.turns
+            as_of = as_of or _as_of(page)
             if not page.next_page_token:
                 break
             request.page_token = page.next_page_token
-        return found
+        return found, as_of
 
     def turn(self, turn_id: str, child_ids: Sequence[str] = ()) -> pb.GetTurnResponse:
         """Return one turn; of a turn that nobody knows say which turns there are."""
@@ -119,10 +121,10 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             raise self._with_advice(problem, turn_id) from None
         return answer
 
-    def episodes(self, most: int) -> list[Any]:
-        """Return the episodes used last."""
-        request = pb.ListEpisodesRequest(max_episodes=most)
-        return list(self._ask(self._stub.ListEpisodes, request).episodes)
+    def episodes(self, most: int) -> tuple[list[Any], datetime | None]:
+        """Return the episodes used last, and as of when they are."""
+        answer = self._ask(self._stub.ListEpisodes, pb.ListEpisodesRequest(max_episodes=most))
+        return list(answer.episodes), _as_of(answer)
 
     def episode(self, request: pb.ReadEpisodeRequest) -> pb.ReadEpisodeResponse:
         """Return a conversation."""
@@ -159,7 +161,7 @@ class RecordClient(AbstractContextManager["RecordClient"]):
     def _with_advice(self, problem: CannotSee, turn_id: str) -> CannotSee:
         if problem.reason != "UNKNOWN_TURN":
             return problem
-        newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)]
+        newest = [row.turn_id for row in self.turns(pb.ListTurnsRequest(), 5)[0]]
         advice = f"the newest turns: {', '.join(newest)}" if newest else "no turn is on record yet"
         return CannotSee(
             f"nothing is on record of turn {turn_id}; {advice}; `sidecar turns` lists more. A turn is on record from "
@@ -167,6 +169,11 @@ class RecordClient(AbstractContextManager["RecordClient"]):
             problem.code,
             problem.reason,
         )
+
+
+def _as_of(answer: Any) -> datetime | None:
+    """Return as of when a list is; None if it is as of now."""
+    return answer.as_of.ToDatetime(UTC) if answer.HasField("as_of") else None
 
 
 def _metadata(where: Where) -> Sequence[tuple[str, str]]:

@@ -73,7 +73,7 @@ def show_turns(seeing: Seeing, wish: TurnsWish) -> int:
     request = pb.ListTurnsRequest(episode_id=wish.episode, sub_agent_id=wish.slot, state=state)
 
     def work(client: RecordClient, screen: Screen) -> None:
-        rows = client.turns(request, wish.limit)
+        rows, as_of = client.turns(request, wish.limit)
         if wish.as_json:
             screen.write(_json([as_object(row) for row in rows]))
         elif rows:
@@ -81,6 +81,7 @@ def show_turns(seeing: Seeing, wish: TurnsWish) -> int:
             screen.show(columns(header, [_turn_cells(row) for row in rows]))
         else:
             screen.show([[Part("no such turn is on record")]])
+        _say_as_of(seeing, as_of)
 
     return _seen(seeing, work)
 
@@ -105,7 +106,7 @@ def show_episodes(seeing: Seeing, limit: int, *, as_json: bool) -> int:
     """List episodes; return the exit code."""
 
     def work(client: RecordClient, screen: Screen) -> None:
-        rows = client.episodes(limit)
+        rows, as_of = client.episodes(limit)
         if as_json:
             screen.write(_json([as_object(row) for row in rows]))
         elif rows:
@@ -113,6 +114,7 @@ def show_episodes(seeing: Seeing, limit: int, *, as_json: bool) -> int:
             screen.show(columns(header, [_episode_cells(row) for row in rows]))
         else:
             screen.show([[Part("no episode is on record yet")]])
+        _say_as_of(seeing, as_of)
 
     return _seen(seeing, work)
 
@@ -165,6 +167,12 @@ def _decoded(text: str) -> Any:
         return from_json(text) if text else None
     except Undecodable:
         return text
+
+
+def _say_as_of(seeing: Seeing, as_of: datetime | None) -> None:
+    """Say so beside the list if it is not as of now: JSON stays what it is."""
+    if as_of is not None:
+        seeing.errors.write(f"as of {moment(as_of)} UTC; the lists are behind: what came later may be missing\n")
 
 
 def _seen(seeing: Seeing, work: Callable[[RecordClient, Screen], None]) -> int:

@@ -1,10 +1,11 @@
 """`sidecar verify-log`: say whether the record is whole, and if not, what is wrong with it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import IntEnum, unique
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -59,18 +60,22 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
     place: SecondPlace | None = None
     if bool(source.checkpoints) != bool(source.public_keys):
         raise RecordUnreadable("give checkpoints and public keys together, or neither")
+    if source.checkpoints:
+        for file in source.checkpoints:
+            file.open("rb").close()  # one that is not there is told before the work begins
+        files = [partial(lines_of, file) for file in source.checkpoints]
+        place = SecondPlace(files, verifying.read_keys(source.public_keys))
     async with verifying.open_record(source) as record:
-        files = [file.open("rb") for file in source.checkpoints]
-        try:
-            if files:
-                place = SecondPlace(files, verifying.read_keys(source.public_keys))
-            verification = LogVerification(record, place, report.progress)
-            async for finding in verification.findings():
-                report.found(finding)
-        finally:
-            for file in files:
-                file.close()
+        verification = LogVerification(record, place, report.progress)
+        async for finding in verification.findings():
+            report.found(finding)
     return report.end(verification)
+
+
+def lines_of(file: Path) -> Iterator[bytes]:
+    """Go through the lines of a file, each with its end. Raises `OSError`."""
+    with file.open("rb") as lines:
+        yield from lines
 
 
 class _Report:

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 from msgspec import Struct
 
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
+from sidecar.cli.record.verify_log import lines_of
 from sidecar.composition.operators.keys import read_operator_keys
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import OpenRecord
@@ -144,8 +146,7 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
                 judge = read_public_keys([public_key_file(key_file)])
             except KeyFileProblem as problem:
                 raise RecordUnreadable(str(problem)) from None
-            with file.open("rb") as lines:
-                yield self.record.journal, SecondPlace([lines], judge)
+            yield self.record.journal, SecondPlace([partial(lines_of, file)], judge)
 
         operations, rollout = self.operations, self.rollout.operations
         return Administer(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -17,11 +17,16 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.encoding import SALT_BYTES
+from sidecar.observability import names
+from sidecar.observability.metrics import Metrics
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
 from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.lease import Lease
+from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import CommitUnknown, Journal, Store
+from sidecar.operations.record.projector import Projector
+from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.rollout.audit.retention import RolloutArchive
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.rpc.socket_files import AddressHeld
@@ -30,6 +35,8 @@ from sidecar.settings.record import PostgresRecordSettings, RecordSettings, Sqli
 
 LISTEN_AGAIN: Final = 1.0
 """Seconds."""
+PROJECTING: Final = "projector"
+"""Name of the loop."""
 SHORTEST_DSN: Final = 13
 """Characters of `postgresql://`."""
 
@@ -40,12 +47,23 @@ class KeptRollouts(RolloutStore, RolloutArchive, Protocol):
     """Rollouts, and what retention needs of them."""
 
 
-Opened = tuple[Journal, Lease, KeptRollouts, Sequence[Loop]]
+class Opened(Struct, frozen=True):
+    """A database that is open.
+
+    Attributes:
+        projector: of its lists; `closes` is what beside the journal has files or connections of its own.
+    """
+
+    journal: Journal
+    lease: Lease
+    rollouts: KeptRollouts
+    projector: Projector
+    loops: Sequence[Loop] = ()
+    closes: Sequence["ClosesItself"] = ()
 
 
-@runtime_checkable
 class ClosesItself(Protocol):
-    """A store with connections of its own."""
+    """What has files or connections of its own."""
 
     async def close(self) -> None:
         """Give everything back."""
@@ -70,6 +88,7 @@ class OpenRecord(Struct, frozen=True):
         rollouts: in the same database.
         loops: to be kept running, by name.
         show: what `/readyz` says of it.
+        lists: with the projector that runs behind it; None if lists project themselves what has changed.
     """
 
     store: Store
@@ -78,6 +97,7 @@ class OpenRecord(Struct, frozen=True):
     rollouts: KeptRollouts
     loops: Sequence[Loop]
     show: Callable[[], Mapping[str, Any]]
+    lists: tuple[Lists, Projector] | None = None
 
 
 class ShownStore(JournalStore):
@@ -87,9 +107,9 @@ class ShownStore(JournalStore):
         trouble: why not; empty if it was.
     """
 
-    def __init__(self, journal: Journal, around: Surroundings) -> None:
+    def __init__(self, journal: Journal, around: Surroundings, lists: Lists | None = None) -> None:
         """Begin without trouble."""
-        super().__init__(journal, around.spawner, around.recorder, partial(os.urandom, SALT_BYTES))
+        super().__init__(journal, around.spawner, around.recorder, partial(os.urandom, SALT_BYTES), lists)
         self._clock = around.clock
         self.trouble = ""
         self.since: datetime | None = None
@@ -130,14 +150,23 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
         )
         return
     instance = InstanceId(around.ids.new("sidecar"))
-    journal, lease, rollouts, loops = await _open(said, instance, around)
+    opened = await _open(said, instance, around)
     try:
-        store = ShownStore(journal, around)
-        yield OpenRecord(store, journal, lease, rollouts, loops, lambda: _shown(said.database, store))
+        lists = Lists(opened.projector)
+        store = ShownStore(opened.journal, around, lists)
+        yield OpenRecord(
+            store,
+            opened.journal,
+            opened.lease,
+            opened.rollouts,
+            [*opened.loops, (PROJECTING, opened.projector.run)],
+            lambda: _shown(said.database, store),
+            (lists, opened.projector),
+        )
     finally:
-        if isinstance(rollouts, ClosesItself):
-            await rollouts.close()
-        await journal.close()
+        for each in opened.closes:
+            await each.close()
+        await opened.journal.close()
 
 
 async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
@@ -154,15 +183,18 @@ async def _open(said: RecordSettings, instance: InstanceId, around: Surroundings
 
 
 async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
-    from sidecar.adapters.record_sqlite import SqliteJournal  # noqa: PLC0415  what is not chosen is not loaded
+    from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection  # noqa: PLC0415  only if it is chosen
     from sidecar.adapters.rollout_sqlite import SqliteRollouts  # noqa: PLC0415  the same holds
 
     def report(doing: str, error: str) -> None:
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
     journal = await SqliteJournal.open(said.path, instance, report)
+    around.spawner.spawn(journal.load_episodes(), "load known episodes")
     rollouts = SqliteRollouts(journal.engine, instance, around.clock)
-    return journal, Lease(journal, None, clock=around.clock, recorder=around.recorder), rollouts, ()
+    lease = Lease(journal, None, clock=around.clock, recorder=around.recorder)
+    projection = SqliteProjection(said.path, report)
+    return Opened(journal, lease, rollouts, Projector(journal, projection, around.recorder), (), (projection,))
 
 
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
@@ -179,7 +211,8 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     lease = Lease(journal, said.lease.total_seconds(), clock=around.clock, recorder=around.recorder)
     rollouts = PostgresRollouts(dsn, instance, journal.limits)
     heard = [("record changes", journal.listen), ("rollout changes", rollouts.listen)]
-    return journal, lease, rollouts, [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
+    loops = [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
+    return Opened(journal, lease, rollouts, Projector(journal, RowsInMemory(), around.recorder), loops, (rollouts,))
 
 
 def _heard(
@@ -216,3 +249,10 @@ def _shown(database: str, store: ShownStore) -> Mapping[str, Any]:
     if store.since is not None:
         shown |= {"why": store.trouble, "since": store.since.isoformat()}
     return shown
+
+
+def show_lists(metrics: Metrics, lists: Lists, projector: Projector) -> None:
+    """Show how many facts are not in the lists yet, and how many lists could not show everything."""
+    metrics.gauge(names.PROJECTION_LAG, "Facts on record that lists do not have yet.", lambda: float(projector.lag))
+    behind = "Lists that could not show everything, because too much had changed."
+    metrics.counted_elsewhere(names.LISTS_BEHIND, behind, lambda: {(): float(lists.behind)})

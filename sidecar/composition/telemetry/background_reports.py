@@ -16,7 +16,7 @@ from sidecar.operations.process.turn_assembly import Operations
 
 PROBLEMS_SHOWN: Final = 20
 BESIDE: Final = frozenset(
-    {"checkpointing", "retention", "audit retention", "historycatchup", "telemetry", "operator_issuer"}
+    {"checkpointing", "retention", "audit retention", "historycatchup", "telemetry", "operator_issuer", "projector"}
 )
 """Loops that no turn waits for: side files, clearing up, and what is sent elsewhere. They never decide readiness."""
 AUDIT_EXPORT: Final = "auditexport "

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum, unique
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -96,6 +97,20 @@ class TurnQuery(msgspec.Struct, frozen=True):
     state: TurnState | None = None
     before: tuple[datetime, TurnId] | None = None
     limit: int = 50
+
+
+Row = TypeVar("Row")
+
+
+class Listed(msgspec.Struct, Generic[Row], frozen=True):
+    """A list.
+
+    Attributes:
+        as_of: what was appended later may be missing from it; None: everything that was acknowledged is in it.
+    """
+
+    rows: tuple[Row, ...]
+    as_of: datetime | None = None
 
 
 class EpisodeRow(msgspec.Struct, frozen=True):

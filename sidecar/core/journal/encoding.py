@@ -55,9 +55,17 @@ def fact_of(draft: Draft, salt: bytes, links: Sequence[bytes]) -> Fact:
 
 def draft_of(stored: Stored, bodies: Readers[Body] = BODIES, texts: Readers[Texts] = TEXTS) -> Draft:
     """Return what a stored fact says; without texts if they were erased. Raises `UnreadableFact`."""
-    body = _read(stored.body, bodies, "fact")
-    said = Texts() if stored.texts is None else _read(stored.texts, texts, "texts")
-    return Draft(stored.turn_id, stored.by, stored.at, body, said)
+    return Draft(stored.turn_id, stored.by, stored.at, body_of(stored, bodies), texts_of(stored, texts))
+
+
+def body_of(stored: Stored, bodies: Readers[Body] = BODIES) -> Body:
+    """Return what the rules read of a stored fact. Raises `UnreadableFact`."""
+    return _read(stored.body, bodies, "fact")
+
+
+def texts_of(stored: Stored, texts: Readers[Texts] = TEXTS) -> Texts:
+    """Return the texts of a stored fact, none if they were erased. Raises `UnreadableFact`."""
+    return Texts() if stored.texts is None else _read(stored.texts, texts, "texts")
 
 
 def erased(stored: Stored) -> Stored:

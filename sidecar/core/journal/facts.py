@@ -5,22 +5,17 @@ wrote, and what names the user. Texts can be erased; every decision stays as it 
 in neither: `reading` derives it.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import msgspec
-
-from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.executing.contract import Contract
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
+from sidecar.core.identifiers import ChildId, DispatchId, Slot
 from sidecar.core.journal.marks import Mark
+from sidecar.core.journal.opening.claims import BareClaims
+from sidecar.core.journal.opening.contracts import BareContract
+from sidecar.core.journal.opening.part import Part
+from sidecar.core.journal.opening.requests import Asked
 from subagents_errors import CallFailure
-
-
-class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Written without names: a field may be added at the end, with a default, in a new format version."""
-
 
 # --- parts of bodies
 
@@ -34,30 +29,13 @@ class Intents(Part, frozen=True):
     prior_context_missing: bool
 
 
-class Asked(Part, frozen=True):
-    """What a dispatch was asked for, without its texts. See `DispatchRequest`.
-
-    Attributes:
-        call_ids: in emission order; their index is the *place* of a call.
-    """
-
-    binding_digest: str
-    call_ids: tuple[CallId, ...]
-    declared_intent_count: int = 0
-    on_disconnect: str = "cancel"
-    continue_for: timedelta | None = None
-    min_success: int | None = None
-    max_parallel: int | None = None
-    timeout: timedelta | None = None
-
-
 class ChildStart(Part, frozen=True):
     """A child that exists and may start. Derived: its row, `created`, `started`.
 
     Attributes:
         step: emission index over the turn. Later facts name the child by it.
         after: microseconds from the fact's time.
-        contract: without texts and without what follows from its place; see `contracts`.
+        contract: without texts and without what follows from its place.
         parent: step of the child that delegates to it; None if the orchestrator called it.
     """
 
@@ -65,7 +43,7 @@ class ChildStart(Part, frozen=True):
     slot: Slot
     step: int
     after: int
-    contract: Contract
+    contract: BareContract
     parent: int | None = None
 
 
@@ -149,7 +127,7 @@ class DispatchOpened(Part, frozen=True, tag="dispatch_opened"):
     """
 
     dispatch_id: DispatchId
-    claims: SurfaceClaims | None
+    claims: BareClaims | None
     asked: Asked
     first_step: int
     places: int
@@ -237,7 +215,7 @@ class TurnEnded(Part, frozen=True, tag="turn_ended"):
         progress: of each child that was open; all of them are closed then.
     """
 
-    claims: SurfaceClaims | None
+    claims: BareClaims | None
     close_reason: str
     routing: Routing
     progress: tuple[Progress, ...] = ()

@@ -36,6 +36,11 @@ class FactsRemoved(msgspec.Struct, frozen=True):
         """Return what the signature covers: every other field."""
         return _payload(b"removed", self)
 
+    @property
+    def state(self) -> RootState:
+        """Where the running root stood."""
+        return RootState(self.instance, self.partition, self.number, self.root)
+
 
 class TextsErased(msgspec.Struct, frozen=True):
     """The texts of one user's facts were erased. Names no user, in clear or as a hash: ids are short texts.
@@ -59,7 +64,7 @@ class TextsErased(msgspec.Struct, frozen=True):
         return _payload(b"erased", self)
 
 
-Marker = TypeVar("Marker", FactsRemoved, TextsErased)
+Marker = TypeVar("Marker", bound=FactsRemoved | TextsErased)
 
 
 def root_over(links: Iterable[bytes]) -> str:

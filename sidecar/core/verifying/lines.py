@@ -9,7 +9,7 @@ from datetime import date, datetime
 from enum import StrEnum, unique
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,8 +22,13 @@ from sidecar.core.signatures import Signer
 NO_LINE: Final = "0" * 64
 """What the first line has in the place of the hash of a line before it."""
 NO_CLAIMS: Final[Mapping[int, str]] = MappingProxyType({})
-RootKey = tuple[InstanceId, date]
-"""Names a running root."""
+
+
+class RootKey(NamedTuple):
+    """Names a running root: the facts that an instance appended to turns of a day."""
+
+    instance: InstanceId
+    day: date
 
 
 @unique
@@ -81,7 +86,7 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def key(self) -> RootKey:
         """The running root that it is about."""
-        return self.instance, self.day
+        return RootKey(self.instance, self.day)
 
 
 def signed_line(statement: Statement, sequence: int, previous: str, signer: Signer) -> CheckpointLine:
@@ -132,17 +137,17 @@ class Claims(msgspec.Struct):
 
     Attributes:
         roots: of each running root, by number of facts. The first line about a number stands.
-        removed: number of facts and root of what was to be removed.
+        removed: where roots stood that were to be removed.
     """
 
     roots: dict[RootKey, dict[int, str]] = msgspec.field(default_factory=dict)
-    removed: dict[RootKey, tuple[int, str]] = msgspec.field(default_factory=dict)
+    removed: dict[RootKey, RootState] = msgspec.field(default_factory=dict)
 
     def add(self, line: CheckpointLine) -> bool:
         """Take in a line whose signature fits; say whether it agrees with those before."""
         first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
         if line.kind is LineKind.RETENTION:
-            self.removed[line.key] = line.number, line.root
+            self.removed[line.key] = RootState(line.instance, line.day, line.number, line.root)
         return first == line.root
 
     def of(self, key: RootKey) -> Mapping[int, str]:

@@ -46,4 +46,4 @@ class FactsUnderRoots:
                 yield Finding(FindingKind.FACTS_REORDERED, text, instance, self._day, turn_id)
         for place, fact in enumerate(found.facts, 1):
             if fact.link not in covered.get(fact.by, ()):
-                self.late.setdefault((fact.by, self._day), {})[fact.link] = turn_id, place
+                self.late.setdefault(RootKey(fact.by, self._day), {})[fact.link] = turn_id, place

@@ -95,23 +95,21 @@ class LinesVerifier:
                 yield _of_line(FindingKind.CHECKPOINT_OTHER_KEY, line, text)
 
 
-def marker_findings(
-    markers: Iterable[FactsRemoved], judge: SignatureJudge | None, claims: Claims | None
-) -> Iterator[Finding]:
+def marker_findings(markers: Iterable[FactsRemoved], judge: SignatureJudge, claims: Claims) -> Iterator[Finding]:
     """Yield what is wrong with the markers by themselves.
 
     Args:
         markers: in any order.
-        judge: knows the public keys; None if none were given: signatures are not looked at then.
-        claims: of the second place; None if its files were not given.
+        judge: knows the public keys.
+        claims: of the second place.
     """
     for marker in markers:
         of = f"the retention marker of instance {marker.instance} for {marker.partition}"
-        judgement = Judgement.FITS if judge is None else judgement_of(marker, judge)
+        judgement = judgement_of(marker, judge)
         if judgement is not Judgement.FITS:
             why = "its signature does not fit" if judgement is Judgement.DOES_NOT_FIT else "it is by an unknown key"
             yield _of_marker(FindingKind.MARKER_FORGED, marker, f"{of} was forged or altered: {why}")
-        elif claims is not None and claims.removed.get(_key(marker)) != (marker.number, marker.root):
+        elif claims.removed.get(_key(marker)) != marker.state:
             yield _of_marker(FindingKind.MARKER_MISFIT, marker, f"{of} is not in the checkpoint files")
 
 
@@ -139,7 +137,7 @@ def judgement_of(marker: FactsRemoved, judge: SignatureJudge) -> Judgement:
 
 
 def _key(marker: FactsRemoved) -> RootKey:
-    return marker.instance, marker.partition
+    return RootKey(marker.instance, marker.partition)
 
 
 def _of_line(kind: FindingKind, line: CheckpointLine, text: str) -> Finding:

@@ -81,7 +81,7 @@ class RootWalk:
 
     def _differs(self, kind: FindingKind, text: str) -> Finding:
         self._contradicted = True
-        after = f", after the first {self._fits_up_to}" if self._fits_up_to else ""
+        after = f", after the first {self._fits_up_to}," if self._fits_up_to else ""
         text = f"{text}: something among them{after} was altered, moved, removed or put in"
         return Finding(kind, text, self._instance, self._day, sequence=self.number)
 

@@ -19,7 +19,7 @@ from sidecar.core.journal.turn_state import TurnState
 from sidecar.core.verifying.findings import Finding, FindingKind
 
 MOST_LOOKED_AT: Final = 64
-"""Facts among which the one that belongs to a place is looked for."""
+"""Facts behind one that does not fit, among which its place is looked for."""
 NOT_DERIVED: Final = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError)
 """What reading facts may raise that fit their links, and that no sidecar writes."""
 
@@ -68,30 +68,41 @@ def _number(turn_id: TurnId, versions: Sequence[int], place: int) -> Finding | N
 
 def _taken(state: TurnState, stored: Stored, later: Sequence[Stored]) -> Finding | None:
     """Let the turn go on with a fact; return what is wrong with it. Raises what the rules and reading do."""
-    place, draft = state.head.version + 1, draft_of(stored)
-    links = links_of(state.head, draft.body)
-    if link_of(stored, links) != stored.link:
-        return _misfit(state, draft, place, later)
-    fact = Fact(draft, stored, links)
+    draft = draft_of(stored)
+    if not _fits(state.head, stored, draft):
+        return _misfit(state, stored, draft, later)
+    fact = _fact(state.head, stored, draft)
     state.take(fact, after(state.head, fact))
     return None
 
 
-def _misfit(state: TurnState, draft: Draft, place: int, later: Sequence[Stored]) -> Finding:
-    kind = kind_of(draft.body)
-    for distance, other in enumerate(later[:MOST_LOOKED_AT], 1):
-        if _belongs(state.head, other):
-            text = f"({kind}) stands where fact {place + distance} belongs: facts were moved"
+def _fact(head: TurnHead, stored: Stored, draft: Draft) -> Fact:
+    return Fact(draft, stored, links_of(head, draft.body))
+
+
+def _fits(head: TurnHead, stored: Stored, draft: Draft) -> bool:
+    """Say whether a fact was appended to a turn that stood so, as far as its link says."""
+    return link_of(stored, links_of(head, draft.body)) == stored.link
+
+
+def _misfit(state: TurnState, stored: Stored, draft: Draft, later: Sequence[Stored]) -> Finding:
+    place, kind, head = state.head.version + 1, kind_of(draft.body), state.head
+    for behind, other in enumerate(later[:MOST_LOOKED_AT], place + 1):
+        head = _gone_on(head, other)
+        if _fits(head, stored, draft):
+            text = f"({kind}) belongs behind fact {behind}: facts were moved"
             return _of(FindingKind.FACTS_REORDERED, state.turn_id, place, text)
     text = f"({kind}) was altered, or what it follows was: its contents and the facts before it do not give its link"
     return _of(FindingKind.FACT_ALTERED, state.turn_id, place, text)
 
 
-def _belongs(head: TurnHead, stored: Stored) -> bool:
+def _gone_on(head: TurnHead, stored: Stored) -> TurnHead:
+    """Return the head after a fact; the same if that cannot be the next one."""
     try:
-        return link_of(stored, links_of(head, draft_of(stored).body)) == stored.link
-    except UnreadableFact:
-        return False
+        draft = draft_of(stored)
+        return after(head, _fact(head, stored, draft)) if _fits(head, stored, draft) else head
+    except (UnreadableFact, Broken):
+        return head
 
 
 def _of_index(state: TurnState, found: TurnFacts) -> Iterator[Finding]:

@@ -7,9 +7,10 @@ not looked at. Appending is idempotent, so that several replicas may do this at 
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
-from sidecar.core.errors import SubagentsError
+from sidecar.core.errors import StoreUnavailable, SubagentsError
 from sidecar.core.executing.stored_record import TurnQuery, TurnRow
 from sidecar.core.history.records import EpisodeKey
 from sidecar.core.identifiers import TurnId
@@ -21,6 +22,7 @@ from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.rules import HistoryRules
 
 PAGE: Final = 100
+LISTED_AGAIN: Final = timedelta(seconds=1)
 
 
 class HistoryCatchUp:
@@ -89,7 +91,10 @@ class HistoryCatchUp:
         found: list[TurnRow] = []
         query = TurnQuery(limit=PAGE)
         while len(found) < self._rules.look_back_turns:
-            rows = await self._record.turns(query)
+            listed = await self._record.turns(query)
+            if listed.as_of is not None:
+                raise StoreUnavailable("the lists are behind: a turn may be missing", retry_after=LISTED_AGAIN)
+            rows = listed.rows
             found += [row for row in rows if row.ended_at is not None and row.began_at >= since]
             if len(rows) < PAGE or rows[-1].began_at < since:
                 break

@@ -58,8 +58,8 @@ class SidecarStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """What a verification has to say by now."""
 
-    children: int
-    events: int
+    facts: int
+    turns: int
     findings: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     done: bool = False
@@ -173,12 +173,10 @@ class Administer:
                 verification = LogVerification(record, place, lambda _: None)
                 looked = verification.looked
                 async for finding in verification.findings():
-                    yield Verified(
-                        children=looked.children, events=looked.events, findings=(f"{finding.kind}: {finding.text}",)
-                    )
-                yield Verified(
-                    children=looked.children, events=looked.events, notices=tuple(verification.notices()), done=True
-                )
+                    said = f"{finding.kind}: {finding.text}"
+                    yield Verified(facts=looked.facts, turns=looked.turns, findings=(said,))
+                notices = tuple(verification.notices())
+                yield Verified(facts=looked.facts, turns=looked.turns, notices=notices, done=True)
         except (RecordUnreadable, OSError):
             raise StoreUnavailable("the record, or the checkpoints beside it, cannot be read; see the log") from None
         finally:

@@ -96,13 +96,13 @@ class Checkpointing:
             return
         self._begun, self._failing_since = True, None
         self.written += len(moved)
-        self._signed.update(((state.instance, state.day), state) for state in moved)
+        self._signed.update((RootKey(state.instance, state.day), state) for state in moved)
 
     def _has_moved(self, state: RootState) -> bool:
         """Say whether a state is to be signed; one that contradicts what was signed never is."""
         if self._begun and state.instance != self._instance:
             return False  # it signs for itself, or has ended and was looked at when this one began
-        signed = self._signed.get((state.instance, state.day))
+        signed = self._signed.get(RootKey(state.instance, state.day))
         if signed is None:
             return self._since is None or state.day >= self._since  # what is older was signed, and is not read again
         if state.number < signed.number or (state.number == signed.number and state.root != signed.root):

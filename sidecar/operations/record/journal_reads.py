@@ -7,13 +7,14 @@ from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, Record
-from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, Slot, TurnId
 from sidecar.core.journal.appends import TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames, unpacked
 from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.turn_state import TurnState, state_of
 from sidecar.core.replaying.frames import attempt_to_json
+from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import JournalReads
 from sidecar.operations.record.translation import narration_of
 
@@ -26,8 +27,9 @@ def unreadable(why: UnreadableFact) -> StoreUnavailable:
 class ReadsOfJournal:
     """`RecordReads`, without the instance. See the port for what each method returns and raises."""
 
-    def __init__(self, journal: JournalReads) -> None:
+    def __init__(self, journal: JournalReads, lists: Lists) -> None:
         self._facts_of = journal
+        self._lists = lists
 
     async def turn(self, turn_id: TurnId) -> StoredTurn | None:
         """Return all of a turn."""
@@ -58,13 +60,17 @@ class ReadsOfJournal:
         """Return turns whose parent is lost."""
         return await self._facts_of.overdue_turns(now, limit)
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns."""
-        return await self._facts_of.turns(query)
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
+        """Return turns that have not ended."""
+        return await self._facts_of.open_turns(limit, before)
 
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+    async def turns(self, query: TurnQuery) -> Listed[TurnRow]:
+        """Return a list of turns."""
+        return await self._lists.turns(query)
+
+    async def episodes(self, limit: int) -> Listed[EpisodeRow]:
         """Return the episodes used last."""
-        return await self._facts_of.episodes(limit)
+        return await self._lists.episodes(limit)
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
         """Return what the runners sent in a turn, by child and number."""

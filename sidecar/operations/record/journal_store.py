@@ -1,4 +1,4 @@
-"""A store over a journal: one writer, which decides about a batch when it is formed, after the one before was committed.
+"""A store over a journal: one writer, which decides about a batch when the one before was committed or failed.
 
 Batches form naturally: what is handed over while one commit runs goes into the next. No timer: an append waits for
 nothing when the database is idle, and shares a commit when it is not (DESIGN section 14).
@@ -21,7 +21,10 @@ from sidecar.core.journal.entries import Stored
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
+from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import CommitUnknown, Journal
+from sidecar.operations.record.projector import Projector
+from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.record.translation import TranslatedTurn, turn_of
 
 MOST_IN_A_BATCH: Final = 2000
@@ -68,14 +71,22 @@ class JournalStore(ReadsOfJournal):
         spawner: owns the writer, so that a caller that leaves does not stop a commit.
         recorder: told of what should not happen.
         salt: returns 16 random bytes.
+        lists: told of what was appended; by default all that changed is projected whenever a list is asked for.
 
     Attributes:
         batches: commits that were tried.
     """
 
-    def __init__(self, journal: Journal, spawner: Spawner, recorder: Recorder, salt: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        spawner: Spawner,
+        recorder: Recorder,
+        salt: Callable[[], bytes],
+        lists: Lists | None = None,
+    ) -> None:
         """Begin with nothing to write."""
-        super().__init__(journal)
+        super().__init__(journal, lists or Lists(Projector(journal, RowsInMemory(), recorder), at_once=True))
         self._journal = journal
         self._spawner = spawner
         self._recorder = recorder
@@ -95,6 +106,11 @@ class JournalStore(ReadsOfJournal):
     def waits(self) -> bool:
         """Say whether `append` may have to wait."""
         return self._journal.waits
+
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record."""
+        return self._journal.shared
 
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records`, all of one turn, durable, in order. See the port."""
@@ -226,6 +242,7 @@ class JournalStore(ReadsOfJournal):
                     self._turns.pop(append.turn_id, None)
                 raise
             kept = {append.turn_id: answer for append, answer in zip(appends, answers, strict=True)}
+            self._lists.appended(sum(len(each.facts) for each in appends if kept[each.turn_id]))
         for plan in plans:
             turn = self._turns.get(plan.turn_id)
             if not kept.get(plan.turn_id, True):

@@ -1,12 +1,12 @@
 """What the operations need of a store, and what a database has to offer so that `JournalStore` makes a store of it.
 
-The rules of what may be appended are in `sidecar/core/journal/rules.py`, and exist once. A database keeps what was decided:
+The rules of what may be appended exist once, in `sidecar/core/journal/rules.py`. A database keeps what was decided:
 
 1. The facts of a `TurnAppend` are kept whole and in order, durably when the call returns, or not at all.
-2. Nothing of it is kept unless the turn has as many facts as the append says (`before`): a database that only one process
-   can write to has it so, any other compares and sets in one statement.
+2. Nothing of it is kept unless the turn has as many facts as the append says (`before`). A database that several
+   processes write to compares and sets in one statement.
 3. Each fact gets the next number of its instance, without gaps, and grows the running root of its instance and day.
-4. Nothing is changed or removed but by `remove` and `remove_frames`; `remove` refuses markers that do not fit the roots.
+4. Only `remove` and `remove_frames` remove anything; `remove` refuses markers that do not fit the roots.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -16,16 +16,21 @@ from typing import Protocol
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, Record
-from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId, Slot, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.listing.changes import Changes, Watermarks
 
 
 class CommitUnknown(Exception):
     """A commit whose answer was lost: it may be kept or not. The same group may be committed again."""
+
+
+class NotThisJournal(Exception):
+    """A place is not in the journal: it is another one, or an older copy of it, or retention removed the place."""
 
 
 class RecordReads(Protocol):
@@ -53,10 +58,13 @@ class RecordReads(Protocol):
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return turns that have not ended and whose `turn_expires_at` is before `now`; oldest first."""
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns, newest first."""
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
+        """Return turns that have not ended, newest first; those that began before another open turn, if it is named."""
 
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
+    async def turns(self, query: TurnQuery) -> Listed[TurnRow]:
+        """Return a list of turns, newest first; for eyes, not for decisions: see `Listed.as_of`."""
+
+    async def episodes(self, limit: int) -> Listed[EpisodeRow]:
         """Return the episodes used last, newest first."""
 
     async def attempts(self, turn_id: TurnId) -> Sequence[AttemptRecorded]:
@@ -81,11 +89,14 @@ class JournalReads(Protocol):
     async def overdue_turns(self, now: datetime, limit: int) -> Sequence[TurnId]:
         """Return open turns whose `expires_at` is before `now`; oldest first."""
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns, newest first."""
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
+        """Return turns that have not ended, newest first; those that began before another open turn, if it is named."""
 
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
-        """Return the episodes used last, newest first."""
+    async def changed(self, after: Watermarks, limit: int) -> Changes:
+        """Return the turns that have some of the next `limit` facts after `after`. Raises `NotThisJournal`."""
+
+    async def erased_turns(self) -> Sequence[TurnId]:
+        """Return the turns that have facts without texts."""
 
 
 class RecordArchive(Protocol):
@@ -161,6 +172,10 @@ class Store(RecordReads, Protocol):
     @property
     def waits(self) -> bool:
         """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
+
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record while this one lives."""
 
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records` durable, whole, after everything that was handed over before.

@@ -14,7 +14,7 @@ from sidecar.core.decoding import from_utf8
 from sidecar.core.errors import AdmissionRefused
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
-from sidecar.core.executing.stored_record import EpisodeRow, StoredTurn, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredTurn, TurnQuery, TurnRow
 from sidecar.core.identifiers import ChildId, TurnId
 from sidecar.core.replaying.document import document_of, document_to_json
 from sidecar.operations.record.hints import RecordHints
@@ -49,10 +49,16 @@ SOON = timedelta(seconds=5)
 
 
 class TurnPage(msgspec.Struct, frozen=True):
-    """Some turns, newest first; `next_before` is where the next page begins, None if this is the last."""
+    """Some turns, newest first.
+
+    Attributes:
+        next_before: where the next page begins; None if this is the last.
+        as_of: what was appended later may be missing; None: nothing is.
+    """
 
     rows: tuple[TurnRow, ...]
     next_before: tuple[datetime, TurnId] | None
+    as_of: datetime | None = None
 
 
 class EventBatch(msgspec.Struct, frozen=True):
@@ -74,12 +80,11 @@ class ReadRecord:
     async def list_turns(self, query: TurnQuery) -> TurnPage:
         """Return a page; `query.limit` 0 is the usual number. Raises `StoreUnavailable`."""
         limit = min(query.limit or self._rules.page, MOST_ROWS)
-        rows = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
-        shown = tuple(rows[:limit])
-        more = len(rows) > limit
-        return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None)
+        found = await self._reads.turns(msgspec.structs.replace(query, limit=limit + 1))
+        shown, more = found.rows[:limit], len(found.rows) > limit
+        return TurnPage(shown, (shown[-1].began_at, shown[-1].turn_id) if more else None, found.as_of)
 
-    async def list_episodes(self, limit: int) -> Sequence[EpisodeRow]:
+    async def list_episodes(self, limit: int) -> Listed[EpisodeRow]:
         """Return the episodes used last; with 0 the usual number. Raises `StoreUnavailable`."""
         return await self._reads.episodes(min(limit or self._rules.page, MOST_ROWS))
 

@@ -51,11 +51,11 @@ class SecondPlace(Struct, frozen=True):
     """The checkpoints to verify against.
 
     Attributes:
-        files: the lines of each file, each with its end; read once.
+        files: each goes through the lines of a file, each with its end, from the beginning whenever it is called.
         judge: knows the public keys.
     """
 
-    files: Sequence[Iterable[bytes]]
+    files: Sequence[Callable[[], Iterable[bytes]]]
     judge: SignatureJudge
 
 
@@ -109,8 +109,8 @@ class LogVerification:
         self._states = await self._roots()
         async for finding in self._of_markers():
             yield finding
-        keys = sorted({*self._states, *self._claims.roots, *self._markers}, key=lambda key: (key[1], key[0]))
-        for day, of_day in groupby(keys, key=lambda key: key[1]):
+        keys = sorted({*self._states, *self._claims.roots, *self._markers}, key=lambda key: (key.day, key.instance))
+        for day, of_day in groupby(keys, key=lambda key: key.day):
             async for finding in self._of_day(day, list(of_day)):
                 yield finding
         async for finding in self._of_other_turns():
@@ -135,30 +135,42 @@ class LogVerification:
     def _of_files(self) -> Iterator[Finding]:
         if self._place is None:
             return
-        for lines in self._place.files:
+        for read in self._place.files:
             verifier = LinesVerifier(self._claims, self._place.judge)
-            yield from verifier.findings(lines)
+            yield from verifier.findings(read())
             self.looked.checkpoints += verifier.lines
             self.looked.torn += verifier.torn
             self._progress(self.looked)
 
     async def _roots(self) -> dict[RootKey, RootState]:
-        return {(state.instance, state.day): state for state in await self._record.roots()}
+        return {RootKey(state.instance, state.day): state for state in await self._record.roots()}
 
     async def _of_markers(self) -> AsyncIterator[Finding]:
         markers = await self._record.markers()
         self._take_in(markers)
         self.looked.markers = len(markers)
-        judge = None if self._place is None else self._place.judge
-        for finding in marker_findings(markers, judge, None if self._place is None else self._claims):
+        if self._place is None:
+            return
+        found = list(marker_findings(markers, self._place.judge, self._claims))
+        if any(finding.kind is FindingKind.MARKER_MISFIT for finding in found):  # made since the files were read?
+            found = list(marker_findings(markers, self._place.judge, self._claims_of_now(self._place)))
+        for finding in found:
             yield finding
+
+    def _claims_of_now(self, place: SecondPlace) -> Claims:
+        """Read the files once more."""
+        claims = Claims()
+        for read in place.files:
+            for _ in LinesVerifier(claims, place.judge).findings(read()):
+                pass  # what is wrong with the files was told
+        return claims
 
     def _take_in(self, markers: Sequence[FactsRemoved]) -> None:
         """Trust the markers that are signed; without keys, all."""
         judge = None if self._place is None else self._place.judge
         for marker in markers:
             if judge is None or judgement_of(marker, judge) is Judgement.FITS:
-                self._markers[marker.instance, marker.partition] = marker
+                self._markers[RootKey(marker.instance, marker.partition)] = marker
 
     # --- one day
 
@@ -196,12 +208,12 @@ class LogVerification:
         if walk.is_ahead:
             self._ahead[key] = walk
         if walk.unsigned:
-            self.looked.unsigned[f"instance {key[0]} in turns of {key[1]}"] = walk.unsigned
+            self.looked.unsigned[f"instance {key.instance} in turns of {key.day}"] = walk.unsigned
 
     async def _is_removed(self, day: date) -> bool:
         """Say whether retention has removed a day by now."""
         self._take_in(await self._record.markers())
-        return any(of_day == day for _, of_day in self._markers)
+        return any(key.day == day for key in self._markers)
 
     def _of_turn(self, turn_id: TurnId, found: TurnFacts, under: FactsUnderRoots) -> Iterator[Finding]:
         self._seen.add(turn_id)

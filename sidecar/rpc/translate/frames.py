@@ -34,20 +34,16 @@ def fill_result(message: dispatch_pb2.DispatchResult, result: DispatchResult) ->
     """Fill in how a dispatch ended."""
     for outcome in result.outcomes:
         fill_outcome(message.outcomes.add(), outcome)
-    message.intents.CopyFrom(intents_message(result.intents))
+    fill_intents(message.intents, result.intents)
     message.cap = CAP[result.cap]
     fill_duration(message.overhead, result.overhead)
 
 
-def intents_message(intents: IntentReport) -> outcome_pb2.IntentReport:
-    """Return the intent counts of one response."""
-    return outcome_pb2.IntentReport(
-        declared=intents.declared,
-        emitted=intents.emitted,
-        failsafe=intents.failsafe,
-        switched=intents.switched,
-        prior_context_missing=intents.prior_context_missing,
-    )
+def fill_intents(message: outcome_pb2.IntentReport, intents: IntentReport) -> None:
+    """Fill in the intent counts of one response."""
+    message.SetInParent()  # counts of 0 have no field to set
+    message.declared, message.emitted, message.failsafe = intents.declared, intents.emitted, intents.failsafe
+    message.switched, message.prior_context_missing = intents.switched, intents.prior_context_missing
 
 
 def fill_outcome(message: outcome_pb2.CallOutcome, outcome: CallOutcome) -> None:

@@ -1,6 +1,6 @@
 """Requests to see turns to plain values, and what is on record to messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -10,7 +10,7 @@ from sidecar.core.decoding import base64url, from_base64url, from_json
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import ChildOpened
-from sidecar.core.executing.stored_record import EpisodeRow, StoredDispatch, TurnQuery, TurnRow
+from sidecar.core.executing.stored_record import EpisodeRow, Listed, StoredDispatch, TurnQuery, TurnRow
 from sidecar.core.identifiers import RUN_SIDE, ChildId, EpisodeId, Slot, TurnId
 from sidecar.operations.record.read_record import MOST_ROWS, EventBatch, TurnPage
 from sidecar.operations.record.turn_views import SeenTurn
@@ -112,7 +112,8 @@ def _before(fields: Fields, token: str) -> tuple[datetime, TurnId] | None:
 def page_message(page: TurnPage) -> pb.ListTurnsResponse:
     """Return the answer to ListTurns."""
     token = "" if page.next_before is None else base64url(msgspec.json.encode(page.next_before))
-    return pb.ListTurnsResponse(turns=[_row(row) for row in page.rows], next_page_token=token)
+    as_of = None if page.as_of is None else timestamp(page.as_of)
+    return pb.ListTurnsResponse(turns=[_row(row) for row in page.rows], next_page_token=token, as_of=as_of)
 
 
 def turn_message(seen: SeenTurn) -> pb.GetTurnResponse:
@@ -139,9 +140,10 @@ def batch_message(batch: EventBatch) -> pb.WatchEventsResponse:
     )
 
 
-def episodes_message(rows: Sequence[EpisodeRow]) -> pb.ListEpisodesResponse:
+def episodes_message(found: Listed[EpisodeRow]) -> pb.ListEpisodesResponse:
     """Return the answer to ListEpisodes."""
-    return pb.ListEpisodesResponse(episodes=[_episode(row) for row in rows])
+    as_of = None if found.as_of is None else timestamp(found.as_of)
+    return pb.ListEpisodesResponse(episodes=[_episode(row) for row in found.rows], as_of=as_of)
 
 
 def routing_json(record: RoutingRecord) -> str:

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.adapters.record_sqlite import SqliteRecord
+from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.adapters.rollout_memory import MemoryRollouts
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.record.checkpoints import guarded_record
-from sidecar.core.verifying.lines import line_from
 from sidecar.core.identifiers import InstanceId
+from sidecar.core.verifying.lines import line_from
 from sidecar.observability import names, rollout_names
 from sidecar.observability.exposition import exposition
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.settings import SettingsProblem
 from sidecar.settings.record import RecordSettings, SqliteRecordSettings
+from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import a_whole_turn
 from tests.support.requirement import requirement
 
@@ -29,14 +30,14 @@ def shown(metrics: Metrics) -> str:
 async def test_what_was_closed_last_is_signed_at_the_stop(tmp_path: Path) -> None:
     """No loop ever ran; the checkpoint is there, the metrics and their zeros too."""
     said = RecordSettings(sqlite=SqliteRecordSettings(path=tmp_path / "record.db"))
-    record = await SqliteRecord.open(said.sqlite.path, InstanceId("first"), lambda what, error: None)
+    record = await SqliteJournal.open(said.sqlite.path, InstanceId("first"), lambda what, error: None)
     metrics = Metrics()
     try:
         recorder = MeasuringRecorder(metrics)
         clock = SystemClock()
         async with guarded_record(said, record, MemoryRollouts(clock), clock, recorder, metrics) as loops:
             assert [name for name, _ in loops] == ["checkpointing", "retention", "audit retention"]
-            await record.commit(a_whole_turn("turn-1"))
+            await OpenedRecord(record).append(a_whole_turn("turn-1"))
             assert f'{_plain(names.CHECKPOINTS)}{{result="written"}} 0.0' in shown(metrics)
     finally:
         await record.close()
@@ -44,11 +45,11 @@ async def test_what_was_closed_last_is_signed_at_the_stop(tmp_path: Path) -> Non
     (text,) = (tmp_path / "checkpoints" / "checkpoints.jsonl").read_bytes().splitlines()
     line = line_from(text)
     assert line is not None
-    assert (line.instance, line.number) == ("first", 1)
+    assert (line.instance, line.number) == ("first", 3)
     page = shown(metrics)
     assert f'{_plain(names.CHECKPOINTS)}{{result="written"}} 1.0' in page
     assert f"{_plain(names.CHECKPOINT_WAITING)} 0.0" in page
-    assert f'{_plain(names.RECORD_PURGED)}{{kind="child"}} 0.0' in page
+    assert f'{_plain(names.RECORD_PURGED)}{{kind="turn"}} 0.0' in page
     assert f"{_plain(rollout_names.AUDIT_REMOVED)} 0.0" in page
 
 
@@ -58,7 +59,7 @@ async def test_a_key_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "checkpoint.key").write_text("no key")
     (tmp_path / "checkpoints" / "checkpoint.key").chmod(0o600)
-    record = await SqliteRecord.open(said.sqlite.path, InstanceId("first"), lambda what, error: None)
+    record = await SqliteJournal.open(said.sqlite.path, InstanceId("first"), lambda what, error: None)
     clock, recorder = SystemClock(), MeasuringRecorder(Metrics())
     try:
         with pytest.raises(SettingsProblem, match=r"record\.checkpoints\.key_file: .* holds no unencrypted Ed25519"):

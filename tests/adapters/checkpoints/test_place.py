@@ -1,28 +1,35 @@
 """The file of checkpoints: only ever appended to, whole lines, by several at once."""
 
 import asyncio
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from sidecar.adapters.checkpoints import CheckpointFile, Ed25519Judge
-from sidecar.core.verifying.lines import Claims, LineKind, Statement
-from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.executing.stored_record import ClosedState
-from sidecar.core.verifying.verify_lines import LinesVerifier
 from sidecar.core.identifiers import InstanceId
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
+from sidecar.core.journal.appends import RootState
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import Claims, LineKind, RootKey, Statement
+from sidecar.core.verifying.verify_lines import LinesVerifier
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 from tests.support.second_place import a_key, a_signer
 
 AT = datetime(2026, 11, 22, 1, 2, 3, 456_789, tzinfo=UTC)
 A, B = InstanceId("a"), InstanceId("b")
+DAY = date(2026, 11, 22)
 
 
-def stating(number: int, instance: InstanceId = A) -> Statement:
-    """Return a statement about an instance."""
-    return Statement(kind=LineKind.CHECKPOINT, instance=instance, number=number, root=f"{number:064x}", time=AT)
+def stating(number: int, instance: InstanceId = A, day: date = DAY, kind: LineKind = LineKind.CHECKPOINT) -> Statement:
+    """Return a statement about a running root."""
+    return Statement(kind=kind, instance=instance, day=day, number=number, root=f"{number:064x}", time=AT)
+
+
+def reaching(*numbers: int, instances: Sequence[InstanceId] = (A, B)) -> Standing:
+    """Return how far the roots of instances reach, on one day."""
+    roots = [RootState(each, DAY, number, f"{number:064x}") for each, number in zip(instances, numbers, strict=False)]
+    return Standing({RootKey(root.instance, root.day): root for root in roots})
 
 
 def verified(lines: Iterable[bytes]) -> tuple[list[Finding], LinesVerifier]:
@@ -39,7 +46,7 @@ async def test_lines_follow_each_other_over_restarts_and_instances(tmp_path: Pat
     await second.append([stating(1, B)])
     await first.append([stating(5)])
 
-    assert await second.standing() == {A: ClosedState(A, 5, f"{5:064x}"), B: ClosedState(B, 1, f"{1:064x}")}
+    assert await second.standing() == reaching(5, 1)
     findings, verifier = verified(path.read_bytes().splitlines(keepends=True))
     assert (findings, verifier.lines) == ([], 4)
 
@@ -74,7 +81,7 @@ async def test_a_damaged_line_is_reported_once_and_passed_over(tmp_path: Path, d
 
     place = CheckpointFile(path, a_signer(), lambda kind, text: reports.append((kind, text)))
     for number in (3, 4):
-        assert await place.standing() == {A: ClosedState(A, number, f"{number:064x}")}
+        assert await place.standing() == reaching(number)
         await place.append([stating(number + 1)])
 
     assert [kind for kind, _ in reports] == ["checkpoint_line_damaged"]
@@ -91,10 +98,25 @@ async def test_the_number_of_a_damaged_line_counts_from_the_beginning_of_the_fil
     path.write_bytes(b"x" * 999 + b"\n" + (b"y" * 99 + b"\n") * 20_000)
     place = CheckpointFile(path, a_signer(), lambda _, text: reports.append(text))
 
-    assert await place.standing() == {}
+    assert await place.standing() == Standing({})
 
     (report,) = reports
     assert report.startswith("lines 9517, 9518, 9519, 9520, 9521 and 10480 more of ")
+
+
+async def test_how_far_it_looked_back_is_said(tmp_path: Path) -> None:
+    """A day without a line in the last megabyte is older than what was looked at; days of retentions do not count."""
+    place = CheckpointFile(tmp_path / "checkpoints.jsonl", a_signer(), _no_report)
+    old, later = DAY - timedelta(days=400), DAY + timedelta(days=1)
+    await place.append([stating(1, day=DAY), stating(2, day=later)])
+    assert (await place.standing()).since is None
+
+    await place.append([stating(number, day=later) for number in range(3, 2600)])
+    await place.append([stating(7, day=old, kind=LineKind.RETENTION)])
+
+    standing = await place.standing()
+    assert standing.since == later
+    assert {day: root.number for (_, day), root in standing.roots.items()} == {later: 2599, old: 7}
 
 
 async def test_several_may_append_at_once(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class AppendingRules:
         """The whole group, parts of it, and with something new behind; also by a process that has to read it first."""
         async with bench:
             record = await bench.open("one")
-            records = [a_dispatch(), a_child(a_dispatch()), *a_life(a_child(a_dispatch()))[:3]]
+            records: list[Record] = [a_dispatch(), a_child(a_dispatch()), *a_life(a_child(a_dispatch()))[:3]]
             await record.append(records)
             before = await state_of(record, TURN)
 

@@ -17,7 +17,11 @@ from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.operations.record.journal_store import JournalStore
+from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import Journal
+from sidecar.operations.record.projection_ports import Projection
+from sidecar.operations.record.projector import Projector
+from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.record.translation import turn_of
 
 
@@ -35,11 +39,17 @@ class Tasks:
 
 
 class OpenedRecord(JournalStore):
-    """The store of one process, and the journal below it."""
+    """The store of one process, with the journal below it and the projector beside it.
 
-    def __init__(self, journal: Journal) -> None:
+    Nothing is projected unless a test does so, or asks for that to be done `at_once` for each list.
+    """
+
+    def __init__(self, journal: Journal, projection: Projection | None = None, *, at_once: bool = False) -> None:
         """Begin with nothing in memory."""
-        super().__init__(journal, Tasks(), MeasuringRecorder(Metrics()), partial(os.urandom, SALT_BYTES))
+        recorder = MeasuringRecorder(Metrics())
+        self.projector = Projector(journal, projection or RowsInMemory(), recorder)
+        lists = Lists(self.projector, at_once=at_once)
+        super().__init__(journal, Tasks(), recorder, partial(os.urandom, SALT_BYTES), lists)
         self.journal = journal
 
     async def commit(self, records: Sequence[Record]) -> None:
@@ -54,9 +64,13 @@ class OpenedRecord(JournalStore):
 class RecordBench(ABC):
     """One record, which is empty when it is entered and gone afterwards."""
 
-    async def open(self, instance: str) -> OpenedRecord:
+    async def open(self, instance: str, *, at_once: bool = False) -> OpenedRecord:
         """Return the record as a process sees it that has just started under the id `instance`."""
-        return OpenedRecord(await self.journal(instance))
+        return OpenedRecord(await self.journal(instance), self.projection(), at_once=at_once)
+
+    def projection(self) -> Projection:
+        """Return the rows of lists, which all processes share."""
+        return RowsInMemory()
 
     @abstractmethod
     async def journal(self, instance: str) -> Journal:

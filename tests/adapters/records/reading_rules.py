@@ -1,27 +1,21 @@
 """What is read back: lists, and what retention and verifying go through."""
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.stored_record import TurnQuery, TurnState
-from sidecar.core.identifiers import ChildId, EpisodeId, Slot, TurnId
+from sidecar.core.executing.stored_record import TurnQuery
+from sidecar.core.identifiers import ChildId, EpisodeId, TurnId
 from sidecar.core.journal.appends import RootState
 from sidecar.core.journal.markers import FactsRemoved
 from tests.adapters.records.bench import OpenedRecord, RecordBench
 from tests.support.record_builders import (
     BEGIN,
-    a_child,
     a_dispatch,
-    a_life,
-    a_settling,
     a_whole_turn,
     an_end,
-    an_outcome,
     moment,
-    the_claims,
 )
 
 EPISODE = EpisodeId("episode-1")
@@ -48,8 +42,9 @@ class ReadingRules:
             assert await record.last_dispatching_turn(EpisodeId("x")) == ()
             assert list(await record.left_behind(10)) == []
             assert list(await record.overdue_turns(moment(0), 10)) == []
-            assert list(await record.turns(TurnQuery())) == []
-            assert list(await record.episodes(10)) == []
+            assert (await record.turns(TurnQuery())).rows == ()
+            assert (await record.episodes(10)).rows == ()
+            assert list(await record.open_turns(10)) == []
             assert list(await record.journal.roots()) == []
             assert list(await record.journal.markers()) == []
             assert [each async for each in record.journal.turn_ids()] == []
@@ -67,103 +62,6 @@ class ReadingRules:
             assert await record.last_dispatching_turn(EpisodeId("another")) == ()
             routing = await record.routing_record(TurnId("c"))
             assert routing == a_whole_turn("c", ("support",), 6)[-1]
-
-    async def test_turns_are_listed_page_by_page(self, bench: RecordBench) -> None:
-        """Newest first; those that began at one time by id; the pages make up the whole."""
-        async with bench:
-            record = await bench.open("one")
-            for turn, at in (("a", 0), ("b", 1), ("c", 1), ("d", 1), ("e", 2)):
-                await record.append(a_whole_turn(turn, at=at))
-            pages, query = [], TurnQuery(limit=2)
-            while rows := await record.turns(query):
-                pages.append([row.turn_id for row in rows])
-                query = TurnQuery(limit=2, before=(rows[-1].began_at, rows[-1].turn_id))
-            assert pages == [["e", "d"], ["c", "b"], ["a"]]
-
-    async def test_a_row_says_how_the_turn_stands(self, bench: RecordBench) -> None:
-        """Slots in order of opening, each once; failed children; when it began and ended."""
-        async with bench:
-            record = await bench.open("one")
-            opened = a_dispatch(slots=("shop", "rewards", "shop"))
-            children = [a_child(opened, step, slot) for step, slot in enumerate(("shop", "rewards", "shop"))]
-            lives = [a_life(child, failed=child.step_idx == 0) for child in children]
-            outcomes = [an_outcome(step=child.step_idx, slot=child.slot) for child in children]
-            before: list[Any] = [opened, *children, *(event for life in lives for event in life[:4])]
-            before += [a_settling(opened, outcome) for outcome in outcomes]
-            await record.append(before)
-            await record.append([*lives[0][4:], *lives[2][4:]])
-            (row,) = await record.turns(TurnQuery())
-            assert (row.turn_id, row.episode_id, row.principal) == ("turn-1", "episode-1", "user-1")
-            assert (row.state, row.began_at, row.ended_at) == (TurnState.OPEN, moment(0), None)
-            assert (row.slots, row.children, row.failed) == (("shop", "rewards"), 3, 1)
-            before += [*lives[0][4:], *lives[2][4:], *lives[1][4:]]
-            await record.append([*lives[1][4:], *an_end(before, at=9, close_reason="parent_lost")])
-            (row,) = await record.turns(TurnQuery())
-            assert (row.state, row.ended_at) == (TurnState.LOST, moment(9))
-
-    async def test_a_turn_begins_with_its_first_dispatch(self, bench: RecordBench) -> None:
-        """Whichever is appended first; without any it begins with its end."""
-        async with bench:
-            record = await bench.open("one")
-            await record.append([a_dispatch(at=5)])
-            await record.append([a_dispatch(dispatch="before", at=4, first_step=1)])
-            await record.append(an_end(turn="none", at=6))
-            rows = {row.turn_id: row for row in await record.turns(TurnQuery())}
-            assert rows[TurnId("turn-1")].began_at == moment(4)
-            assert (rows[TurnId("none")].began_at, rows[TurnId("none")].state) == (moment(6), TurnState.ENDED)
-
-    @pytest.mark.parametrize(
-        ("query", "found"),
-        [
-            (TurnQuery(episode_id=EpisodeId("episode-2")), ["b"]),
-            (TurnQuery(slot=Slot("rewards")), ["c", "b"]),
-            (TurnQuery(state=TurnState.OPEN), ["d"]),
-            (TurnQuery(state=TurnState.ENDED, slot=Slot("shop")), ["c", "a"]),
-            (TurnQuery(before=(moment(2), TurnId("c"))), ["b", "a"]),
-            (TurnQuery(episode_id=EpisodeId("unknown")), []),
-            (TurnQuery(limit=0), []),
-        ],
-    )
-    async def test_turns_are_looked_for(self, bench: RecordBench, query: TurnQuery, found: list[str]) -> None:
-        """By episode, slot, state and time, alone and together."""
-        async with bench:
-            record = await bench.open("one")
-            await record.append(a_whole_turn("a", at=0))
-            await record.append(a_whole_turn("b", ("rewards",), 1, episode_id=EpisodeId("episode-2")))
-            await record.append(a_whole_turn("c", ("shop", "rewards"), 2))
-            opened = a_dispatch("d", at=3, slots=("support",))
-            await record.append([opened, a_child(opened, slot="support")])
-            assert [row.turn_id for row in await record.turns(query)] == found
-
-    async def test_episodes_are_listed_by_last_use(self, bench: RecordBench) -> None:
-        """With how many turns, from when to when, and whom they called; the same id of two users is two episodes."""
-        async with bench:
-            record = await bench.open("one")
-            two = EpisodeId("episode-2")
-            await record.append(a_whole_turn("a", ("shop",), 0))
-            await record.append(a_whole_turn("b", ("shop",), 1, episode_id=two))
-            await record.append(a_whole_turn("c", ("rewards", "shop"), 2))
-            await record.append(a_whole_turn("d", ("support",), 3, episode_id=two, principal="user-2"))
-            rows = await record.episodes(10)
-            assert [(row.episode_id, row.principal, row.turns) for row in rows] == [
-                ("episode-2", "user-2", 1), ("episode-1", "user-1", 2), ("episode-2", "user-1", 1),
-            ]  # fmt: skip
-            assert (rows[1].first_at, rows[1].last_at) == (moment(0), moment(2))
-            assert rows[1].slots == ("shop", "rewards")
-            assert [row.episode_id for row in await record.episodes(1)] == ["episode-2"]
-
-    async def test_a_turn_that_began_earlier_than_thought_makes_its_episode_older(self, bench: RecordBench) -> None:
-        """The second dispatch on record is the first one that was opened: another episode was used later then."""
-        async with bench:
-            record = await bench.open("one")
-            other = the_claims("turn-2", episode_id=EpisodeId("episode-2"))
-            await record.append([a_dispatch("turn-1", at=10)])
-            await record.append([a_dispatch("turn-2", at=5, claims=other)])
-            assert [row.episode_id for row in await record.episodes(10)] == ["episode-1", "episode-2"]
-
-            await record.append([a_dispatch("turn-1", "dispatch-2", at=1, first_step=1)])
-
-            assert [row.episode_id for row in await record.episodes(10)] == ["episode-2", "episode-1"]
 
     async def test_all_facts_can_be_gone_through(self, bench: RecordBench) -> None:
         """More than one page of them, in the order of the journal, and all turns."""
@@ -220,7 +118,7 @@ class RetentionRules:
             assert list(await record.journal.markers()) == [a_marker(root)]
             assert [each.day for each in await record.journal.roots()] == [_after(BEGIN)]
             assert list(await record.journal.removable(moment(50))) == []
-            assert [row.turn_id for row in await record.turns(TurnQuery())] == ["c"]
+            assert [row.turn_id for row in (await record.turns(TurnQuery())).rows] == ["c"]
 
     async def test_the_journal_goes_on_after_a_removal(self, bench: RecordBench) -> None:
         """Also after everything was removed, and by the next process: places in it are never given twice."""

@@ -1,6 +1,6 @@
 """What a process finds that starts on a record which another one has left."""
 
-from sidecar.core.identifiers import TurnId
+from sidecar.core.identifiers import InstanceId, TurnId
 from tests.adapters.records.bench import RecordBench, refuses, state_of
 from tests.support.record_builders import (
     a_child,
@@ -102,7 +102,7 @@ class RestartRules:
             await second.append([a_taking(a_dispatch())])
             roots = {root.instance: root.number for root in await second.journal.roots()}
             day = (await second.journal.roots())[0].day
-            assert roots["one"] == 1
+            assert roots[InstanceId("one")] == 1
             assert [fact.by async for fact in second.journal.facts_under(second.instance, day)] == ["two"] * roots[
                 "two"
             ]

@@ -79,7 +79,7 @@ async def test_what_comes_while_a_commit_runs_shares_the_next(tmp_path: Path) ->
         database.gate.set()
         await asyncio.gather(*first, *others)
         assert database.commits == [["first"], [f"turn-{number}" for number in range(20)]]
-        assert len(await store.turns(TurnQuery())) == 21
+        assert len((await store.turns(TurnQuery())).rows) == 21
 
 
 def _note(decided: list[int], number: int, _: object) -> None:
@@ -111,12 +111,12 @@ async def test_a_refused_group_does_not_take_others_along(tmp_path: Path) -> Non
         database.gate.set()
         results = await asyncio.gather(*first, *tasks, return_exceptions=True)
         assert [type(result) for result in results] == [type(None), type(None), RecordConflict, type(None)]
-        assert sorted(row.turn_id for row in await store.turns(TurnQuery())) == ["before", "behind", "first"]
+        assert sorted(row.turn_id for row in (await store.turns(TurnQuery())).rows) == ["before", "behind", "first"]
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
 async def test_a_commit_whose_answer_was_lost_is_made_again_and_never_doubled(tmp_path: Path, kept: bool) -> None:
-    """Once: the caller does not notice. Twice: if the record does not have it, the caller is told, and appends again."""
+    """Once: the caller does not notice. Twice: if the record does not have it, the caller is told."""
     async with opened(tmp_path) as (store, database):
         database.lose = [kept]
         await store.append(a_whole_turn("once"))
@@ -128,7 +128,7 @@ async def test_a_commit_whose_answer_was_lost_is_made_again_and_never_doubled(tm
                 await store.append(a_whole_turn("twice"))
         database.lose = []
         await store.append(a_whole_turn("twice"))
-        assert len(await store.turns(TurnQuery())) == 2
+        assert len((await store.turns(TurnQuery())).rows) == 2
         (root,) = await database.roots()
         assert root.number == 2 * len((await database.facts(TurnId("once"))).facts)
 
@@ -174,7 +174,7 @@ async def test_too_much_waiting_is_refused_at_once(tmp_path: Path) -> None:
             await store.append(an_end(turn="third"))
         database.gate.set()
         await asyncio.gather(first, waiting)
-        assert sorted(row.turn_id for row in await store.turns(TurnQuery())) == ["first", "second"]
+        assert sorted(row.turn_id for row in (await store.turns(TurnQuery())).rows) == ["first", "second"]
 
 
 async def test_a_turn_that_has_gone_from_memory_is_read_again(tmp_path: Path) -> None:

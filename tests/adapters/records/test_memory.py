@@ -3,6 +3,7 @@ import pytest
 from sidecar.adapters.record_memory import JournalContents, MemoryJournal
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.record.ports import Journal
+from sidecar.operations.record.projection_ports import Projection
 from tests.adapters.records.bench import RecordBench
 from tests.adapters.records.suite import SharedDatabaseSuite
 
@@ -18,6 +19,10 @@ class MemoryBench(RecordBench):
     async def journal(self, instance: str) -> Journal:
         """Return one more instance."""
         return MemoryJournal(self._contents, InstanceId(instance), lambda other: other not in self._dead)
+
+    def projection(self) -> Projection:
+        """Return the rows beside the facts."""
+        return self._contents.rows
 
     async def kill(self, journal: Journal) -> None:
         """Remember that it is dead."""

@@ -3,10 +3,11 @@ from types import TracebackType
 
 import pytest
 
-from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
+from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.identifiers import InstanceId
 from sidecar.operations.record.ports import Journal
+from sidecar.operations.record.projection_ports import Projection
 from tests.adapters.records.bench import RecordBench
 from tests.adapters.records.suite import DatabaseSuite
 
@@ -21,12 +22,14 @@ class SqliteBench(RecordBench):
     async def __aenter__(self) -> "SqliteBench":
         """Open the file."""
         self._engine = await SqliteEngine.open(self._path, record_schema(), _unexpected)
+        self._projection = SqliteProjection(self._path, _unexpected)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         """Close it."""
+        await self._projection.close()
         await self._engine.close()
 
     async def journal(self, instance: str) -> Journal:
@@ -34,6 +37,10 @@ class SqliteBench(RecordBench):
         journal = SqliteJournal(self._engine, InstanceId(instance))
         await journal.begin()
         return journal
+
+    def projection(self) -> Projection:
+        """Return the rows in their file."""
+        return self._projection
 
     async def kill(self, journal: Journal) -> None:
         """Do nothing: it is dead for the others already."""

@@ -7,7 +7,8 @@ import pytest
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration
 from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
-from sidecar.adapters.sqlite import Schema, SqliteEngine, back_up, pending_migrations
+from sidecar.adapters.sqlite import Schema, SqliteEngine, pending_migrations
+from sidecar.adapters.sqlite.backup import back_up
 from sidecar.adapters.sqlite.opening import check_version
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
@@ -222,7 +223,7 @@ async def test_a_backup_during_writes_is_a_whole_record(tmp_path: Path) -> None:
 
     second = await SqliteJournal.open(tmp_path / "backup.sqlite", InstanceId("two"), _unexpected)
     restored = OpenedRecord(second)
-    rows = await restored.turns(TurnQuery(limit=100))
+    rows = (await restored.turns(TurnQuery(limit=100))).rows
     assert len(rows) >= before
     assert [row.turn_id for row in reversed(rows)] == [f"turn-{number}" for number in range(len(rows))]
     assert await restored.turn(TurnId("turn-0")) is not None

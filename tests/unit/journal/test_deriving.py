@@ -7,12 +7,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecar.core.executing.verify_child import child_findings
 
 from sidecar.core.executing.contract import contract_from_json
 from sidecar.core.executing.events import ChildEvent
 from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchOpened, Record, TurnEnded
-from sidecar.core.executing.stored_record import StoredChild
 from sidecar.core.identifiers import TurnId
 from sidecar.core.journal import rules
 from sidecar.core.journal.chain import link_of
@@ -22,11 +20,12 @@ from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.facts import AttemptRepeated, CallsSettled, DelegationSettled
 from sidecar.core.journal.facts import TurnEnded as EndOfTurn
 from sidecar.core.journal.heads import TurnHead, links_of
+from sidecar.core.journal.opening.requests import fingerprint_of
 from sidecar.core.journal.reading import TurnReading, read
 from sidecar.core.journal.refusals import Refused
-from sidecar.core.journal.requests import fingerprint_of
 from sidecar.operations.requests import DispatchRequest, JoinPolicy, OnDisconnect
 from sidecar.operations.turn.state.opening_records import request_from_json, request_json_of
+from tests.support.child_logs import child_problems
 from tests.support.journal_drafts import a_request, some_claims
 from tests.support.requirement import requirement
 from tests.unit.journal.lives import TURN, Life
@@ -58,7 +57,7 @@ def test_the_derived_log_of_a_child_is_whole(seed: int) -> None:
     events = [record for record in records if isinstance(record, ChildEvent)]
     for child in children:
         own = tuple(event for event in events if event.child_id == child.child_id)
-        assert list(child_findings(StoredChild(child, own))) == []
+        assert list(child_problems(child, own)) == []
         assert own[-1].details()["final_status"] in {"completed", "failed"}
     assert isinstance(records[-2], TurnEnded)
 

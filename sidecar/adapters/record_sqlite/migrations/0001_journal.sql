@@ -35,6 +35,7 @@ CREATE TABLE facts (
   link BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX facts_of_turn ON facts (turn, version);
+CREATE INDEX facts_erased ON facts (turn) WHERE texts IS NULL; -- empty until a user's texts are erased
 
 CREATE TABLE attempt_frames ( -- what runners sent, for replay
   turn INTEGER NOT NULL REFERENCES turns (number),

@@ -12,11 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
 
-import msgspec
-
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.decoding import from_json
-from sidecar.core.executing.stored_record import TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import DefinitionId, Digest, TurnId
 from sidecar.core.rollout.serving import CandidateVerdict
 from sidecar.operations.record.ports import RecordReads
@@ -94,9 +91,7 @@ class PinnedTurns:
     async def pinned_to(self, definition_id: DefinitionId) -> int:
         """Return how many open turns hold an id in any content, of all on record. Raises `StoreUnavailable`."""
         pinned, known = self._here()
-        pinned += [
-            await self._bound_elsewhere(row.turn_id) async for row in self._all_open() if row.turn_id not in known
-        ]
+        pinned += [await self._bound_elsewhere(turn_id) async for turn_id in self._all_open() if turn_id not in known]
         bound = await self._bound_ids()
         return max(sum(definition_id in held.ids for held in pinned), bound[definition_id])
 
@@ -121,8 +116,8 @@ class PinnedTurns:
 
     async def _newest(self) -> list[Held]:
         pinned, known = self._here()
-        rows = await self._record.turns(TurnQuery(state=TurnState.OPEN, limit=MOST_ELSEWHERE))
-        return pinned + [await self._bound_elsewhere(row.turn_id) for row in rows if row.turn_id not in known]
+        turn_ids = await self._record.open_turns(MOST_ELSEWHERE)
+        return pinned + [await self._bound_elsewhere(turn_id) for turn_id in turn_ids if turn_id not in known]
 
     def _here(self) -> tuple[list[Held], dict[TurnId, bool]]:
         """Return what is bound here, and which turns are known here, open or not."""
@@ -134,15 +129,15 @@ class PinnedTurns:
                 pinned.append(_held_by(turn))
         return pinned, known
 
-    async def _all_open(self) -> AsyncIterator[TurnRow]:
-        query = TurnQuery(state=TurnState.OPEN, limit=MOST_ELSEWHERE)
+    async def _all_open(self) -> AsyncIterator[TurnId]:
+        before: TurnId | None = None
         while True:
-            page = await self._record.turns(query)
-            for row in page:
-                yield row
+            page = await self._record.open_turns(MOST_ELSEWHERE, before)
+            for turn_id in page:
+                yield turn_id
             if len(page) < MOST_ELSEWHERE:
                 return
-            query = msgspec.structs.replace(query, before=(page[-1].began_at, page[-1].turn_id))
+            before = page[-1]
 
     async def _bound_elsewhere(self, turn_id: TurnId) -> Held:
         turn = await self._record.turn(turn_id)

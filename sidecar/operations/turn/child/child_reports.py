@@ -5,6 +5,7 @@ from typing import Final, Protocol
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.report import ChildReport, report_text
 from sidecar.core.executing.report_paths import report_path
+from sidecar.core.identifiers import TurnId
 from sidecar.operations.ports import Recorder, Spawner
 from sidecar.operations.record.ports import RecordReads
 from sidecar.operations.turn.state.child import Child
@@ -43,7 +44,7 @@ class ChildReports:
         try:
             contract = child.contract
             path = report_path(contract.parent.run_id, contract.outputs.report_path_pattern, contract.parent.step_idx)
-            events = await self._record.child_events(contract.parent.run_id, child.child_id)
+            events = await self._record.child_events(TurnId(contract.parent.run_id), child.child_id)
             report = ChildReport(
                 child.child_id, contract, outcome, child.ledger.tool_calls, child.ledger.tokens, tuple(events)
             )

@@ -25,6 +25,7 @@ from sidecar.operations.turn.state.transitions import IllegalTransition
 from subagents_errors import CallFailure
 
 ANSWERED: Final = (Outcome.SUCCEEDED, Outcome.DEGRADED)
+UNFINISHED: Final = (ExecutionState.CREATED, ExecutionState.RUNNING)
 
 
 @dataclass(slots=True)
@@ -241,7 +242,7 @@ class Child:
 
     def fail_unfinished(self, now: datetime, cause: CallFailure) -> None:
         """Fail it if it was brought back from the record and never came to its end."""
-        if self.log.state in {ExecutionState.CREATED, ExecutionState.RUNNING}:
+        if self.log.state in UNFINISHED:
             self._unsaved.append(self.log.failed(now, cause, f"failed: {cause}"))
 
     def _close(self, now: datetime, reason: str, actor: str) -> None:

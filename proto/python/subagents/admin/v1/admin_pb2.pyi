@@ -111,15 +111,15 @@ class VerifyLogRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class VerifyLogResponse(_message.Message):
-    __slots__ = ("children", "events", "findings", "notices", "done")
-    CHILDREN_FIELD_NUMBER: _ClassVar[int]
-    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("findings", "notices", "done", "facts", "turns")
     FINDINGS_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
-    children: int
-    events: int
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
     findings: _containers.RepeatedScalarFieldContainer[str]
     notices: _containers.RepeatedScalarFieldContainer[str]
     done: bool
-    def __init__(self, children: _Optional[int] = ..., events: _Optional[int] = ..., findings: _Optional[_Iterable[str]] = ..., notices: _Optional[_Iterable[str]] = ..., done: _Optional[bool] = ...) -> None: ...
+    facts: int
+    turns: int
+    def __init__(self, findings: _Optional[_Iterable[str]] = ..., notices: _Optional[_Iterable[str]] = ..., done: _Optional[bool] = ..., facts: _Optional[int] = ..., turns: _Optional[int] = ...) -> None: ...

@@ -161,12 +161,14 @@ class ListTurnsRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., episode_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., state: _Optional[_Union[_record_pb2.TurnState, str]] = ...) -> None: ...
 
 class ListTurnsResponse(_message.Message):
-    __slots__ = ("turns", "next_page_token")
+    __slots__ = ("turns", "next_page_token", "as_of")
     TURNS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
     turns: _containers.RepeatedCompositeFieldContainer[_record_pb2.TurnRow]
     next_page_token: str
-    def __init__(self, turns: _Optional[_Iterable[_Union[_record_pb2.TurnRow, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, turns: _Optional[_Iterable[_Union[_record_pb2.TurnRow, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetTurnRequest(_message.Message):
     __slots__ = ("turn_id", "child_ids")
@@ -229,10 +231,12 @@ class ListEpisodesRequest(_message.Message):
     def __init__(self, max_episodes: _Optional[int] = ...) -> None: ...
 
 class ListEpisodesResponse(_message.Message):
-    __slots__ = ("episodes",)
+    __slots__ = ("episodes", "as_of")
     EPISODES_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
     episodes: _containers.RepeatedCompositeFieldContainer[_record_pb2.EpisodeRow]
-    def __init__(self, episodes: _Optional[_Iterable[_Union[_record_pb2.EpisodeRow, _Mapping]]] = ...) -> None: ...
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, episodes: _Optional[_Iterable[_Union[_record_pb2.EpisodeRow, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ExportReplayRequest(_message.Message):
     __slots__ = ("turn_id",)

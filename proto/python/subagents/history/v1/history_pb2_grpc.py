@@ -109,7 +109,8 @@ class HistoryServiceServicer:
     def ListTurns(self, request, context):
         """Returns the turns on record, newest first, a page at a time.
 
-        A turn that begins while pages are read is not on later pages. Changes nothing; safe to repeat.
+        A turn that begins while pages are read is not on later pages. `as_of` is set while lists are behind the record.
+        Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -38,7 +38,8 @@ class HistoryServiceStub:
     ListTurns: _aio.UnaryUnaryMultiCallable[_history_pb2.ListTurnsRequest, _history_pb2.ListTurnsResponse]
     """Returns the turns on record, newest first, a page at a time.
 
-    A turn that begins while pages are read is not on later pages. Changes nothing; safe to repeat.
+    A turn that begins while pages are read is not on later pages. `as_of` is set while lists are behind the record.
+    Changes nothing; safe to repeat.
     Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
     """
     GetTurn: _aio.UnaryUnaryMultiCallable[_history_pb2.GetTurnRequest, _history_pb2.GetTurnResponse]
@@ -113,7 +114,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_history_pb2.ListTurnsResponse]:
         """Returns the turns on record, newest first, a page at a time.
 
-        A turn that begins while pages are read is not on later pages. Changes nothing; safe to repeat.
+        A turn that begins while pages are read is not on later pages. `as_of` is set while lists are behind the record.
+        Changes nothing; safe to repeat.
         Errors: `INVALID_REQUEST`, `STORE_UNAVAILABLE`.
         """
 

@@ -1,0 +1,195 @@
+"""Keeps and finds the rows of lists. Each function works within one transaction."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Final
+
+import apsw
+import msgspec
+
+from sidecar.adapters.record_sqlite.rows import Found, Value, first, found, insert, microseconds, time_of
+from sidecar.core.decoding import from_json
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
+from sidecar.core.listing.changes import Reached, Watermarks
+from sidecar.core.listing.turn_rows import EpisodeUse, Newer, TurnLine, episode_rows, listed, use_of
+
+COLUMNS: Final = "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed"
+TURN: Final = f"OR REPLACE INTO turns (version, day, shown, {COLUMNS})"
+SLOT: Final = "OR IGNORE INTO slots (slot, began_at, turn_id)"
+KEPT: Final = "SELECT version, shown, began_at, slots, episode_id, principal FROM turns WHERE turn_id = ?"
+OF_DAY: Final = "SELECT turn_id FROM turns WHERE day = ?"
+USED: Final = """
+INSERT OR REPLACE INTO episodes
+  SELECT episode_id, principal, began_at FROM turns
+    WHERE episode_id = ? AND principal = ? AND shown = 1 ORDER BY began_at DESC LIMIT 1
+"""
+UNUSED: Final = "DELETE FROM episodes WHERE episode_id = ? AND principal = ?"
+NEWEST_EPISODES: Final = """
+SELECT episode_id, principal FROM episodes ORDER BY last_at DESC, episode_id DESC, principal DESC LIMIT ?
+"""
+USES: Final = """
+SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began_at) || turn_id), slots FROM turns
+  WHERE episode_id = ? AND principal = ? AND shown = 1 AND turn_id NOT IN (SELECT value FROM json_each(?))
+  GROUP BY slots
+"""
+DIGITS: Final = 20
+"""Of a time in front of a turn id, so that the least of both is that of the oldest turn."""
+
+Episode = tuple[str, str]
+"""Id and principal: the same id of two users is two episodes."""
+
+
+def watermarks(connection: apsw.Connection) -> Watermarks:
+    """Return up to where the journal is in here."""
+    marks = {
+        sequence: Reached(number, link)
+        for sequence, number, link in found(connection, "SELECT sequence, number, link FROM watermarks")
+    }
+    ((alterations, at),) = found(connection, "SELECT alterations, at FROM taken")
+    return Watermarks(marks, alterations, None if at is None else time_of(at))
+
+
+def set_watermarks(connection: apsw.Connection, reached: Watermarks) -> None:
+    """Say up to where the journal is in here."""
+    marks = [(sequence, mark.number, mark.link) for sequence, mark in reached.reached.items()]
+    insert(connection, "OR REPLACE INTO watermarks (sequence, number, link)", marks)
+    at = None if reached.at is None else microseconds(reached.at)
+    connection.execute("UPDATE taken SET alterations = ?, at = ?", (reached.alterations, at))
+
+
+def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[TurnId]) -> None:
+    """Forget the turns of some days, and some others."""
+    turn_ids = [turn_id for day in days for (turn_id,) in found(connection, OF_DAY, (day.isoformat(),))]
+    episodes: dict[Episode, None] = {}
+    for turn_id in (*turn_ids, *gone):
+        _take_out(connection, turn_id, episodes)
+    _find_last_use(connection, episodes)
+
+
+def keep(connection: apsw.Connection, lines: Sequence[TurnLine]) -> None:
+    """Keep lines, but for those of which a newer version is there."""
+    turns: list[Sequence[Value]] = []
+    slots: list[Sequence[Value]] = []
+    episodes: dict[Episode, None] = {}
+    for line in lines:
+        kept = first(found(connection, KEPT, (line.turn_id,)))
+        if kept is not None and kept[0] > line.version:
+            continue
+        if kept is not None and not _only_goes_on(kept, line.row):
+            _take_out(connection, line.turn_id, episodes)
+        turns.append((line.version, line.day.isoformat(), int(line.row is not None), *_values(line)))
+        if line.row is not None:
+            began_at = microseconds(line.row.began_at)
+            slots += [(slot, began_at, line.turn_id) for slot in line.row.slots]
+            episodes[line.row.episode_id, line.row.principal] = None
+    insert(connection, TURN, turns)
+    insert(connection, SLOT, slots)
+    _find_last_use(connection, episodes)
+
+
+def _only_goes_on(kept: Found, row: TurnRow | None) -> bool:
+    """Say whether the rows about a turn in other tables stay right, and at most some are added."""
+    _, shown, began_at, _, episode_id, principal = kept
+    if row is None or not shown:
+        return row is None and not shown
+    return (microseconds(row.began_at), row.episode_id, row.principal) == (began_at, episode_id, principal)
+
+
+def _take_out(connection: apsw.Connection, turn_id: TurnId, episodes: dict[Episode, None]) -> None:
+    """Remove a turn, and note its episode, whose last use may be another one then."""
+    kept = first(found(connection, KEPT, (turn_id,)))
+    if kept is None:
+        return
+    _, shown, began_at, slots, episode_id, principal = kept
+    for slot in from_json(slots, tuple[str, ...]):
+        connection.execute(
+            "DELETE FROM slots WHERE slot = ? AND began_at = ? AND turn_id = ?", (slot, began_at, turn_id)
+        )
+    connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
+    if shown:
+        episodes[episode_id, principal] = None
+
+
+def _find_last_use(connection: apsw.Connection, episodes: Iterable[Episode]) -> None:
+    for episode in episodes:
+        connection.execute(USED, episode)
+        if connection.changes() == 0:
+            connection.execute(UNUSED, episode)
+
+
+def _values(line: TurnLine) -> tuple[Value, ...]:
+    row = line.row
+    if row is None:
+        return (line.turn_id, "", "", "", 0, None, "[]", 0, 0)
+    return (
+        row.turn_id,
+        row.episode_id,
+        row.principal,
+        row.state.value,
+        microseconds(row.began_at),
+        None if row.ended_at is None else microseconds(row.ended_at),
+        msgspec.json.encode(row.slots).decode(),
+        row.children,
+        row.failed,
+    )
+
+
+def _row(values: Found) -> TurnRow:
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed = values
+    return TurnRow(
+        turn_id=TurnId(turn_id),
+        episode_id=EpisodeId(episode_id),
+        principal=Principal(principal),
+        state=TurnState(state),
+        began_at=time_of(began_at),
+        ended_at=None if ended_at is None else time_of(ended_at),
+        slots=_slots(slots),
+        children=children,
+        failed=failed,
+    )
+
+
+def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[TurnRow]:
+    """Return a list of turns, newest first."""
+    wanted, values = ["t.shown = 1"], list[Value]()
+    by_slot, order = query.slot is not None, "s" if query.slot is not None else "t"
+    conditions: list[tuple[str, Value]] = [("t.episode_id = ?", query.episode_id), ("s.slot = ?", query.slot)]
+    conditions.append(("t.state = ?", None if query.state is None else query.state.value))
+    for condition, value in conditions:
+        if value is not None:
+            wanted.append(condition)
+            values.append(value)
+    if query.before is not None:
+        wanted.append(f"({order}.began_at, {order}.turn_id) < (?, ?)")
+        values += [microseconds(query.before[0]), query.before[1]]
+    source = "slots s JOIN turns t ON t.turn_id = s.turn_id" if by_slot else "turns t"
+    columns = ", ".join(f"t.{column}" for column in COLUMNS.split(", "))
+    rows = found(
+        connection,
+        f"SELECT {columns} FROM {source} WHERE {' AND '.join(wanted)}"  # noqa: S608 - names and question marks only
+        f" ORDER BY {order}.began_at DESC, {order}.turn_id DESC LIMIT ?",
+        (*values, query.limit + len(newer)),  # as many as the newer rows may take the place of
+    )
+    return listed(map(_row, rows), newer, query)
+
+
+def episodes(connection: apsw.Connection, limit: int, newer: Newer) -> list[EpisodeRow]:
+    """Return the episodes used last, newest first."""
+    uses = [use_of(row) for row in newer.values() if row is not None]
+    wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
+    wanted |= dict.fromkeys(found(connection, NEWEST_EPISODES, (limit + len(newer),)))
+    left_out = msgspec.json.encode(list(newer)).decode()
+    for episode in wanted:
+        uses += map(_use, found(connection, USES, (*episode, left_out)))
+    return episode_rows(uses, limit)
+
+
+def _use(values: Found) -> EpisodeUse:
+    episode_id, principal, count, last_at, first_turn, slots = values
+    began = time_of(int(first_turn[:DIGITS])), TurnId(first_turn[DIGITS:])
+    return EpisodeUse(EpisodeId(episode_id), Principal(principal), began, time_of(last_at), count, _slots(slots))
+
+
+def _slots(text: str) -> tuple[Slot, ...]:
+    return tuple(Slot(slot) for slot in from_json(text, tuple[str, ...]))

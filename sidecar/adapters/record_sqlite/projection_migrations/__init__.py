@@ -1,0 +1,1 @@
+"""The schema of the rows of lists, step by step."""

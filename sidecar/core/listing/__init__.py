@@ -1,0 +1,1 @@
+"""Lists of turns and episodes: their rows, derived from facts, and what has changed since they were derived."""

@@ -1,0 +1,190 @@
+"""The line of a turn in lists, and the line of an episode, derived from facts.
+
+Lists are long, so that a line is derived from what it shows alone: no event is made, no link is checked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from datetime import UTC, date, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from sidecar.core.dispatching.routing_record import distinct
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import EpisodeId, Principal, Slot, TurnId
+from sidecar.core.journal.encoding import body_of, texts_of
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.facts import ChildrenOpened, DispatchOpened, TurnEnded
+from sidecar.core.journal.heads import progress_of
+from sidecar.core.journal.marks import What
+
+PARENT_LOST: Final = "parent_lost"
+"""Close reason of a turn that its parent did not end."""
+
+
+class TurnLine(Struct, frozen=True):
+    """A turn as lists show it after some of its facts.
+
+    Attributes:
+        version: how many facts.
+        day: of the first one, in UTC; the partition of the turn.
+        row: None if lists leave the turn out: it has neither a dispatch nor an end.
+    """
+
+    turn_id: TurnId
+    version: int
+    day: date
+    row: TurnRow | None
+
+
+def turn_line(turn_id: TurnId, facts: Sequence[Stored]) -> TurnLine:
+    """Return the line of a turn after its first facts, of which there is one at least. Raises `UnreadableFact`."""
+    reading = LineReading(turn_id)
+    for stored in facts:
+        reading.take(stored)
+    return reading.line()
+
+
+class LineReading:
+    """What a line shows, fact by fact.
+
+    Attributes:
+        version: how many facts were taken.
+        slots: of its children, by step.
+        accepted, failed: steps of children whose result the parent took, and of those that were closed without.
+    """
+
+    def __init__(self, turn_id: TurnId) -> None:
+        """Begin before the first fact."""
+        self.turn_id = turn_id
+        self.version = 0
+        self._day: date | None = None
+        self._of: tuple[EpisodeId, Principal] | None = None
+        self._began_at: datetime | None = None
+        self._ended_at: datetime | None = None
+        self._state = TurnState.OPEN
+        self.slots: dict[int, Slot] = {}
+        self.accepted: set[int] = set()
+        self.failed: set[int] = set()
+
+    @property
+    def ended(self) -> bool:
+        """Say whether the turn has ended."""
+        return self._ended_at is not None
+
+    def copy(self) -> "LineReading":
+        """Return another one that stands where this one does."""
+        other = copy(self)
+        other.slots, other.accepted, other.failed = dict(self.slots), set(self.accepted), set(self.failed)
+        return other
+
+    def take(self, stored: Stored) -> None:
+        """Take the next fact. Raises `UnreadableFact`, and is of no use any more then."""
+        body = body_of(stored)
+        self.version += 1
+        self._day = self._day or stored.at.astimezone(UTC).date()
+        if isinstance(body, DispatchOpened | TurnEnded) and body.claims is not None and self._of is None:
+            user = texts_of(stored).user
+            self._of = body.claims.episode_id, Principal("" if user is None else user.principal)
+        if isinstance(body, DispatchOpened):
+            self._began_at = stored.at if self._began_at is None else min(self._began_at, stored.at)
+        if isinstance(body, DispatchOpened | ChildrenOpened):
+            self.slots |= {start.step: start.slot for start in body.children}
+        for progress in progress_of(body):
+            for mark in progress.marks:
+                if mark.what is What.ACCEPTED:
+                    self.accepted.add(progress.step)
+                elif mark.what is What.CLOSED and progress.step not in self.accepted:
+                    self.failed.add(progress.step)
+        if isinstance(body, TurnEnded):
+            self._ended_at = stored.at
+            self._state = TurnState.LOST if body.close_reason == PARENT_LOST else TurnState.ENDED
+
+    def line(self) -> TurnLine:
+        """Return the line after the facts so far. Raises `ValueError` before the first one."""
+        if self._day is None:
+            raise ValueError(f"nothing is known of turn {self.turn_id}")
+        return TurnLine(self.turn_id, self.version, self._day, self._row())
+
+    def _row(self) -> TurnRow | None:
+        began_at = self._began_at or self._ended_at
+        if self._of is None or began_at is None:
+            return None
+        return TurnRow(
+            turn_id=self.turn_id,
+            episode_id=self._of[0],
+            principal=self._of[1],
+            state=self._state,
+            began_at=began_at,
+            ended_at=self._ended_at,
+            slots=distinct([self.slots[step] for step in sorted(self.slots)]),
+            children=len(self.slots),
+            failed=len(self.failed),
+        )
+
+
+Newer = Mapping[TurnId, TurnRow | None]
+"""Rows that count in the place of others of the same turn; None: the turn is in no list."""
+
+
+def listed(rows: Iterable[TurnRow], newer: Newer, query: TurnQuery) -> list[TurnRow]:
+    """Return the rows that a query asks for, newest first."""
+    found = [row for row in with_newer(rows, newer) if _fits(row, query)]
+    return sorted(found, key=_newest, reverse=True)[: query.limit]
+
+
+def with_newer(rows: Iterable[TurnRow], newer: Newer) -> list[TurnRow]:
+    """Return rows, with the newer ones in the place of others of the same turn."""
+    return [*(row for row in rows if row.turn_id not in newer), *(row for row in newer.values() if row is not None)]
+
+
+def _newest(row: TurnRow) -> tuple[datetime, TurnId]:
+    return row.began_at, row.turn_id
+
+
+def _fits(row: TurnRow, query: TurnQuery) -> bool:
+    return (
+        query.episode_id in {None, row.episode_id}
+        and query.state in {None, row.state}
+        and (query.slot is None or query.slot in row.slots)
+        and (query.before is None or _newest(row) < query.before)
+    )
+
+
+class EpisodeUse(Struct, frozen=True):
+    """Some turns of one episode and user that called the same slots in the same order.
+
+    Attributes:
+        first: when the oldest of them began, and its id.
+        last_at: when the newest of them began.
+        turns: how many.
+    """
+
+    episode_id: EpisodeId
+    principal: Principal
+    first: tuple[datetime, TurnId]
+    last_at: datetime
+    turns: int
+    slots: tuple[Slot, ...]
+
+
+def use_of(row: TurnRow) -> EpisodeUse:
+    """Return what one turn says of its episode."""
+    return EpisodeUse(row.episode_id, row.principal, _newest(row), row.began_at, 1, row.slots)
+
+
+def episode_rows(uses: Iterable[EpisodeUse], limit: int) -> list[EpisodeRow]:
+    """Return the episodes that were used last, newest first, from all of their turns."""
+    episodes: dict[tuple[str, str], list[EpisodeUse]] = {}
+    for use in uses:
+        episodes.setdefault((use.episode_id, use.principal), []).append(use)
+    found = [_episode(sorted(each, key=lambda use: use.first)) for each in episodes.values()]
+    return sorted(found, key=lambda row: (row.last_at, row.episode_id, row.principal), reverse=True)[:limit]
+
+
+def _episode(uses: list[EpisodeUse]) -> EpisodeRow:
+    oldest, turns = uses[0], sum(use.turns for use in uses)
+    slots = distinct([slot for use in uses for slot in use.slots])
+    last_at = max(use.last_at for use in uses)
+    return EpisodeRow(oldest.episode_id, oldest.principal, turns, oldest.first[0], last_at, slots)

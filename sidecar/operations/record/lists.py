@@ -1,0 +1,71 @@
+"""Lists of turns and episodes: what was projected, and what has changed since.
+
+The watermarks are read first, then what changed after them, then the rows. So whatever was acknowledged before a list
+was asked for is in it; rows that come between are of turns that have changed as well. If too much has changed to be
+read for one list, the list says as of when it is.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from sidecar.core.executing.stored_record import EpisodeRow, Listed, TurnQuery, TurnRow
+from sidecar.core.listing.turn_rows import Newer
+from sidecar.operations.record.ports import NotThisJournal
+from sidecar.operations.record.projector import Projector
+
+MOST_CHANGES: Final = 600
+"""About 200 turns."""
+
+
+class Lists:
+    """Reads lists.
+
+    Args:
+        projector: of the journal.
+        at_once: project all that has changed whenever a list is asked for. Where appending waits for nothing, that
+            needs no loop, and costs nothing while no list is asked for.
+        most_changes: facts behind the watermarks that are read for a list.
+
+    Attributes:
+        behind: lists that could not show everything.
+    """
+
+    def __init__(self, projector: Projector, *, at_once: bool = False, most_changes: int = MOST_CHANGES) -> None:
+        self._projector = projector
+        self._at_once = at_once
+        self._most = most_changes
+        self.behind = 0
+
+    def appended(self, facts: int) -> None:
+        """Take notice of facts that this process has appended."""
+        self._projector.appended(facts)
+
+    async def turns(self, query: TurnQuery) -> Listed[TurnRow]:
+        """Return a list of turns, newest first. Raises `StoreUnavailable`."""
+        newer, as_of = await self._newer()
+        return Listed(tuple(await self._projector.projection.turns(query, newer)), as_of)
+
+    async def episodes(self, limit: int) -> Listed[EpisodeRow]:
+        """Return the episodes used last, newest first. Raises `StoreUnavailable`."""
+        newer, as_of = await self._newer()
+        return Listed(tuple(await self._projector.projection.episodes(limit, newer)), as_of)
+
+    async def _newer(self) -> tuple[Newer, datetime | None]:
+        """Return the rows that are not projected, and as of when the list is if that is not all of them."""
+        if self._at_once:
+            await self._projector.catch_up()
+        journal, projection = self._projector.journal, self._projector.projection
+        marks = await projection.watermarks()
+        try:
+            changes = await journal.changed(marks, self._most)
+            is_altered = changes.reached.alterations != marks.alterations
+        except NotThisJournal:
+            is_altered = True
+        if is_altered:  # rare: rows may be of turns that are gone, or of users whose texts are
+            await self._projector.step()
+            changes = await journal.changed(await projection.watermarks(), self._most)
+        lines = [reading.line() for reading in await self._projector.readings_of(changes.turns)]
+        if not changes.behind:
+            return {line.turn_id: line.row for line in lines}, None
+        self.behind += 1
+        return {line.turn_id: line.row for line in lines}, changes.reached.at

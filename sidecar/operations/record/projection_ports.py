@@ -1,0 +1,39 @@
+"""What lists need of a database: rows of turns, derived from the journal, that can be made again at any time.
+
+1. `apply` keeps lines and watermarks in one transaction: what is there follows from the facts up to the watermarks.
+2. The line of a turn is never replaced by one of an older version.
+3. Everything may be lost at any time, as a whole: the watermarks are gone with it then.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Protocol
+
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
+from sidecar.core.identifiers import TurnId
+from sidecar.core.listing.changes import Watermarks
+from sidecar.core.listing.turn_rows import Newer, TurnLine
+
+
+class Projection(Protocol):
+    """The rows of lists. Every method raises `StoreUnavailable` if it cannot say, or if nothing is kept."""
+
+    async def watermarks(self) -> Watermarks:
+        """Return up to where the journal was projected; empty ones if it was not, or if the rows are lost."""
+
+    async def apply(
+        self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
+    ) -> None:
+        """Forget the turns of `days`, and those that are `gone`; keep `lines`, and the watermarks that they lead to.
+
+        When `reached` has other alterations than before, nothing of what was replaced is left in any file.
+        """
+
+    async def clear(self) -> None:
+        """Forget everything."""
+
+    async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
+        """Return a list of turns, newest first, in which the rows of `newer` count in the place of those kept."""
+
+    async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
+        """Return the episodes used last, newest first; `newer` as for `turns`."""

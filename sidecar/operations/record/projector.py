@@ -1,0 +1,210 @@
+"""Takes the journal, in the order of its facts, as a list of changed turns, and keeps the line of each for lists.
+
+It is behind the journal, never in its way: a pass takes few facts, gives way to everything else that waits, and what
+goes wrong is tried again later. How far it has come is kept with the lines, so that it goes on from there after a
+restart.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.encoding import UnreadableFact
+from sidecar.core.listing.changes import ChangedTurn, Changes, Watermarks
+from sidecar.core.listing.turn_rows import LineReading
+from sidecar.operations.ports import Recorder
+from sidecar.operations.record.ports import Journal, NotThisJournal
+from sidecar.operations.record.projection_ports import Projection
+
+FACTS_OF_A_PASS: Final = 100
+TURNS_IN_A_ROW: Final = 10
+"""Lines that are derived before everything else that waits has its turn: well below a millisecond."""
+TURNS_READ_AGAIN: Final = 50
+"""Of those whose texts were erased, at a time."""
+MOST_OPEN: Final = 1000
+"""Open turns whose line is gone on with when more facts come; of others all facts are read again."""
+
+
+class ProjectorTiming(Struct, frozen=True):
+    """How long the projector waits, in seconds.
+
+    Attributes:
+        gather: after an append, so that a turn with several facts in a row is derived once.
+        between: two passes, so that a long way back leaves time to dispatches.
+        poll: for what others append to a journal that is shared.
+        again: after a failure.
+    """
+
+    gather: float = 0.2
+    between: float = 0.002
+    poll: float = 5.0
+    again: float = 1.0
+
+
+TIMING: Final = ProjectorTiming()
+
+
+class Projector:
+    """Keeps the lines of lists up to date. One for each journal and process.
+
+    Args:
+        journal: where facts come from.
+        projection: where lines go.
+        recorder: told when lines cannot be kept, once for a number of failures in a row.
+        timing: how long it waits.
+
+    Attributes:
+        lag: facts that were appended and are not in the lists, as far as this process knows.
+        projected: facts that were taken.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        projection: Projection,
+        recorder: Recorder,
+        timing: ProjectorTiming = TIMING,
+    ) -> None:
+        """Begin without anything to do."""
+        self.journal, self.projection = journal, projection
+        self._recorder = recorder
+        self._timing = timing
+        self._woken = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self._unreadable: set[TurnId] = set()
+        self._open: OrderedDict[TurnId, LineReading] = OrderedDict()
+        self.lag = 0
+        self.projected = 0
+
+    def appended(self, facts: int) -> None:
+        """Take notice of facts that this process has appended."""
+        self.lag += facts
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Project what is there, then what is appended, for ever."""
+        failing = False
+        while True:
+            self._woken.clear()
+            try:
+                await self.catch_up()
+                failing = False
+            except StoreUnavailable as why:
+                if not failing:
+                    self._recorder.anomaly("projection_waits", str(why))
+                failing = True
+                await asyncio.sleep(self._timing.again)
+                continue
+            await self._until_woken()
+            await asyncio.sleep(self._timing.gather)
+
+    async def _until_woken(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.poll if self.journal.shared else None):
+                await self._woken.wait()
+
+    async def catch_up(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Project until nothing is left. Raises `StoreUnavailable`.
+
+        Args:
+            progress: told how many facts were taken since the start of this process, and how many are left.
+        """
+        while await self.step():
+            if progress is not None:
+                progress(self.projected, self.lag)
+            await asyncio.sleep(self._timing.between)
+
+    async def rebuild(self) -> None:
+        """Forget all lines; they are derived again from then on. Raises `StoreUnavailable`."""
+        async with self._one_at_a_time:
+            await self._forget()
+        self._woken.set()
+
+    async def _forget(self) -> None:
+        self._open.clear()
+        await self.projection.clear()
+
+    async def step(self) -> bool:
+        """Take some facts, no more than a pass has; say whether any are left. Raises `StoreUnavailable`."""
+        async with self._one_at_a_time:  # a list may ask for a step beside the loop
+            marks = await self.projection.watermarks()
+            try:
+                changes = await self.journal.changed(marks, FACTS_OF_A_PASS)
+            except NotThisJournal as why:
+                self._recorder.anomaly("projection_rebuilt", f"the lists were made of another journal: {why}")
+                await self._forget()
+                return True
+            if changes.reached != marks:
+                if changes.reached.alterations != marks.alterations:
+                    await self._take_alterations(marks, changes)
+                readings = await self.readings_of(changes.turns)
+                await self.projection.apply([each.line() for each in readings], changes.reached)
+                self._go_on_with(readings)
+            number = _facts(changes.reached) - _facts(marks)
+            self.projected += max(number, 0)
+            self.lag = changes.behind
+            return changes.behind > 0
+
+    async def _take_alterations(self, marks: Watermarks, changes: Changes) -> None:
+        """Forget the turns that retention removed, and derive those again whose texts were erased.
+
+        The alterations are taken into account only when all of that is kept: a process that ends before begins again.
+        """
+        self._open.clear()  # what is known of them may be what was erased
+        days = sorted({marker.partition for marker in await self.journal.markers()})
+        await self.projection.apply((), marks, days)
+        erased = await self.journal.erased_turns()
+        for at in range(0, len(erased), TURNS_READ_AGAIN):
+            turn_ids = erased[at : at + TURNS_READ_AGAIN]
+            found = [ChangedTurn(turn_id, 1, (await self.journal.facts(turn_id)).facts) for turn_id in turn_ids]
+            readings = await self.readings_of([turn for turn in found if turn.facts])
+            await self.projection.apply([each.line() for each in readings], marks, gone=turn_ids)
+        await self.projection.apply((), replace(marks, alterations=changes.reached.alterations))
+
+    async def readings_of(self, turns: Sequence[ChangedTurn]) -> list[LineReading]:
+        """Return the lines of turns that have changed; what cannot be read is left out, and reported once."""
+        readings: list[LineReading] = []
+        for number, turn in enumerate(turns, 1):
+            try:
+                reading = await self._reading_of(turn)
+            except UnreadableFact as why:
+                if turn.turn_id not in self._unreadable:
+                    self._unreadable.add(turn.turn_id)
+                    self._recorder.anomaly("turn_not_listed", str(why), {"turn_id": turn.turn_id})
+            else:
+                readings += () if reading is None else (reading,)
+            if number % TURNS_IN_A_ROW == 0:
+                await asyncio.sleep(0)
+        return readings
+
+    async def _reading_of(self, turn: ChangedTurn) -> LineReading | None:
+        """Go on with what is known of a turn, or read all of it; None if it is not there any more."""
+        facts, known = turn.facts, self._open.get(turn.turn_id)
+        if turn.first > 1 and known is not None and known.version == turn.first - 1:
+            reading = known.copy()  # a pass that fails has changed nothing
+        else:
+            reading = LineReading(turn.turn_id)
+            if turn.first > 1:
+                facts = (await self.journal.facts(turn.turn_id)).facts[: turn.version]
+        for fact in facts:
+            reading.take(fact)
+        return reading if reading.version == turn.version else None
+
+    def _go_on_with(self, readings: Sequence[LineReading]) -> None:
+        for reading in readings:
+            self._open.pop(reading.turn_id, None)
+            if not reading.ended:
+                self._open[reading.turn_id] = reading
+        while len(self._open) > MOST_OPEN:
+            self._open.popitem(last=False)
+
+
+def _facts(marks: Watermarks) -> int:
+    return sum(reached.number for reached in marks.reached.values())

@@ -1,0 +1,1 @@
+"""What verifying says of alterations, word for word: auditors work from it."""
