@@ -1,6 +1,6 @@
 """What is asked of the journal. Facts are read by the day of their turn, so that only one partition is looked at."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import groupby
 from typing import Any, Final
@@ -12,16 +12,13 @@ from sidecar.adapters.postgresql import Asking, Connection, ConnectionLost, Conn
 from sidecar.adapters.postgresql.failures import AGAIN
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
-from sidecar.core.journal.turn_rows import episode_rows, fits, turn_row
-from sidecar.core.journal.turn_state import state_of
-from sidecar.operations.record.journal_reads import unreadable
+from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
+from sidecar.operations.record.ports import NotThisJournal
 
 DAY: Final = "select day from turn_heads where turn_id = $1"
 FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
@@ -39,17 +36,33 @@ LEFT_BEHIND: Final = """
 select turn_id, dispatch ->> 0 from turn_heads, jsonb_array_elements(unsettled) with ordinality each (dispatch, place)
 where ended_at is null and dispatch ->> 1 <> $1
   and not exists (select from instances where instance_id = dispatch ->> 1 and lease_until >= now())
-order by began_at, turn_id, place limit $2
+order by begun_at, turn_id, place limit $2
 """
 OVERDUE: Final = """
 select turn_id from turn_heads where ended_at is null and expires_at < $1
-order by expires_at, began_at, turn_id limit $2
+order by expires_at, turn_id limit $2
 """
-NEWEST: Final = """
-select day, array_agg(turn_id) from (
-  select day, turn_id from turn_heads order by day desc, began_at desc limit 2000
-) newest group by day
+OPEN: Final = """
+select turn_id from turn_heads where ended_at is null and ($1::text is null
+  or (begun_at, turn_id) < (select begun_at, turn_id from turn_heads other where other.turn_id = $1))
+order by begun_at desc, turn_id desc limit $2
 """
+HEADS: Final = """
+select instance_id, head.number, link, coalesce(mark.number, 0) as after,
+  case when head.number > coalesce(mark.number, 0) then
+    (select array_agg(day) from roots where roots.instance_id = head.instance_id and newest > coalesce(mark.number, 0))
+  end as days, (select count(*) from markers) as alterations
+from instance_heads head left join unnest($1::text[], $2::bigint[]) mark (instance_id, number) using (instance_id)
+where head.number > 0 order by instance_id
+"""
+NEXT: Final = """
+select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) mark (instance_id, after, up_to) cross join lateral (
+  select day, turn_id, instance_id, number, at, link from facts
+  where day = any ($1) and instance_id = mark.instance_id and number > after and number <= up_to
+  order by number limit $5
+) fact order by number, instance_id limit $5
+"""
+ERASED: Final = "select distinct turn_id from facts where texts is null"
 ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"
 REMOVABLE: Final = """
 select instance_id, day, number, encode(root, 'hex') from roots where journal_is_over(day, $1) order by instance_id, day
@@ -64,6 +77,8 @@ REMOVE_FRAMES: Final = "select journal_remove_frames($1)"
 NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
 MARKS_DO_NOT_FIT: Final = "SR409"
 LOCKED: Final = "55P03"
+MOST_SEQUENCES: Final = 100
+"""Instances whose next facts are read at once."""
 PAGE: Final = 500
 """Rows read at once of what may be many."""
 SECONDS_TO_REMOVE: Final = 60.0
@@ -107,17 +122,48 @@ class PostgresReads:
         """Return turns whose parent is lost."""
         return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(OVERDUE, now, limit)]
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns, derived from the facts of the newest 2,000."""
-        lines: list[TurnRow] = []
-        for day, turns in await self._asking.rows(NEWEST):
-            lines += _lines(await self._asking.rows(FACTS, day, turns))
-        found = [row for row in lines if fits(row, query)]
-        return sorted(found, key=lambda row: (row.began_at, row.turn_id), reverse=True)[: query.limit]
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
+        """Return turns that have not ended."""
+        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(OPEN, before, limit)]
 
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
-        """Return the episodes used last."""
-        return episode_rows(await self.turns(TurnQuery(limit=10_000)), limit)
+    async def changed(self, after: Watermarks, limit: int) -> Changes:
+        """Return the turns that have some of the next facts; all of their facts. Each instance is a sequence.
+
+        It is read first how far each sequence goes, and which days its next facts are of: only these partitions are
+        looked at, and no fact beyond.
+        """
+        marks = {instance: mark.number for instance, mark in after.reached.items()}
+        rows = await self._asking.rows(HEADS, list(marks), list(marks.values()))
+        heads = {row["instance_id"]: Reached(row["number"], row["link"]) for row in rows}
+        _check(after, heads)
+        news = [row for row in rows if row["days"]][:MOST_SEQUENCES]
+        reached, turns, at = dict(after.reached), dict[date, dict[str, None]](), after.at
+        page = await self._page(news, limit) if news else []
+        for row in page:
+            reached[row["instance_id"]] = Reached(row["number"], row["link"])
+            turns.setdefault(row["day"], {})[row["turn_id"]] = None
+            at = row["at"] if at is None else max(at, row["at"])
+        # To the end of their sequences, though the newest facts of some may have been removed.
+        over = [row["instance_id"] for row in rows if not row["days"] or (row in news and len(page) < limit)]
+        reached |= {instance: heads[instance] for instance in over}
+        alterations = max((row["alterations"] for row in rows), default=0)
+        behind = sum(head.number for head in heads.values()) - sum(mark.number for mark in reached.values())
+        return Changes(tuple([each async for each in self._turns(turns)]), Watermarks(reached, alterations, at), behind)
+
+    async def _page(self, news: Sequence[Any], limit: int) -> list[Any]:
+        days = sorted({day for row in news for day in row["days"]})
+        columns = ([row[name] for row in news] for name in ("instance_id", "after", "number"))
+        return await self._asking.rows(NEXT, days, *columns, limit)
+
+    async def _turns(self, turns: Mapping[date, Iterable[str]]) -> AsyncIterator[ChangedTurn]:
+        for day, turn_ids in turns.items():
+            rows = await self._asking.rows(FACTS, day, list(turn_ids))
+            for turn_id, facts in groupby(rows, lambda row: row["turn_id"]):
+                yield ChangedTurn(TurnId(turn_id), 1, tuple(map(_fact, facts)))
+
+    async def erased_turns(self) -> Sequence[TurnId]:
+        """Return the turns that have facts without texts."""
+        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(ERASED)]
 
     # --- archive
 
@@ -188,12 +234,9 @@ def _fact(row: Any) -> Stored:
     return Stored(*(row[name] for name in FACT.split(", ")))
 
 
-def _lines(rows: Iterable[Any]) -> list[TurnRow]:
-    """Return the lines of the turns whose facts are in `rows`, one turn after the other. Raises `StoreUnavailable`."""
-    try:
-        states = [
-            state_of(TurnId(turn_id), map(_fact, facts)) for turn_id, facts in groupby(rows, lambda row: row["turn_id"])
-        ]
-    except UnreadableFact as why:
-        raise unreadable(why) from None
-    return [row for row in map(turn_row, states) if row is not None]
+def _check(marks: Watermarks, heads: Mapping[str, Reached]) -> None:
+    """Raises `NotThisJournal`. An id of an instance is never used again: its facts are the same up to any number."""
+    for instance, mark in marks.reached.items():
+        head = heads.get(instance, Reached(0, b""))
+        if head.number < mark.number or (head.number == mark.number and head.link != mark.link):
+            raise NotThisJournal(f"{instance} has no fact {mark.number}, or another one")

@@ -16,6 +16,8 @@ from sidecar.core.journal.chain import NOTHING, rooted
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.entries import Stored
 from sidecar.operations.record.ports import Journal
+from sidecar.operations.record.projection_ports import Projection
+from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.record.translation import TranslatedTurn, turn_of
 from tests.adapters.records.bench import OpenedRecord, RecordBench
 
@@ -48,6 +50,11 @@ class PostgresBench(RecordBench):
         """Keep the address."""
         self.dsn = dsn
         self._opened: list[PostgresJournal] = []
+        self._rows = RowsInMemory()
+
+    def projection(self) -> Projection:
+        """Return the rows of lists."""
+        return self._rows
 
     async def journal(self, instance: str) -> PostgresJournal:
         """Return one more instance."""

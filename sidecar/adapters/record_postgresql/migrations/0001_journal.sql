@@ -9,11 +9,12 @@ create table instances (
   lease_until timestamptz not null
 ) with (fillfactor = 50);
 
--- The number of the newest fact of each instance. The row is locked first by each append of the instance: one that hangs and
+-- The newest fact of each instance. The row is locked first by each append of the instance: one that hangs and
 -- its repetition never run side by side, and a renewal of the lease waits for neither.
 create table instance_heads (
   instance_id text collate "C" primary key,
-  number bigint not null default 0
+  number bigint not null default 0,
+  link bytea -- of that fact
 ) with (fillfactor = 50);
 
 -- One row a turn, derived from its facts: what appends compare, and what is looked for while turns run.
@@ -21,7 +22,7 @@ create table turn_heads (
   turn_id text collate "C" primary key,
   day date not null, -- of its first fact, in UTC
   version integer not null, -- how many facts it has
-  began_at timestamptz not null,
+  begun_at timestamptz not null default clock_timestamp(), -- on record
   episode_id text collate "C" not null,
   expires_at timestamptz not null,
   ended_at timestamptz,
@@ -47,6 +48,7 @@ create table facts (
   primary key (turn_id, version, day)
 ) partition by list (day);
 create index facts_of_instance on facts (instance_id, number);
+create index facts_erased on facts (turn_id) where texts is null; -- empty until the texts of a user are erased
 
 create table attempt_frames ( -- what runners sent, for replay
   day date not null,
@@ -58,11 +60,13 @@ create table attempt_frames ( -- what runners sent, for replay
   primary key (turn_id, attempt_id, day)
 ) partition by list (day);
 
--- Derived from facts: where the running root of an instance and a day stands.
+-- Derived from facts: where the running root of an instance and a day stands. The newest fact says which days have anything
+-- to read for lists.
 create table roots (
   instance_id text collate "C" not null,
   day date not null,
   number bigint not null,
+  newest bigint not null, -- number of the newest of these facts
   root bytea not null,
   primary key (instance_id, day)
 ) with (fillfactor = 50);
@@ -129,7 +133,7 @@ create aggregate journal_rooted(p_before bytea, p_link bytea) (sfunc = journal_r
 -- statement reads of another row after it has waited for a lock would still be as it was before.
 create function journal_append(
   p_instance text,
-  p_turns text[], p_days date[], p_before integer[], p_after integer[], p_began timestamptz[], p_episodes text[],
+  p_turns text[], p_days date[], p_before integer[], p_after integer[], p_episodes text[],
   p_expires timestamptz[], p_ended timestamptz[], p_called boolean[], p_unsettled jsonb[],
   p_fact_turns integer[], p_versions integer[], p_at timestamptz[], p_bodies bytea[], p_texts bytea[], p_salts bytea[],
   p_digests bytea[], p_links bytea[],
@@ -144,9 +148,9 @@ begin
   select number into strict v_number from instance_heads where instance_id = p_instance for update;
   for v_at in 1 .. cardinality(p_turns) loop
     if p_before[v_at] = 0 then
-      insert into turn_heads (turn_id, day, version, began_at, episode_id, expires_at, ended_at, called, unsettled)
-        values (p_turns[v_at], p_days[v_at], p_after[v_at], p_began[v_at], p_episodes[v_at], p_expires[v_at], p_ended[v_at],
-          p_called[v_at], p_unsettled[v_at])
+      insert into turn_heads (turn_id, day, version, episode_id, expires_at, ended_at, called, unsettled)
+        values (p_turns[v_at], p_days[v_at], p_after[v_at], p_episodes[v_at], p_expires[v_at], p_ended[v_at], p_called[v_at],
+          p_unsettled[v_at])
         on conflict do nothing;
     else
       update turn_heads set version = p_after[v_at], unsettled = p_unsettled[v_at],
@@ -171,13 +175,13 @@ begin
       where v_kept[turn]
     on conflict do nothing
   ), rooted as (
-    insert into roots as root (instance_id, day, number, root)
-    select p_instance, day, count(*), journal_rooted('', link order by number) from numbered group by day
-    on conflict (instance_id, day) do update set number = root.number + excluded.number,
+    insert into roots as root (instance_id, day, number, newest, root)
+    select p_instance, day, count(*), max(number), journal_rooted('', link order by number) from numbered group by day
+    on conflict (instance_id, day) do update set number = root.number + excluded.number, newest = excluded.newest,
       root = (select journal_rooted(root.root, link order by number) from numbered where day = excluded.day)
   )
-  update instance_heads set number = v_number + (select count(*) from numbered)
-    where instance_id = p_instance and exists (select from numbered);
+  update instance_heads head set number = newest.number, link = newest.link
+    from (select number, link from numbered order by number desc limit 1) newest where head.instance_id = p_instance;
   return v_kept;
 end
 $$;
