@@ -153,7 +153,6 @@ async def test_a_closed_memory_opens_nothing_again(tmp_path: Path) -> None:
     assert not (tmp_path / "history.db").exists()
 
 
-<<<<<<< HEAD
 async def test_the_size_of_a_new_episode_costs_no_read_after_a_restart_either(tmp_path: Path) -> None:
     """What was kept, or summed up, is read; an episode of another user with the same id is new."""
     async with opened(tmp_path / "history.db") as memory:
@@ -172,7 +171,8 @@ async def test_the_size_of_a_new_episode_costs_no_read_after_a_restart_either(tm
             assert [await memory.size(each) for each in (EPISODE, OTHER_EPISODE)] == sizes
             kept = await memory.append(msgspec.structs.replace(a_turn(1), episode=new))
             assert await memory.size(new) == kept != EpisodeSize()
-=======
+
+
 async def test_nothing_of_an_erased_user_is_left_in_the_files(tmp_path: Path) -> None:
     """Every layer and the summary, in the database and its log; another user's are all there."""
     async with opened(tmp_path / "history.db") as memory:
@@ -190,4 +190,3 @@ async def test_nothing_of_an_erased_user_is_left_in_the_files(tmp_path: Path) ->
         assert (await memory.read(EPISODE, 9)).kept == 0
         assert (await memory.read(OTHER_USER, 9)).kept == 9
         assert await memory.erase(EPISODE.principal) == 0
->>>>>>> jverify
