@@ -5,8 +5,7 @@ Different sub-agents own different things unless their cards say otherwise (TN-2
 always share its slot, so they run one after the other (TN-17).
 """
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -27,11 +26,16 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Lanes:
-    """The calls of one turn that wait or run, in order of arrival."""
+    """The calls of one turn that wait or run, in order of arrival.
+
+    Attributes:
+        running: by key.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[Waiting] = []
         self._running: dict[str, Waiting] = {}
+        self.running: Mapping[str, Waiting] = self._running
         self._beside: dict[str, Waiting] = {}
 
     @property
@@ -73,11 +77,11 @@ class Lanes:
         if not self._waiting:
             return ()
         taken = {boundary for call in self._holding() for boundary in call.boundaries}
-        in_group = Counter(call.group for call in self._running.values())
+        groups = [call.group for call in self._running.values()]
         started, passed_over = [], []
         for call in self._waiting:
-            if in_group[call.group] < call.parallel and taken.isdisjoint(call.boundaries):
-                in_group[call.group] += 1
+            if groups.count(call.group) < call.parallel and taken.isdisjoint(call.boundaries):
+                groups.append(call.group)
                 started.append(call)
             else:
                 passed_over.append(call)
@@ -85,4 +89,4 @@ class Lanes:
             taken.update(call.boundaries)
         self._running.update({call.key: call for call in started})
         self._waiting = passed_over
-        return tuple(call.key for call in started)
+        return tuple([call.key for call in started])

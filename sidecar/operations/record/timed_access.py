@@ -7,23 +7,30 @@ from typing import TypeVar
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.records import Record
+from sidecar.operations.deadlines import Deadlines, by
+from sidecar.operations.ready_list import Refusal
 from sidecar.operations.record.ports import Store
 
 Found = TypeVar("Found")
 
 
 async def put_on_record(
-    store: Store, records: Sequence[Record], until: float
-) -> StoreUnavailable | RecordConflict | None:
-    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock)."""
+    store: Store, records: Sequence[Record], until: float, deadlines: Deadlines | None = None
+) -> Refusal:
+    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock).
+
+    That is one of the `deadlines` of what it is for; without them it has a timer of its own.
+    """
     if not records:
         return None
     try:
-        if store.waits:
+        if not store.waits:
+            await store.append(records)
+        elif deadlines is not None:
+            await by(deadlines, until, store.append(records))
+        else:
             async with asyncio.timeout_at(until):
                 await store.append(records)
-        else:
-            await store.append(records)
     except TimeoutError:
         return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
     except (StoreUnavailable, RecordConflict) as refused:

@@ -4,16 +4,9 @@ Whatever happened while a frame was on its way goes into the next one: a slow re
 never makes the dispatch wait.
 """
 
-import asyncio
-from typing import Final
-
 from sidecar.core.dispatching.frames import Frame
 from sidecar.operations.ports import FrameStream, ListenerGone
 from sidecar.operations.turn.dispatch_calls import Begun
-from sidecar.operations.turn.state.live_dispatch import LiveDispatch
-
-TURNS_OF_THE_LOOP: Final = 6
-"""How often to give way before a frame. A sub-agent that answers at once needs five; a frame costs as much as fifty."""
 
 
 async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
@@ -25,14 +18,16 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
         RecordConflict: another sidecar has gone on with the dispatch.
     """
     dispatch = begun.dispatch
-    number, waker = dispatch.listen()
+    number, listener = dispatch.listen()
     try:
         seen, first = min(after, dispatch.sequence), True
         while True:
-            await _let_things_happen(dispatch)
+            listener.hears()
             if dispatch.ownership.conflict is not None:
                 raise dispatch.ownership.conflict
-            waker.clear()
+            if dispatch.ready.imminent:
+                await listener.wait()  # for what is about to be done: it is told in the same frame
+                continue
             snapshot = dispatch.snapshot(attached=begun.attached, after=seen) if first else None
             events, result = dispatch.events_after(seen), dispatch.result
             if snapshot is not None or events or result is not None:
@@ -41,17 +36,9 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
             if result is not None:
                 return
             seen = events[-1].sequence if events else seen
-            if dispatch.sequence == seen and dispatch.result is None and dispatch.ownership.conflict is None:
-                await waker.wait()
+            if not listener.woken:
+                await listener.wait()
     except ListenerGone:
         return
     finally:
         dispatch.leave(number)
-
-
-async def _let_things_happen(dispatch: LiveDispatch) -> None:
-    """Give way to whatever can go on without waiting for anything outside, so that it is told in this frame."""
-    for _ in range(TURNS_OF_THE_LOOP):
-        if dispatch.result is not None or dispatch.ownership.conflict is not None:
-            return
-        await asyncio.sleep(0)

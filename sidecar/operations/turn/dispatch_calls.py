@@ -6,6 +6,7 @@ process, not to the RPC that began it, so that a broken connection costs nothing
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -70,8 +71,7 @@ async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: Going) -> Non
 
 async def attached(dispatch: LiveDispatch, going: Going) -> Begun:
     """Return a dispatch that was begun before, with somebody to see to it that it comes to its result."""
-    with dispatch.about_to_listen():
-        refused = await dispatch.opened.wait()
+    refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused
     going.go_on(dispatch)
@@ -141,9 +141,8 @@ class DispatchCalls:
         seconds = self._seconds_for(request, time_left)
         dispatch = self._accept(request, turn, trace)
         dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
-        with dispatch.about_to_listen():
-            self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
-            refused = await dispatch.opened.wait()
+        self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
+        refused = await dispatch.wait_for_opening()
         if isinstance(refused, RecordConflict):
             return refused
         if refused is not None:
@@ -235,9 +234,9 @@ class DispatchCalls:
             if isinstance(error, SubagentsError):
                 return
             raise
-        dispatch.open()
         try:
-            await self._carry_out(dispatch, children)
+            dispatch.open(partial(self._carry_out.begin, dispatch, children))
+            await self._carry_out(dispatch)
         finally:
             self._is_over(dispatch)
 
@@ -249,7 +248,7 @@ class DispatchCalls:
         settled = [CallSettled(turn.turn_id, dispatch.dispatch_id, each, now) for each in outcomes]
         opening = [record for child in children.values() for record in child.take_unsaved()]
         records = [opened_record(dispatch, out.clock), *opening, *settled]
-        refused = await put_on_record(out.store, records, dispatch.record_by)
+        refused = await put_on_record(out.store, records, dispatch.record_by, dispatch.deadlines)
         if refused is not None:
             turn.note_unconfirmed()
             raise refused

@@ -92,7 +92,8 @@ class GoOn:
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
         dispatch.leave(None)  # if nobody listens, what the request asks for in that case is done
-        await self._carry_out(dispatch, begun)
+        self._carry_out.begin(dispatch, begun)
+        await self._carry_out(dispatch)
         return True
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:

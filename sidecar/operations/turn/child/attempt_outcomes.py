@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage
 from sidecar.core.executing.records import AttemptRecorded
+from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.core.replaying.frames import StoppedCall
@@ -19,6 +20,11 @@ from sidecar.operations.turn.state.recorded_frames import microseconds
 from subagents_errors import CallFailure
 
 OUT_OF_TIME: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
+
+
+def attempts_of(child: Child) -> int:
+    """Return how many attempts it may make. Source: SX-28."""
+    return attempts_allowed(child.contract.execution)
 
 
 def lost_with_its_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
@@ -35,11 +41,6 @@ def accepted(child: Child, end: AttemptEnd) -> AttemptEnd:
     if child.data.forces_degraded or child.data.budget_hit:
         return end
     return Broken(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
-
-
-def with_evidence(end: AttemptEnd, evidence: Answer) -> AttemptEnd:
-    """Return the end; a failure with what the child had brought before."""
-    return msgspec.structs.replace(end, evidence=evidence) if isinstance(end, Broken) else end
 
 
 def silent(end: AttemptEnd, target: str) -> AttemptEnd:
@@ -61,9 +62,9 @@ def fault_details(end: AttemptEnd) -> dict[str, Any]:
     return {} if fault is None else fault.details()
 
 
-def token_details(usage: Usage | None) -> dict[str, int]:
+def token_details(usage: Usage) -> dict[str, int]:
     """Return the tokens of all attempts and delegations for an event of the child, as far as they are known."""
-    return {} if usage is None else {name: count for name, count in asdict(usage).items() if count is not None}
+    return {name: count for name, count in asdict(usage).items() if count is not None}
 
 
 def failed_at(end: AttemptEnd) -> str:

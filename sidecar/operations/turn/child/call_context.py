@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.operations.deadlines import Deadlines
 from sidecar.operations.first_result import Ending
+from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.trace_context import TraceContext
@@ -16,20 +18,24 @@ class Errand(Protocol):
     """One or several calls that somebody waits for.
 
     Attributes:
+        dispatch_id: which dispatch it is part of.
+        trace: what attempts belong to.
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+        ready: what is to be done next for its calls.
+        deadlines: of the dispatch.
     """
 
     turn: Turn
+    dispatch_id: DispatchId
+    trace: TraceContext
     settle_at: float
     record_by: float
+    ready: ReadyList
+    deadlines: Deadlines
 
     @property
-    def dispatch_id(self) -> DispatchId:
-        """Which dispatch it is part of."""
-
-    @property
-    def trace(self) -> TraceContext:
-        """What attempts belong to."""
+    def over(self) -> bool:
+        """Say whether nothing more is to be done for its calls."""
 
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call."""
@@ -39,6 +45,9 @@ class Errand(Protocol):
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
+
+    def drains(self) -> None:
+        """What was ready is being done."""
 
     def lose(self) -> None:
         """Give it up: the record says that another sidecar has gone on with it."""

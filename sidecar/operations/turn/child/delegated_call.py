@@ -1,16 +1,16 @@
 """One delegation while it runs, as the child that is run for it sees it."""
 
-import asyncio
 from collections.abc import Mapping
 
+from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.identifiers import CallId, ChildId, DispatchId
+from sidecar.core.identifiers import CallId, ChildId
 from sidecar.operations.first_result import Ending
+from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.inherited_context import briefed
 from sidecar.operations.turn.state.ledger import Delegation
-from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
 
@@ -23,6 +23,10 @@ class DelegatedCall:
         settle_at: the end of the attempt that delegates, or earlier.
         lenders: names, among the calls of the turn, of those who wait for it.
         delegation: how it is stopped.
+        dispatch_id: the dispatch that the call at the top belongs to.
+        trace: the attempt that delegates.
+        ready, deadlines: its own steps, and the deadlines of the dispatch.
+        outcome: of its child; None while that runs.
     """
 
     def __init__(
@@ -40,18 +44,22 @@ class DelegatedCall:
         self.settle_at = settle_at
         self.delegation = Delegation()
         self._errand, self._parent, self._planned = errand, parent, planned
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
+        self.dispatch_id, self.trace = errand.dispatch_id, parent.trace
+        self.ready, self.deadlines = ReadyList(), errand.deadlines
+        self.outcome: CallOutcome | None = None
+        self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
     @property
-    def dispatch_id(self) -> DispatchId:
-        """The dispatch that the call at the top belongs to."""
-        return self._errand.dispatch_id
+    def over(self) -> bool:
+        """Say whether its child has settled."""
+        return self.outcome is not None
 
-    @property
-    def trace(self) -> TraceContext:
-        """The attempt that delegates."""
-        return self._parent.trace
+    def settled(self, outcome: CallOutcome) -> None:
+        """Its child has settled."""
+        self.outcome = outcome
+
+    def drains(self) -> None:
+        """Nobody listens to it."""
 
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops it; there is only one call."""
@@ -75,5 +83,5 @@ class DelegatedCall:
 
     def end(self) -> None:
         """It is over."""
-        self._timer.cancel()
+        self._limit.drop()
         self.delegation.end()

@@ -21,18 +21,22 @@ class TurnLanes:
 
     def enter(self, calls: Sequence[Waiting]) -> None:
         """Let calls wait behind those that already do; those with a free lane have their turn at once."""
-        self._turns.update({call.key: Ending() for call in calls})
         self._lanes.enter(calls)
         self._start_ready()
 
     def has_turn(self, key: str) -> bool:
         """Say whether it is the call's turn."""
-        return self._turns[key].settled
+        return key in self._lanes.running
 
-    async def turn_of(self, key: str, stop: Ending[CallFailure]) -> CallFailure | None:
-        """Wait until it is the call's turn (None), or until it is stopped (why)."""
-        stop.on_settled(self._turns[key].settle)
-        return await self._turns[key].wait()
+    def turn_of(self, key: str, stop: Ending[CallFailure]) -> Ending[CallFailure | None]:
+        """Return what is settled once it is the call's turn (None), or once it is stopped (why)."""
+        turn: Ending[CallFailure | None] = Ending()
+        if self.has_turn(key):
+            turn.settle(None)
+        else:
+            self._turns[key] = turn
+            stop.on_settled(turn.settle)
+        return turn
 
     def start_beside(self, call: Waiting, lenders: Collection[str]) -> bool:
         """Let a delegation run now, or say that it cannot; see `Lanes.start_beside`."""
@@ -46,4 +50,6 @@ class TurnLanes:
 
     def _start_ready(self) -> None:
         for key in self._lanes.start_ready():
-            self._turns[key].settle(None)
+            turn = self._turns.pop(key, None)
+            if turn is not None:
+                turn.settle(None)

@@ -1,8 +1,7 @@
 """A dispatch while it is kept here: how far it is, what has happened, who listens."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sidecar.core.dispatching.frames import (
@@ -19,16 +18,17 @@ from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
 from sidecar.core.identifiers import CallId
 from sidecar.core.status_events.relay import Reporter
+from sidecar.operations.deadlines import Deadline, Deadlines
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.calls import Calls
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage, Ownership
 from sidecar.operations.turn.state.inherited_context import briefed, inherited_context
-from sidecar.operations.turn.state.progress import Listeners, Progress
-from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.operations.turn.state.progress import Listener, Listeners, Progress
 from sidecar.operations.turn.state.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from sidecar.operations.turn.state.turn import TurnState
@@ -47,6 +47,9 @@ class LiveDispatch:
         opened: settled with None once its children are on record, or with the error that refused it.
         finished: settled with the result once every call has its outcome.
         calls: where each of them stands.
+        ready: what is to be done next for its calls.
+        deadlines: of itself and of everything that runs for it.
+        trace: what attempts belong to.
 
     Args:
         settle_by: wall clock; when every call is stopped of a dispatch that is brought back from the record. None: it
@@ -68,10 +71,12 @@ class LiveDispatch:
     ) -> None:
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
         self.dispatch_id, self._trace, self._clock = request.dispatch_id, trace, clock
+        self.trace = trace.context
         self._inherited = inherited_context(turn.claims, request)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
-        self._settle_timer: asyncio.TimerHandle | None = None
+        self.ready = ReadyList()
+        self.deadlines = Deadlines()
         self.stage = DispatchStage.OPENING
         self.ownership = Ownership(Custody.HERE if settle_by is None else Custody.ELSEWHERE)
         self.finished_at: datetime | None = None
@@ -80,9 +85,11 @@ class LiveDispatch:
         self.finished: Ending[DispatchResult] = Ending()
         self.calls = Calls(request, plan, clock)
         self._log = EventLog(rules.events_kept)
-        self._progress = Progress(rules.vocabulary, clock=clock, recorder=recorder, tell=self._tell)
+        self._progress = Progress(
+            rules.vocabulary, clock=clock, recorder=recorder, deadlines=self.deadlines, tell=self._tell
+        )
         self._listeners = Listeners()
-        self._leave_timer: asyncio.TimerHandle | None = None
+        self._left: Deadline | None = None
         self._settle_by = settle_by
         if settle_by is not None:
             self.open()
@@ -93,9 +100,9 @@ class LiveDispatch:
         return self._log.newest
 
     @property
-    def trace(self) -> TraceContext:
-        """What attempts belong to."""
-        return self._trace.context
+    def over(self) -> bool:
+        """Say whether nothing more is to be done for its calls."""
+        return self.stage is DispatchStage.FINISHED
 
     def lane_key(self, call_id: CallId) -> str:
         """Return the name of a call among all calls of the turn."""
@@ -111,19 +118,22 @@ class LiveDispatch:
 
     # --- opening
 
-    def open(self) -> None:
-        """It is on record: its calls may run."""
+    def open(self, begin: Callable[[], object] = lambda: None) -> None:
+        """It is on record: its calls may run. `begin` lets them, before anybody hears of the opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("open", self.stage)
         self.stage = DispatchStage.OPEN
-        self.opened.settle(None)
+        try:
+            begin()
+        finally:
+            self.opened.settle(None)
 
     def withdraw(self, refused: Exception) -> None:
         """It could not be put on record: undo its acceptance, and tell whoever waits for its opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("withdraw", self.stage)
         self.stage = DispatchStage.WITHDRAWN
-        self.drop_timers()
+        self.deadlines.drop_all()
         self.turn.drop(self)
         self._trace.ended(self.calls.run)
         for planned in self.plan.run:
@@ -157,7 +167,6 @@ class LiveDispatch:
     def lose(self) -> None:
         """Give it up: another sidecar has gone on with it."""
         self.ownership.lose()
-        self.drop_timers()
         self.calls.stop_all(CallFailure.RECORD_UNAVAILABLE)
         self._listeners.wake()
 
@@ -167,15 +176,7 @@ class LiveDispatch:
         """Stop every call `seconds` after the request came; their outcomes may be recorded for `margin` longer."""
         self.settle_at = self.received_at + seconds
         self.record_by = self.settle_at + margin
-        loop = asyncio.get_running_loop()
-        self._settle_timer = loop.call_at(self.settle_at, self.calls.stop_all, CallFailure.JOIN_DEADLINE)
-
-    def drop_timers(self) -> None:
-        """Forget the timers of a dispatch that is over: they would keep it alive until they are due."""
-        self._progress.drop_timer()
-        for timer in (self._settle_timer, self._leave_timer):
-            if timer is not None:
-                timer.cancel()
+        self.deadlines.at(self.settle_at, self.calls.stop_all, CallFailure.JOIN_DEADLINE)
 
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call that runs or waits to."""
@@ -208,8 +209,8 @@ class LiveDispatch:
             raise IllegalTransition("finish", self.stage)
         self.result = DispatchResult(self.calls.joined(), self.intents, self.plan.cap, overhead)
         self.stage = DispatchStage.FINISHED
+        self.deadlines.drop_all()  # they would keep it alive until they are due
         if self.ownership.conflict is None:
-            self.drop_timers()
             self._progress.tell_rest()
             self.finished_at = self._clock.now()
             self.turn.overhead += overhead
@@ -238,24 +239,27 @@ class LiveDispatch:
         """Return what happened after `sequence`, a gap first if some of it is not kept."""
         return self._log.after(sequence, self._clock.now())
 
-    def listen(self) -> tuple[int, asyncio.Event]:
+    def listen(self) -> tuple[int, Listener]:
         """Add a listener; returns its number and what wakes it."""
-        if self._leave_timer is not None:
-            self._leave_timer.cancel()
-            self._leave_timer = None
+        if self._left is not None:
+            self._left.drop()
+            self._left = None
         return self._listeners.add()
 
-    @contextmanager
-    def about_to_listen(self) -> Iterator[None]:
-        """Count whoever waits for the opening as a listener, so that leaving meanwhile is leaving, too."""
+    async def wait_for_opening(self) -> Exception | None:
+        """Return what refused it, if anything did. Who waits is a listener: leaving meanwhile is leaving, too."""
         number, _ = self.listen()
         try:
-            yield
+            return await self.opened.wait()
         except asyncio.CancelledError:
             self.leave(number)
             raise
         finally:
             self._listeners.remove(number)
+
+    def drains(self) -> None:
+        """What was ready is being done: listeners hear of it at once, or of what comes before if it takes a while."""
+        self._listeners.wake()
 
     @property
     def heard(self) -> bool:
@@ -271,10 +275,8 @@ class LiveDispatch:
         if policy is OnDisconnect.CANCEL:
             self.calls.stop_all(CallFailure.CALL_CANCELLED)
         elif policy is OnDisconnect.CONTINUE_UNTIL and going_on is not None:
-            loop = asyncio.get_running_loop()
-            self._leave_timer = loop.call_later(
-                going_on.total_seconds(), self.calls.stop_all, CallFailure.CALL_CANCELLED
-            )
+            until = self._clock.monotonic() + going_on.total_seconds()
+            self._left = self.deadlines.at(until, self.calls.stop_all, CallFailure.CALL_CANCELLED)
 
     def _tell(self, what: CallStateChanged | StatusUpdate) -> None:
         self._log.add(self._clock.now(), what)
