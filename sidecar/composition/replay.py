@@ -75,7 +75,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
         ports = Ports(
             clock=_Clock(loop, document.dispatches[0].opened_at),
             ids=_CountedIds(),
-            chance=RecordedChance(recording),
+            chance=RecordedChance(recording, grants),
             spawner=tasks,
             store=_StoreAsFast(recording, loop),
             recorder=cast("Recorder", _Nobody()),

@@ -28,34 +28,54 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class ReadyList:
-    """Steps in the order in which they became ready. Several put, one takes.
+    """Steps in the order in which they became ready. Any number put them; who takes them is busy with them for a while.
 
     Attributes:
-        imminent: whoever takes has been woken, and is about to.
+        awaited: somebody waits for the next steps, or is about to take them.
+        imminent: there are steps, and they are about to be taken.
+        closed: nothing more is to be done.
     """
 
-    __slots__ = ("_steps", "_taker", "imminent")
+    __slots__ = ("_relieve", "_steps", "_taker", "awaited", "closed", "imminent")
 
     def __init__(self) -> None:
-        """Begin with nothing to do."""
+        """Begin with nothing to do, and with somebody who is about to take."""
         self._steps: list[Step] = []
         self._taker: asyncio.Future[None] | None = None
-        self.imminent = False
+        self._relieve: Callable[[], object] = lambda: None
+        self.awaited, self.imminent, self.closed = True, False, False
 
     def put(self, step: Step) -> None:
         """Have a step done next; does not wait."""
         self._steps.append(step)
         if self._taker is not None:
-            if not self._taker.done():  # who takes may have been cancelled
-                self._taker.set_result(None)
-                self.imminent = True
-            self._taker = None
+            self._wake()
+        elif not self.awaited:
+            self.awaited = self.imminent = True
+            self._relieve()
 
-    async def take(self) -> list[Step]:
-        """Return everything that is ready; waits until something is."""
-        if not self._steps:
+    async def take(self, relieve: Callable[[], object]) -> list[Step]:
+        """Return everything that is ready; waits until something is, or the list is closed.
+
+        What becomes ready while the caller is busy with it must not wait for that: `relieve` is called then, and has to
+        see to it that somebody else takes.
+        """
+        self.awaited = True
+        if not self._steps and not self.closed:
             self._taker = asyncio.get_running_loop().create_future()
             await self._taker
-        self.imminent = False
+        self.awaited, self.imminent, self._relieve = False, False, relieve
         taken, self._steps = self._steps, []
         return taken
+
+    def close(self) -> None:
+        """Nothing more is to be done: nobody has to wait for it."""
+        self.closed = True
+        if self._taker is not None:
+            self._wake()
+
+    def _wake(self) -> None:
+        taker, self._taker = self._taker, None
+        if taker is not None and not taker.done():  # who takes may have been cancelled
+            taker.set_result(None)
+            self.imminent = True

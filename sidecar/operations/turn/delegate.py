@@ -161,10 +161,12 @@ class Delegate:
 
     async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
         """Run it to its outcome, which is durable when this returns."""
-        self._run_child(child, call, call.settled)
-        await drain(call, self._out.store, _raise)
-        assert call.outcome is not None  # noqa: S101  for the type checker: else the drain goes on
-        return call.outcome
+        self._run_child(child, call, call.finished.settle)
+        await drain(call, self._out, call.give_up)
+        outcome = await call.finished.wait()  # another drain may go on
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     async def _open(self, parent: Child, child: Child, call: DelegatedCall) -> None:
         """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16."""
@@ -201,11 +203,6 @@ def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:
     if isinstance(above, DelegatedCall):
         return (*above.lenders, parent.child_id)
     return (above.lane_key(parent.call_id),) if isinstance(above, LiveDispatch) else ()
-
-
-def _raise(_: CallId, defect: Exception) -> None:
-    """Have a defect end the delegation; whoever waits for the answer is told, and its child is closed with the turn."""
-    raise defect
 
 
 def _refused(why: DelegationRefusal) -> DelegationRefused:

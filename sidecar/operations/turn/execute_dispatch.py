@@ -54,7 +54,8 @@ class CarryOut:
     async def __call__(self, dispatch: LiveDispatch) -> None:
         """Do what is ready until every call has its outcome and everybody is told."""
         try:
-            await drain(dispatch, self._out.store, partial(self._give_up, dispatch))
+            await drain(dispatch, self._out, partial(self._give_up, dispatch))
+            await dispatch.finished.wait()  # another drain may go on
         except BaseException as stopped:
             for call_id in list(dispatch.calls.stops):  # of the process: nobody goes on with them
                 self._give_up(dispatch, call_id, stopped)

@@ -33,10 +33,6 @@ class Errand(Protocol):
     ready: ReadyList
     deadlines: Deadlines
 
-    @property
-    def over(self) -> bool:
-        """Say whether nothing more is to be done for its calls."""
-
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call."""
 

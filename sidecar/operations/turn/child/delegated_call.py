@@ -26,7 +26,7 @@ class DelegatedCall:
         dispatch_id: the dispatch that the call at the top belongs to.
         trace: the attempt that delegates.
         ready, deadlines: its own steps, and the deadlines of the dispatch.
-        outcome: of its child; None while that runs.
+        finished: settled with the outcome of its child, or with the defect that kept it from having one.
     """
 
     def __init__(
@@ -46,17 +46,13 @@ class DelegatedCall:
         self._errand, self._parent, self._planned = errand, parent, planned
         self.dispatch_id, self.trace = errand.dispatch_id, parent.trace
         self.ready, self.deadlines = ReadyList(), errand.deadlines
-        self.outcome: CallOutcome | None = None
+        self.finished: Ending[CallOutcome | Exception] = Ending()
+        self.finished.on_settled(lambda _: self.ready.close())
         self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
-    @property
-    def over(self) -> bool:
-        """Say whether its child has settled."""
-        return self.outcome is not None
-
-    def settled(self, outcome: CallOutcome) -> None:
-        """Its child has settled."""
-        self.outcome = outcome
+    def give_up(self, _: CallId, defect: Exception) -> None:
+        """A defect ends the delegation; its child is closed with the turn."""
+        self.finished.settle(defect)
 
     def drains(self) -> None:
         """Nobody listens to it."""

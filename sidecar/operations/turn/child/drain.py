@@ -6,19 +6,25 @@ from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId
 from sidecar.operations.ready_list import Refusal, Step
-from sidecar.operations.record.ports import Store
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.dependencies import Outside
 
 
-async def drain(errand: Errand, store: Store, give_up: Callable[[CallId, Exception], None]) -> None:
+async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exception], None]) -> None:
     """Lay out everything that is ready, put it on record in one append, go on with it, and begin anew.
 
-    Steps that become ready meanwhile wait for the next round, which begins at once. `give_up` is called with a call and
-    the defect that keeps its next step from being done; the other calls go on.
+    What becomes ready while the store takes its time is done by another one like this, which may go on in its place:
+    an append that hangs holds up nobody else. `give_up` is called with a call and the defect that keeps its next step
+    from being done; the other calls go on.
     """
-    while not errand.over:
-        steps = await errand.ready.take()
+
+    def relieve() -> None:
+        outside.spawner.spawn(drain(errand, outside, give_up), f"drain {errand.dispatch_id}")
+
+    ready = errand.ready
+    while not ready.closed:
+        steps = await ready.take(relieve)
         errand.drains()
         records: list[Record] = []
         laid_out: list[tuple[Step, Callable[[Refusal], None]]] = []
@@ -31,11 +37,11 @@ async def drain(errand: Errand, store: Store, give_up: Callable[[CallId, Excepti
                 records.extend(more)
                 laid_out.append((step, go_on))
         try:
-            refused = await put_on_record(store, records, errand.record_by, errand.deadlines)
+            refused = await put_on_record(outside.store, records, errand.record_by, errand.deadlines)
         except Exception as defect:  # noqa: BLE001  of the store
             for step, _ in laid_out:
                 give_up(step.call_id, defect)
-            continue
+            refused, laid_out = None, []
         if isinstance(refused, RecordConflict):
             errand.lose()
         for step, go_on in laid_out:
@@ -43,3 +49,5 @@ async def drain(errand: Errand, store: Store, give_up: Callable[[CallId, Excepti
                 go_on(refused)
             except Exception as defect:  # noqa: BLE001
                 give_up(step.call_id, defect)
+        if ready.awaited:
+            return

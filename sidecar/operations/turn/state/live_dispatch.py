@@ -99,11 +99,6 @@ class LiveDispatch:
         """Sequence of the newest event."""
         return self._log.newest
 
-    @property
-    def over(self) -> bool:
-        """Say whether nothing more is to be done for its calls."""
-        return self.stage is DispatchStage.FINISHED
-
     def lane_key(self, call_id: CallId) -> str:
         """Return the name of a call among all calls of the turn."""
         return f"{self.dispatch_id}\x1f{call_id}"
@@ -210,6 +205,7 @@ class LiveDispatch:
         self.result = DispatchResult(self.calls.joined(), self.intents, self.plan.cap, overhead)
         self.stage = DispatchStage.FINISHED
         self.deadlines.drop_all()  # they would keep it alive until they are due
+        self.ready.close()
         if self.ownership.conflict is None:
             self._progress.tell_rest()
             self.finished_at = self._clock.now()
