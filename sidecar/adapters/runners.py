@@ -61,17 +61,23 @@ class ChosenRunners:
         self._targets = targets
         self._gateway_address = gateway_address
         self._made: dict[tuple[str, str | None], Runner] = {}
+        self._chosen: dict[tuple[str, str, str | None, str | None], Runner] = {}
 
     def runner_for(self, card: Card) -> Runner:
         """Return the runner of a card; one that cannot be made is one whose every attempt fails (axis 1)."""
         definition = card.definition
+        wanted = definition.slot, definition.vertical, definition.runner.kind, definition.runner.target
+        chosen = self._chosen.get(wanted)
+        if chosen is not None:
+            return chosen
         target = self._targets.of(card)
         missing = ""
         try:
             spec = self._policy.runner(definition.vertical, definition.runner.kind, f"agents.{definition.id}.runner")
             if target is None:
                 missing = f"set `[targets.slots] {definition.slot}`, or `runner.target` of its card; otherwise "
-            return self._runner(spec, target)
+            runner = self._chosen[wanted] = self._runner(spec, target)
+            return runner
         except PluginProblem as problem:
             fault = Fault(target or "", target or "", remedy=f"{missing}{problem.remedy}")
             return BrokenRunner(f"{definition.runner.kind}:{target}", problem.what, fault)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -14,13 +14,13 @@ class Deadline(msgspec.Struct):
     """One of them.
 
     Attributes:
-        due: called with `given` when it has come; None once it has, or is dropped.
+        due: called with `given` when it has come; None once it has, or is cancelled.
     """
 
     due: Callable[..., object] | None
     given: tuple[Any, ...]
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         """Forget it. Whatever it would have kept alive can go."""
         self.due, self.given = None, ()
 
@@ -28,7 +28,7 @@ class Deadline(msgspec.Struct):
 class Deadlines:
     """What comes due when.
 
-    A dropped deadline keeps its place until its time or that of an earlier one comes: most are dropped, few come due.
+    A cancelled one keeps its place until its time or that of an earlier one comes: most are cancelled, few come due.
     """
 
     __slots__ = ("_made", "_queue", "_timer")
@@ -48,10 +48,9 @@ class Deadlines:
             self._arm()
         return deadline
 
-    def drop_all(self) -> None:
+    def cancel_all(self) -> None:
         """Forget all of them."""
-        for _, _, deadline in self._queue:
-            deadline.drop()
+        self._queue.clear()
         self._arm()
 
     def _arm(self) -> None:
@@ -74,14 +73,21 @@ class Deadlines:
                 _, _, deadline = heappop(self._queue)
                 due, given = deadline.due, deadline.given
                 if due is not None:
-                    deadline.drop()
+                    deadline.cancel()
                     due(*given)
         finally:
             self._arm()
 
 
-async def by(deadlines: Deadlines, when: float, work: Awaitable[Result]) -> Result:
-    """Return what `work` returns, as `asyncio.timeout_at` would, without a timer of its own.
+class Cancellable(Protocol):
+    """A timer of the loop, or a deadline."""
+
+    def cancel(self) -> None:
+        """Forget it."""
+
+
+async def by(when: float, work: Awaitable[Result], at: Callable[[float, Callable[[], None]], Cancellable]) -> Result:
+    """Return what `work` returns, as `asyncio.timeout_at` would, with whatever timer `at` makes.
 
     Raises:
         TimeoutError: it took longer. Whatever `work` raises.
@@ -95,7 +101,7 @@ async def by(deadlines: Deadlines, when: float, work: Awaitable[Result]) -> Resu
         late = True
         task.cancel()
 
-    limit = deadlines.at(when, stop)
+    limit = at(when, stop)
     try:
         return await work
     except asyncio.CancelledError:
@@ -103,4 +109,4 @@ async def by(deadlines: Deadlines, when: float, work: Awaitable[Result]) -> Resu
             raise TimeoutError from None
         raise
     finally:
-        limit.drop()
+        limit.cancel()

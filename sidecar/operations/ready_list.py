@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
@@ -12,19 +13,21 @@ from sidecar.core.identifiers import CallId
 
 Refusal: TypeAlias = StoreUnavailable | RecordConflict | None
 """Why something is not on record; None: it is."""
-LaidOut: TypeAlias = tuple[Sequence[Record], Callable[[Refusal], None]]
-"""What has to be on record first, and what is done then, or if it is refused."""
+GoOn: TypeAlias = Callable[[Refusal, datetime], None]
+"""What is done once something is on record, or is refused; told when that is. Does not wait."""
+LaidOut: TypeAlias = tuple[Sequence[Record], GoOn]
+"""What has to be on record first, and what is done then."""
 
 
 class Step(msgspec.Struct, frozen=True):
     """What comes next for one call.
 
     Attributes:
-        lay_out: called once, when it is taken. Does not wait, nor does what it returns.
+        lay_out: called once, when it is taken; told when that is. Does not wait.
     """
 
     call_id: CallId
-    lay_out: Callable[[], LaidOut]
+    lay_out: Callable[[datetime], LaidOut]
 
 
 class ReadyList:

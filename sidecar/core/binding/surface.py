@@ -77,4 +77,7 @@ class Surface(Struct, frozen=True):
 
     def tool_named(self, name: str) -> SurfaceTool | None:
         """Return the sub-agent tool with exactly that name, if it is on the surface."""
-        return next((tool for tool in self.tools if tool.name == name), None)
+        for tool in self.tools:
+            if tool.name == name:
+                return tool
+        return None

@@ -68,11 +68,14 @@ class StatusRelay:
         rule = self._vocabulary.rule_for(event_type)
         if rule is None:
             return "unknown", None
-        if not self._bucket(reporter.index).take(now):
+        bucket = self._buckets.get(reporter.index)
+        if bucket is None:
+            bucket = self._buckets[reporter.index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
+        if not bucket.take(now):
             return "rate_limited", None
         if rule.handling is Handling.SUPPRESS:
             return rule.handling, None
-        bounded = bounded_attributes(attributes)
+        bounded = bounded_attributes(attributes) if attributes else {}
         if rule.handling is Handling.BATCH:
             self._gather(reporter, event_type, rule, bounded, now)
             return rule.handling, None
@@ -85,13 +88,8 @@ class StatusRelay:
 
     def flush(self, now: float) -> Sequence[StatusUpdate]:
         """Return the batches that are due, collapsed across siblings, the earliest first."""
-        ripe = sorted((batch.due, name) for name, batch in self._batches.items() if batch.due <= now)
+        ripe = sorted([(batch.due, name) for name, batch in self._batches.items() if batch.due <= now])
         return [_collapsed(name, self._batches.pop(name)) for _, name in ripe]
-
-    def _bucket(self, index: int) -> TokenBucket:
-        if index not in self._buckets:
-            self._buckets[index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
-        return self._buckets[index]
 
     def _gather(
         self, reporter: Reporter, event_type: str, rule: EventRule, attributes: Mapping[str, str], now: float

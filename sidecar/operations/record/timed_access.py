@@ -24,13 +24,11 @@ async def put_on_record(
     if not records:
         return None
     try:
-        if not store.waits:
-            await store.append(records)
-        elif deadlines is not None:
-            await by(deadlines, until, store.append(records))
+        if store.waits:
+            at = asyncio.get_running_loop().call_at if deadlines is None else deadlines.at
+            await by(until, store.append(records), at)
         else:
-            async with asyncio.timeout_at(until):
-                await store.append(records)
+            await store.append(records)
     except TimeoutError:
         return StoreUnavailable("the store did not answer in time", retry_after=timedelta(seconds=1))
     except (StoreUnavailable, RecordConflict) as refused:

@@ -161,7 +161,7 @@ class Delegate:
 
     async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
         """Run it to its outcome, which is durable when this returns."""
-        self._run_child(child, call, call.finished.settle)
+        self._run_child(child, call, call.settled, self._out.clock.now())
         await drain(call, self._out, call.give_up)
         outcome = await call.finished.wait()  # another drain may go on
         if isinstance(outcome, Exception):
@@ -202,7 +202,7 @@ def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:
     """Return the names, among the calls of the turn, of all who wait for the delegation."""
     if isinstance(above, DelegatedCall):
         return (*above.lenders, parent.child_id)
-    return (above.lane_key(parent.call_id),) if isinstance(above, LiveDispatch) else ()
+    return (above.lane_keys[parent.call_id],) if isinstance(above, LiveDispatch) else ()
 
 
 def _refused(why: DelegationRefusal) -> DelegationRefused:

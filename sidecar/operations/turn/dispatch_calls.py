@@ -242,7 +242,7 @@ class DispatchCalls:
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
-        ready = [each for each in dispatch.plan.run if turn.lanes.has_turn(dispatch.lane_key(each.call.call_id))]
+        ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
         children = {each.call.call_id: make_child(dispatch, each, out.clock, out.ids) for each in ready}
         now, outcomes = out.clock.now(), dispatch.plan.settled.values()
         settled = [CallSettled(turn.turn_id, dispatch.dispatch_id, each, now) for each in outcomes]
@@ -253,7 +253,7 @@ class DispatchCalls:
             turn.note_unconfirmed()
             raise refused
         for child in children.values():
-            child.saved(child.take_unsaved())
+            child.forget_unsaved()
             turn.keep_child(child)
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
@@ -266,5 +266,5 @@ class DispatchCalls:
 
 def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> Waiting:
     parallel = dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
-    key = dispatch.lane_key(planned.call.call_id)
+    key = dispatch.lane_keys[planned.call.call_id]
     return Waiting(key, dispatch.dispatch_id, parallel, ownership_of(planned.tool))

@@ -4,6 +4,7 @@ Source: PC2-FR-6, PC2-FR-8a, TN-20.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -37,13 +38,14 @@ class CarryOut:
             dispatch: accepted, and open on record.
             begun: the children that are on record already, by call.
         """
+        now = self._out.clock.now()
         left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         for planned in left:
             call_id = planned.call.call_id
             child = begun.get(call_id)
             try:
                 if child is not None and not child.restored:
-                    self._run(dispatch, child)
+                    self._run(dispatch, child, now)
                 else:
                     self._wait_for_its_turn(dispatch, planned, child)
             except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
@@ -61,9 +63,9 @@ class CarryOut:
                 self._give_up(dispatch, call_id, stopped)
             raise
 
-    def _run(self, dispatch: LiveDispatch, child: Child) -> None:
-        dispatch.running(child)
-        self._run_child(child, dispatch, partial(self._over, dispatch))
+    def _run(self, dispatch: LiveDispatch, child: Child, now: datetime) -> None:
+        dispatch.running(child, now)
+        self._run_child(child, dispatch, partial(self._over, dispatch), now)
 
     def _wait_for_its_turn(self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None) -> None:
         """Have a call begin once its lane is free, or end once it is stopped. A child that is there was restored."""
@@ -72,54 +74,64 @@ class CarryOut:
         def ready(stopped: CallFailure | None) -> None:
             dispatch.ready.put(Step(call_id, partial(self._begin_late, dispatch, planned, child, stopped)))
 
-        key = dispatch.lane_key(call_id)
-        dispatch.turn.lanes.turn_of(key, dispatch.stop_of(call_id)).on_settled(ready)
+        dispatch.turn.lanes.turn_of(dispatch.lane_keys[call_id], dispatch.stop_of(call_id)).on_settled(ready)
 
     def _begin_late(
-        self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None, stopped: CallFailure | None
+        self,
+        dispatch: LiveDispatch,
+        planned: PlannedCall,
+        child: Child | None,
+        stopped: CallFailure | None,
+        now: datetime,
     ) -> LaidOut:
         """Have a child put on record before it runs, unless it is there, or the call is not begun any more."""
         if child is not None:
-            return (), lambda _: self._run(dispatch, child)
+            return (), lambda _, then: self._run(dispatch, child, then)
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
-            return self._not_begun(dispatch, not_run(planned, Outcome.NOT_STARTED, reason))
+            return self._not_begun(dispatch, not_run(planned, Outcome.NOT_STARTED, reason), now)
         child = make_child(dispatch, planned, self._out.clock, self._out.ids)
         records = child.take_unsaved()
         return records, partial(self._opened, dispatch, planned, child, records)
 
     def _opened(
-        self, dispatch: LiveDispatch, planned: PlannedCall, child: Child, records: Sequence[Record], refused: Refusal
+        self,
+        dispatch: LiveDispatch,
+        planned: PlannedCall,
+        child: Child,
+        records: Sequence[Record],
+        refused: Refusal,
+        now: datetime,
     ) -> None:
         if refused is None:
             child.saved(records)
             dispatch.turn.keep_child(child)
-            self._run(dispatch, child)
+            self._run(dispatch, child, now)
             return
         dispatch.turn.note_unconfirmed()
         outcome = not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
         dispatch.ready.put(Step(outcome.call_id, partial(self._not_begun, dispatch, outcome)))
 
-    def _not_begun(self, dispatch: LiveDispatch, outcome: CallOutcome) -> LaidOut:
+    def _not_begun(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> LaidOut:
         """Have the outcome of a call that never began put on record before it is told.
 
         What cannot be recorded now is told as that, and goes along with the turn's end.
         """
-        settled = CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, self._out.clock.now())
+        settled = CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now)
 
-        def tell(refused: Refusal) -> None:
+        def tell(refused: Refusal, told_at: datetime) -> None:
             told = outcome
             if refused is not None and not isinstance(refused, RecordConflict):
                 told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
                 dispatch.turn.add_late(msgspec.structs.replace(settled, outcome=told, revision=1))
-            self._over(dispatch, told)
+            self._over(dispatch, told, told_at)
 
         return [settled], tell
 
-    def _over(self, dispatch: LiveDispatch, outcome: CallOutcome) -> None:
+    def _over(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> None:
         """A call has its outcome: its lane is free, and if it was the last one, the dispatch has its result."""
-        dispatch.settled(outcome)
-        dispatch.turn.lanes.leave(dispatch.lane_key(outcome.call_id))
+        dispatch.settled(outcome, now)
+        dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
         if not dispatch.calls.stops:
             self._finish(dispatch)
 
@@ -128,7 +140,8 @@ class CarryOut:
         if isinstance(why, Exception):
             self._out.recorder.anomaly("call_defect", type(why).__name__)
         if call_id in dispatch.calls.stops:
-            self._over(dispatch, not_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL))
+            outcome = not_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL)
+            self._over(dispatch, outcome, self._out.clock.now())
 
     def _finish(self, dispatch: LiveDispatch) -> None:
         """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""

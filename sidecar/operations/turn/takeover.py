@@ -107,7 +107,7 @@ class GoOn:
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
         turn.lanes.enter(
             [
-                Waiting(dispatch.lane_key(each.call.call_id), dispatch.dispatch_id, parallel, ownership_of(each.tool))
+                Waiting(dispatch.lane_keys[each.call.call_id], dispatch.dispatch_id, parallel, ownership_of(each.tool))
                 for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
             ]
         )

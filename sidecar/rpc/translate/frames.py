@@ -15,7 +15,7 @@ from sidecar.core.dispatching.frames import (
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.rpc.translate.enums import AXIS, CALL_STATE, CAP, OUTCOME, REASON
-from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
+from sidecar.rpc.translate.fields import EPOCH, fill_duration
 from sidecar.rpc.translate.surfaces import start_state
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2
 
@@ -92,7 +92,8 @@ def _fill_snapshot(message: dispatch_pb2.DispatchSnapshot, snapshot: Snapshot) -
 def _fill_event(message: dispatch_pb2.DispatchEvent, event: DispatchEvent) -> None:
     what = event.what
     message.sequence = event.sequence
-    fill_timestamp(message.time, event.time)
+    time, since = message.time, event.time - EPOCH
+    time.seconds, time.nanos = since.days * 86_400 + since.seconds, since.microseconds * 1000
     if isinstance(what, CallStateChanged):
         message.call_id = what.call_id
         changed = message.state_changed

@@ -137,12 +137,12 @@ def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
     of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
     if frames is None or of_dispatch is None:
         return ()
-    stopped = tuple(
+    stopped = [
         StoppedCall(each.dispatch_id, call_id, reason.name, microseconds(at - each.received_at))
         for each in turn.dispatches.values()
         for call_id, reason, at in each.calls.stopped
         if reason is not CallFailure.JOIN_DEADLINE
-    )
+    ]
     made = frames.attempts or ([] if child.attempts else [frames.none_made()])
     return [
         AttemptRecorded(
@@ -151,7 +151,7 @@ def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
             turn_id=turn.turn_id,
             dispatch_id=child.dispatch_id,
             number=each.number,
-            frames_json=each.to_json(of_dispatch.received_at, stopped),
+            frames_json=each.to_json(of_dispatch.received_at, tuple(stopped)),
         )
         for each in made
     ]

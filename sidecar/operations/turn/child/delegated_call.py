@@ -1,6 +1,7 @@
 """One delegation while it runs, as the child that is run for it sees it."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import PlannedCall
@@ -50,6 +51,10 @@ class DelegatedCall:
         self.finished.on_settled(lambda _: self.ready.close())
         self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
+    def settled(self, outcome: CallOutcome, _: datetime) -> None:
+        """Its child has settled."""
+        self.finished.settle(outcome)
+
     def give_up(self, _: CallId, defect: Exception) -> None:
         """A defect ends the delegation; its child is closed with the turn."""
         self.finished.settle(defect)
@@ -79,5 +84,5 @@ class DelegatedCall:
 
     def end(self) -> None:
         """It is over."""
-        self._limit.drop()
+        self._limit.cancel()
         self.delegation.end()

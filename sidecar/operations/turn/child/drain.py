@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sidecar.core.errors import RecordConflict
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import CallId
-from sidecar.operations.ready_list import Refusal, Step
+from sidecar.operations.ready_list import GoOn, Step
 from sidecar.operations.record.timed_access import put_on_record
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.child.dependencies import Outside
@@ -25,12 +25,13 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
     ready = errand.ready
     while not ready.closed:
         steps = await ready.take(relieve)
+        now = outside.clock.now()
         errand.drains()
         records: list[Record] = []
-        laid_out: list[tuple[Step, Callable[[Refusal], None]]] = []
+        laid_out: list[tuple[Step, GoOn]] = []
         for step in steps:
             try:
-                more, go_on = step.lay_out()
+                more, go_on = step.lay_out(now)
             except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
                 give_up(step.call_id, defect)
             else:
@@ -42,11 +43,13 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
             for step, _ in laid_out:
                 give_up(step.call_id, defect)
             refused, laid_out = None, []
+        if outside.store.waits:
+            now = outside.clock.now()
         if isinstance(refused, RecordConflict):
             errand.lose()
         for step, go_on in laid_out:
             try:
-                go_on(refused)
+                go_on(refused, now)
             except Exception as defect:  # noqa: BLE001
                 give_up(step.call_id, defect)
         if ready.awaited:

@@ -40,7 +40,7 @@ def request_of(child: Child, errand: Errand, attempt_id: AttemptId, grant: str, 
         grant=grant,
         timeout=timedelta(seconds=max(0.0, child.ends_at - now)),
         trace_headers=child.trace.headers,
-        delegates=delegates_of(child.contract, surface),
+        delegates=delegates_of(child.contract, surface) if child.contract.permissions.can_spawn_children else (),
     )
 
 

@@ -154,9 +154,9 @@ class Attempt:
             return
         self.ended, self.heard = True, self.heard or heard
         for limit in self._limits:
-            limit.drop()
+            limit.cancel()
         if self._idle is not None:
-            self._idle.drop()
+            self._idle.cancel()
         if self._task is not None:
             asyncio.get_running_loop().call_soon(self._leave, self._task)
         self._on_end(how)

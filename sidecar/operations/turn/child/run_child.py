@@ -1,13 +1,12 @@
 """Run children: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
 
-from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
-from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Usage
+from sidecar.core.dispatching.outcomes import Answer, Usage
 from sidecar.core.dispatching.result_checks import ResultCollector, ResultLimits
 from sidecar.core.executing.events import ATTEMPT_REPEATED
 from sidecar.core.executing.retries import Breaker, Breakers, BreakerState, RetryBudget, backoff_ceiling
@@ -26,14 +25,11 @@ from sidecar.operations.turn.child.attempt_outcomes import (
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.requests import bounds_of, request_of
-from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broken, Quarantine
-from sidecar.operations.turn.child.settling import Settlement
+from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broken, Finished, Quarantine
+from sidecar.operations.turn.child.settling import Over, Settlement
 from sidecar.operations.turn.state.child import Child
 from sidecar.policy.protocols import Runner
 from subagents_errors import CallFailure
-
-Over = Callable[[CallOutcome], object]
-"""Told what a child came to, once that is on record or could not be recorded in time."""
 
 
 class Shared(msgspec.Struct, frozen=True):
@@ -62,9 +58,9 @@ class RunChild:
             Quarantine(outside.recorder, rules.quarantine_after.total_seconds()),
         )
 
-    def __call__(self, child: Child, errand: Errand, over: Over) -> None:
+    def __call__(self, child: Child, errand: Errand, over: Over, now: datetime) -> None:
         """Let `child`, which is open on record, begin; its steps go to the ready list of its errand. Does not wait."""
-        ChildRun(self._shared, child, errand, over).start()
+        ChildRun(self._shared, child, errand, over).start(now)
 
 
 class ChildRun:
@@ -89,17 +85,17 @@ class ChildRun:
         self._spent, self._evidence = Usage(), Answer()
         self._concluded = False
 
-    def start(self) -> None:
+    def start(self, now: datetime) -> None:
         """Make the first attempt."""
         child, out = self._child, self._out
         self._began = out.clock.monotonic()
-        child.begin(out.clock.now(), self._began, keep_frames=self._shared.rules.record_frames)
+        child.begin(now, self._began, keep_frames=self._shared.rules.record_frames)
         self._stop.on_settled(self._stopped)
         try:
             self._runner: Runner = out.runners.runner_for(child.tool.card)
             lost = lost_with_its_sidecar(child, attempts_of(child)) if child.restored else None
             if lost is None:
-                self._try(self._began)
+                self._try(now, self._began)
             else:
                 self._conclude(lost)
         except Exception as error:  # noqa: BLE001
@@ -107,31 +103,31 @@ class ChildRun:
 
     # --- one attempt
 
-    def _try(self, now: float) -> None:
-        """Make an attempt, if the call is not stopped and the breaker lets it out."""
+    def _try(self, now: datetime, at: float) -> None:
+        """Make an attempt, if the call is not stopped and the breaker lets it out; `at`: of the loop's clock."""
         child, stopped = self._child, self._stop.how
         if stopped is not None:
             self._conclude(Broken(stopped, "stopped before the attempt"))
             return
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
-        if not breaker.admit(now):
+        if not breaker.admit(at):
             _keep_refusal(child, "breaker")
             shut = f"the breaker of {self._runner.target} for {child.slot} is open"
             self._conclude(Broken(CallFailure.RUNNER_BREAKER_OPEN, shut))
             return
         self._breaker = breaker
         attempt_id = AttemptId(self._out.ids.new("attempt"))
-        child.begin_attempt(self._out.clock.now(), attempt_id)
+        child.begin_attempt(now, attempt_id)
         if child.attempts == 1:  # known from `started`
-            self._shared.budget.called(now)
-            self._run(attempt_id, now)
+            self._shared.budget.called(at)
+            self._run(attempt_id, at)
         else:  # whoever takes the child over must not make one too many
             self._errand.ready.put(Step(child.call_id, partial(self._record_attempt, attempt_id)))
 
-    def _record_attempt(self, attempt_id: AttemptId) -> LaidOut:
+    def _record_attempt(self, attempt_id: AttemptId, _: datetime) -> LaidOut:
         records = self._child.take_unsaved()
 
-        def go_on(refused: Refusal) -> None:
+        def go_on(refused: Refusal, _: datetime) -> None:
             try:
                 if refused is None:
                     self._child.saved(records)
@@ -188,7 +184,9 @@ class ChildRun:
             if not heard:
                 end = silent(end, self._runner.target)
             self._tell_breaker(end, heard=heard)
-            if child.ledger.running:
+            if isinstance(end, Finished) and not child.ledger.running:
+                self._conclude(end)
+            elif child.ledger.running:
                 child.ledger.end_delegations(CallFailure.CALL_CANCELLED, partial(self._decide, end))
             else:
                 self._decide(end)
@@ -245,15 +243,15 @@ class ChildRun:
     def _repeat(self) -> None:
         """The pause is over."""
         pause, self._pause = self._pause, None
-        child = self._child
+        child, now = self._child, self._out.clock.now()
         try:
             if pause is not None and isinstance(pause[1], Broken):
                 reason = pause[1].reason
                 summary = f"attempt {child.attempts} failed: {reason}; another one is made"
                 details = {"reason": reason, **fault_details(pause[1])}
-                child.note(self._out.clock.now(), ATTEMPT_REPEATED, summary, **details)
+                child.note(now, ATTEMPT_REPEATED, summary, **details)
                 self._out.recorder.attempt_repeated(child.slot)
-            self._try(self._out.clock.monotonic())
+            self._try(now, self._out.clock.monotonic())
         except Exception as error:  # noqa: BLE001
             self._defect(error)
 
@@ -265,7 +263,7 @@ class ChildRun:
             self._attempt.end(Broken(reason, "stopped"))
         elif self._pause is not None:
             (deadline, end), self._pause = self._pause, None
-            deadline.drop()
+            deadline.cancel()
             self._conclude(end)
 
     def _defect(self, error: Exception) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,13 +24,15 @@ from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.run_attempt import AttemptEnd, Broken, OutOfBudget
 from sidecar.operations.turn.state.child import Child
 
+Over: TypeAlias = Callable[[CallOutcome, datetime], object]
+"""Told what a child came to, and when that is, once it is on record or could not be recorded in time."""
+
 
 class Settlement(msgspec.Struct, frozen=True):
     """A child whose last attempt has ended.
 
     Attributes:
         spent: tokens of all its attempts.
-        over: told the outcome, once that is on record or could not be recorded in time.
     """
 
     outside: Outside
@@ -38,11 +41,11 @@ class Settlement(msgspec.Struct, frozen=True):
     end: AttemptEnd
     took: timedelta
     spent: Usage
-    over: Callable[[CallOutcome], object]
+    over: Over
 
-    def lay_out(self) -> LaidOut:
+    def lay_out(self, now: datetime) -> LaidOut:
         """Return what is to be written, and what is done then."""
-        child, end, now = self.child, self.end, self.outside.clock.now()
+        child, end = self.child, self.end
         spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
         usage = spent if spent.input_tokens or spent.output_tokens else None
         outcome = outcome_of(child, end, self.took, usage)
@@ -63,11 +66,12 @@ class Settlement(msgspec.Struct, frozen=True):
         if child.contract.parent_child_id is None:  # a delegation is not one of the orchestrator's calls
             settled.append(CallSettled(self.errand.turn.turn_id, self.errand.dispatch_id, outcome, now))
         settled.extend(recorded_attempts(child, self.errand.turn))
-        child.add_unsaved(settled)
-        records = child.take_unsaved()
+        records = child.add_unsaved(settled)
         return records, partial(self._tell, outcome, now, records)
 
-    def _tell(self, outcome: CallOutcome, now: datetime, records: Sequence[Record], refused: Refusal) -> None:
+    def _tell(
+        self, outcome: CallOutcome, settled_at: datetime, records: Sequence[Record], refused: Refusal, now: datetime
+    ) -> None:
         child, out = self.child, self.outside
         if refused is None:
             child.saved(records)
@@ -76,6 +80,6 @@ class Settlement(msgspec.Struct, frozen=True):
             out.recorder.anomaly("outcome_unrecorded", child.child_id)
             outcome = unrecorded(outcome)
             child.correct(outcome)
-        child.settle(outcome, now)
+        child.settle(outcome, settled_at)
         out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
-        self.over(outcome)
+        self.over(outcome, now)

@@ -101,9 +101,10 @@ class Child:
         """Return what is to be appended; `saved` forgets it once it is durable."""
         return tuple(self._unsaved)
 
-    def add_unsaved(self, records: Iterable[Record]) -> None:
-        """Have records written with the next append that are no events of the child."""
+    def add_unsaved(self, records: Iterable[Record]) -> Sequence[Record]:
+        """Have records written with the next append that are no events of the child; see `take_unsaved`."""
         self._unsaved.extend(records)
+        return tuple(self._unsaved)
 
     def saved(self, records: Sequence[Record]) -> None:
         """Forget records that are durable now. Others may have come in meanwhile, and two may save at once."""
@@ -114,7 +115,7 @@ class Child:
         self._unsaved[:] = [record for record in self._unsaved if record.record_id not in durable]
 
     def forget_unsaved(self) -> None:
-        """The turn has ended: everything of the child is on record."""
+        """Everything of the child is on record, and nothing can have come in meanwhile."""
         self._unsaved.clear()
 
     def note(self, now: datetime, name: str, summary: str, *, actor: str = SIDECAR, **details: Any) -> None:

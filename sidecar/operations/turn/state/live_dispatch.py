@@ -47,6 +47,7 @@ class LiveDispatch:
         opened: settled with None once its children are on record, or with the error that refused it.
         finished: settled with the result once every call has its outcome.
         calls: where each of them stands.
+        lane_keys: the name of each call that runs, or waits to, among all calls of the turn.
         ready: what is to be done next for its calls.
         deadlines: of itself and of everything that runs for it.
         trace: what attempts belong to.
@@ -84,6 +85,9 @@ class LiveDispatch:
         self.opened: Ending[Exception | None] = Ending()
         self.finished: Ending[DispatchResult] = Ending()
         self.calls = Calls(request, plan, clock)
+        self.lane_keys: Mapping[CallId, str] = {
+            each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
+        }
         self._log = EventLog(rules.events_kept)
         self._progress = Progress(
             rules.vocabulary, clock=clock, recorder=recorder, deadlines=self.deadlines, tell=self._tell
@@ -99,17 +103,14 @@ class LiveDispatch:
         """Sequence of the newest event."""
         return self._log.newest
 
-    def lane_key(self, call_id: CallId) -> str:
-        """Return the name of a call among all calls of the turn."""
-        return f"{self.dispatch_id}\x1f{call_id}"
-
     def arguments_of(self, call_id: CallId) -> str:
         """Return the arguments of a call that its sub-agent is given."""
         return self.calls.planned[call_id].arguments_json
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
-        return briefed(self._inherited, self.calls.planned[call_id])
+        planned = self.calls.planned[call_id]
+        return briefed(self._inherited, planned) if planned.prior_context else self._inherited
 
     # --- opening
 
@@ -128,11 +129,11 @@ class LiveDispatch:
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("withdraw", self.stage)
         self.stage = DispatchStage.WITHDRAWN
-        self.deadlines.drop_all()
+        self.deadlines.cancel_all()
         self.turn.drop(self)
         self._trace.ended(self.calls.run)
         for planned in self.plan.run:
-            self.turn.lanes.leave(self.lane_key(planned.call.call_id))
+            self.turn.lanes.leave(self.lane_keys[planned.call.call_id])
         self.opened.settle(refused)
 
     # --- elsewhere
@@ -179,20 +180,22 @@ class LiveDispatch:
 
     # --- what happens
 
-    def running(self, child: Child) -> None:
+    def running(self, child: Child, now: datetime) -> None:
         """A call began to run."""
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("running", self.stage)
         self.calls.begin(child)
         self._progress.began(Reporter(self.calls.places[child.call_id], child.call_id, child.slot))
-        self._tell(CallStateChanged(child.call_id, CallState.RUNNING, None))
+        self._log.add(now, CallStateChanged(child.call_id, CallState.RUNNING, None))
+        self._listeners.wake()
 
-    def settled(self, outcome: CallOutcome) -> None:
+    def settled(self, outcome: CallOutcome, now: datetime) -> None:
         """A call has its outcome."""
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("settled", self.stage)
         self._progress.ended(self.calls.settle(outcome))
-        self._tell(CallStateChanged(outcome.call_id, CallState.SETTLED, outcome.outcome))
+        self._log.add(now, CallStateChanged(outcome.call_id, CallState.SETTLED, outcome.outcome))
+        self._listeners.wake()
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """A sub-agent reports progress. Source: PC2-FR-13."""
@@ -204,7 +207,7 @@ class LiveDispatch:
             raise IllegalTransition("finish", self.stage)
         self.result = DispatchResult(self.calls.joined(), self.intents, self.plan.cap, overhead)
         self.stage = DispatchStage.FINISHED
-        self.deadlines.drop_all()  # they would keep it alive until they are due
+        self.deadlines.cancel_all()  # they would keep it alive until they are due
         self.ready.close()
         if self.ownership.conflict is None:
             self._progress.tell_rest()
@@ -238,7 +241,7 @@ class LiveDispatch:
     def listen(self) -> tuple[int, Listener]:
         """Add a listener; returns its number and what wakes it."""
         if self._left is not None:
-            self._left.drop()
+            self._left.cancel()
             self._left = None
         return self._listeners.add()
 
@@ -274,6 +277,6 @@ class LiveDispatch:
             until = self._clock.monotonic() + going_on.total_seconds()
             self._left = self.deadlines.at(until, self.calls.stop_all, CallFailure.CALL_CANCELLED)
 
-    def _tell(self, what: CallStateChanged | StatusUpdate) -> None:
+    def _tell(self, what: StatusUpdate) -> None:
         self._log.add(self._clock.now(), what)
         self._listeners.wake()

@@ -155,7 +155,7 @@ class Progress:
         if due is None or (self._silence is not None and self._silence[0] <= due):
             return
         if self._silence is not None:
-            self._silence[1].drop()
+            self._silence[1].cancel()
         self._silence = due, self._deadlines.at(due, self._break_silences)
 
     def _break_silences(self) -> None:

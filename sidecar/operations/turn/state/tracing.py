@@ -122,12 +122,12 @@ class LateTracing:
         self.behind: Tracing = NO_TRACING
 
     def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
-        """Ask what is behind."""
-        return self.behind.dispatch(given, request, claims)
+        """Ask what is behind, if anything is."""
+        return None if self.behind is NO_TRACING else self.behind.dispatch(given, request, claims)
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
-        """Ask what is behind."""
-        return self.behind.attempt(child, parent, episode_id)
+        """Ask what is behind, if anything is."""
+        return None if self.behind is NO_TRACING else self.behind.attempt(child, parent, episode_id)
 
     def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
         """Ask what is behind."""
