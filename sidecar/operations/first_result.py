@@ -54,7 +54,9 @@ class Ending(Generic[How]):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._tell.append(partial(_wake, waiter))
             await waiter
-        return cast("How", self.how)
+        how: Any = self.how
+        decided: How = how
+        return decided
 
 
 def _wake(waiter: asyncio.Future[None], _: object) -> None:

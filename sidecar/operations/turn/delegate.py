@@ -161,7 +161,8 @@ class Delegate:
 
     async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
         """Run it to its outcome, which is durable when this returns."""
-        self._run_child(child, call, call.settled, self._out.clock.now())
+        clock = self._out.clock
+        self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
         await drain(call, self._out, call.give_up)
         outcome = await call.finished.wait()  # another drain may go on
         if isinstance(outcome, Exception):

@@ -20,7 +20,7 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
     dispatch = begun.dispatch
     number, listener = dispatch.listen()
     try:
-        seen, first = min(after, dispatch.sequence), True
+        seen, first = min(after, dispatch.sequence) if after else 0, True
         while True:
             listener.hears()
             if dispatch.ownership.conflict is not None:

@@ -213,7 +213,7 @@ class DispatchCalls:
         """Count intents, and hold the parent to `prior_context` on a switch. Source: TN-12, TN-16, PC2-T-13."""
         called = distinct(plan.called)
         new = newly_called(called, turn.claims.previous)
-        missing = not request.prior_context.strip() and any(slot not in plan.briefed for slot in new)
+        missing = not request.prior_context.strip() and not set(new).issubset(plan.briefed)
         if missing:
             self._out.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
             if self._rules.strict_prior_context:

@@ -38,14 +38,14 @@ class CarryOut:
             dispatch: accepted, and open on record.
             begun: the children that are on record already, by call.
         """
-        now = self._out.clock.now()
+        now, began = self._out.clock.now(), self._out.clock.monotonic()
         left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
         for planned in left:
             call_id = planned.call.call_id
             child = begun.get(call_id)
             try:
                 if child is not None and not child.restored:
-                    self._run(dispatch, child, now)
+                    self._run(dispatch, planned, child, now, began)
                 else:
                     self._wait_for_its_turn(dispatch, planned, child)
             except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
@@ -63,9 +63,12 @@ class CarryOut:
                 self._give_up(dispatch, call_id, stopped)
             raise
 
-    def _run(self, dispatch: LiveDispatch, child: Child, now: datetime) -> None:
+    def _run(
+        self, dispatch: LiveDispatch, planned: PlannedCall, child: Child, now: datetime, began: float | None = None
+    ) -> None:
+        began = self._out.clock.monotonic() if began is None else began
         dispatch.running(child, now)
-        self._run_child(child, dispatch, partial(self._over, dispatch), now)
+        self._run_child(child, planned, dispatch, partial(self._over, dispatch), now=now, began=began)
 
     def _wait_for_its_turn(self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None) -> None:
         """Have a call begin once its lane is free, or end once it is stopped. A child that is there was restored."""
@@ -86,7 +89,7 @@ class CarryOut:
     ) -> LaidOut:
         """Have a child put on record before it runs, unless it is there, or the call is not begun any more."""
         if child is not None:
-            return (), lambda _, then: self._run(dispatch, child, then)
+            return (), lambda _, then: self._run(dispatch, planned, child, then)
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
             return self._not_begun(dispatch, not_run(planned, Outcome.NOT_STARTED, reason), now)
@@ -106,7 +109,7 @@ class CarryOut:
         if refused is None:
             child.saved(records)
             dispatch.turn.keep_child(child)
-            self._run(dispatch, child, now)
+            self._run(dispatch, planned, child, now)
             return
         dispatch.turn.note_unconfirmed()
         outcome = not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)

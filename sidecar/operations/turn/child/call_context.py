@@ -1,6 +1,6 @@
 """What running a child needs to know of whoever asked for it: a dispatch, or a child that delegates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from sidecar.core.identifiers import CallId, DispatchId
@@ -36,9 +36,6 @@ class Errand(Protocol):
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call."""
 
-    def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of a call that its sub-agent is given."""
-
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
 
@@ -48,5 +45,6 @@ class Errand(Protocol):
     def lose(self) -> None:
         """Give it up: the record says that another sidecar has gone on with it."""
 
-    def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
-        """A sub-agent reports progress."""
+    @property
+    def status(self) -> Callable[[Child, str, Mapping[str, str]], None]:
+        """What a child that reports progress is to call, with the type of the report and its attributes."""

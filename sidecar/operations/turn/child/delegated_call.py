@@ -20,6 +20,7 @@ class DelegatedCall:
     """The errand of a child that a child delegated to.
 
     Attributes:
+        planned: the one call.
         child_id: of whom was delegated to; its name among the calls of the turn, too.
         settle_at: the end of the attempt that delegates, or earlier.
         lenders: names, among the calls of the turn, of those who wait for it.
@@ -44,7 +45,7 @@ class DelegatedCall:
         self.turn, self.record_by = errand.turn, errand.record_by
         self.settle_at = settle_at
         self.delegation = Delegation()
-        self._errand, self._parent, self._planned = errand, parent, planned
+        self._errand, self._parent, self.planned = errand, parent, planned
         self.dispatch_id, self.trace = errand.dispatch_id, parent.trace
         self.ready, self.deadlines = ReadyList(), errand.deadlines
         self.finished: Ending[CallOutcome | Exception] = Ending()
@@ -66,13 +67,9 @@ class DelegatedCall:
         """Return what stops it; there is only one call."""
         return self.delegation.stop
 
-    def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of the one call."""
-        return self._planned.arguments_json
-
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the child that delegates was given, with its own summary if it wrote one."""
-        return briefed(self._errand.inherited_of(self._parent.call_id), self._planned)
+        return briefed(self._errand.inherited_of(self._parent.call_id), self.planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """Report progress as that of the call at the top, which is the one that the client knows. Source: PC2-FR-13."""

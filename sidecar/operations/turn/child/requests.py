@@ -5,6 +5,7 @@ from datetime import timedelta
 from sidecar.core.binding.surface import Surface
 from sidecar.core.definitions.cards.prompt import prefix_of
 from sidecar.core.definitions.files.placeholders import filled
+from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.core.executing.contract import Contract
 from sidecar.core.executing.delegation import whom_to_ask
 from sidecar.core.identifiers import AttemptId
@@ -24,7 +25,9 @@ def bounds_of(child: Child, settle_at: float, now: float) -> AttemptBounds:
     )
 
 
-def request_of(child: Child, errand: Errand, attempt_id: AttemptId, grant: str, now: float) -> RunRequest:
+def request_of(
+    child: Child, planned: PlannedCall, errand: Errand, attempt_id: AttemptId, grant: str, now: float
+) -> RunRequest:
     """Return what the runner is given."""
     card, surface = child.tool.card, errand.turn.surface
     return RunRequest(
@@ -32,14 +35,14 @@ def request_of(child: Child, errand: Errand, attempt_id: AttemptId, grant: str, 
         attempt_id=attempt_id,
         attempt=child.attempts,
         card=card,
-        arguments_json=errand.arguments_of(child.call_id),
+        arguments_json=planned.arguments_json,
         context=errand.inherited_of(child.call_id),
         prompt_prefix=filled(prefix_of(card.blocks, surface.flags_on), surface.fan_out_cap),
         prompt_suffix=errand.turn.prompt_suffix,
         contract_json=child.contract_json,
         grant=grant,
         timeout=timedelta(seconds=max(0.0, child.ends_at - now)),
-        trace_headers=child.trace.headers,
+        trace_headers=child.trace.headers if child.trace.traceparent else {},
         delegates=delegates_of(child.contract, surface) if child.contract.permissions.can_spawn_children else (),
     )
 

@@ -104,12 +104,13 @@ class Attempt:
         collector: what it has brought.
         span: of it, if the trace is sampled.
         ended: it is over, and what it still brings is thrown away.
+        reports: of progress, before the policy.
         heard: the host has reported something, or ended the attempt with an error of its own.
     """
 
     __slots__ = (
         *("_bounds", "_deadlines", "_errand", "_child", "_frames", "_idle", "_last_event", "_limits", "_on_end"),
-        *("_quarantine", "_runner", "_task", "attempt_id", "collector", "ended", "heard", "span"),
+        *("_quarantine", "_runner", "_task", "attempt_id", "collector", "ended", "heard", "reports", "span"),
     )
 
     def __init__(
@@ -134,6 +135,7 @@ class Attempt:
         self._last_event = 0.0
         self._task: Task | None = None
         self.ended = self.heard = False
+        self.reports = 0
 
     def start(self, request: RunRequest, bounds: AttemptBounds, spawner: Spawner) -> None:
         """Begin to read the runner, in a task that `spawner` owns."""
@@ -228,7 +230,7 @@ class Attempt:
                 collector.refuse_flood()
             match event:
                 case StatusReported(named, attributes):
-                    self._child.report()
+                    self.reports += 1
                     self._errand.status(self._child, named, attributes)
                 case NarrationPart(text):
                     collector.add_narration(text)

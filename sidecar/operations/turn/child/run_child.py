@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sidecar.core.dispatching.outcomes import Answer, Usage
+from sidecar.core.dispatching.plan import PlannedCall
 from sidecar.core.dispatching.result_checks import ResultCollector, ResultLimits
 from sidecar.core.executing.events import ATTEMPT_REPEATED
 from sidecar.core.executing.retries import Breaker, Breakers, BreakerState, RetryBudget, backoff_ceiling
@@ -58,9 +59,14 @@ class RunChild:
             Quarantine(outside.recorder, rules.quarantine_after.total_seconds()),
         )
 
-    def __call__(self, child: Child, errand: Errand, over: Over, now: datetime) -> None:
-        """Let `child`, which is open on record, begin; its steps go to the ready list of its errand. Does not wait."""
-        ChildRun(self._shared, child, errand, over).start(now)
+    def __call__(
+        self, child: Child, planned: PlannedCall, errand: Errand, over: Over, *, now: datetime, began: float
+    ) -> None:
+        """Let `child`, which is open on record, begin; its steps go to the ready list of its errand. Does not wait.
+
+        `planned` is the call that it is for, `over` is told its outcome, and `began` is `now` of the loop's clock.
+        """
+        ChildRun(self._shared, child, planned, errand, over, began).start(now)
 
 
 class ChildRun:
@@ -72,12 +78,15 @@ class ChildRun:
 
     __slots__ = (
         *("_attempt", "_began", "_breaker", "_child", "_concluded", "_errand", "_evidence", "_out", "_over"),
-        *("_pause", "_runner", "_shared", "_spent", "_stop"),
+        *("_pause", "_planned", "_runner", "_shared", "_spent", "_stop"),
     )
 
-    def __init__(self, shared: Shared, child: Child, errand: Errand, over: Over) -> None:
+    def __init__(
+        self, shared: Shared, child: Child, planned: PlannedCall, errand: Errand, over: Over, began: float
+    ) -> None:
         self._shared, self._out = shared, shared.outside
-        self._child, self._errand, self._over = child, errand, over
+        self._child, self._planned, self._errand, self._over = child, planned, errand, over
+        self._began = began
         self._stop = errand.stop_of(child.call_id)
         self._attempt: Attempt | None = None
         self._breaker: Breaker | None = None
@@ -88,7 +97,6 @@ class ChildRun:
     def start(self, now: datetime) -> None:
         """Make the first attempt."""
         child, out = self._child, self._out
-        self._began = out.clock.monotonic()
         child.begin(now, self._began, keep_frames=self._shared.rules.record_frames)
         self._stop.on_settled(self._stopped)
         try:
@@ -110,7 +118,7 @@ class ChildRun:
             self._conclude(Broken(stopped, "stopped before the attempt"))
             return
         breaker = self._shared.breakers.of(self._runner.target, child.slot)
-        if not breaker.admit(at):
+        if breaker.state is not BreakerState.CLOSED and not breaker.admit(at):
             _keep_refusal(child, "breaker")
             shut = f"the breaker of {self._runner.target} for {child.slot} is open"
             self._conclude(Broken(CallFailure.RUNNER_BREAKER_OPEN, shut))
@@ -162,7 +170,7 @@ class ChildRun:
         if stopped is not None:
             attempt.end(Broken(stopped, "stopped"))
         else:
-            attempt.start(request_of(child, errand, attempt_id, grant, now), bounds, out.spawner)
+            attempt.start(request_of(child, self._planned, errand, attempt_id, grant, now), bounds, out.spawner)
 
     def _attempt_ended(self, how: AttemptEnd) -> None:
         """Take what it has brought; from now on its sub-agent is entitled to nothing."""
@@ -170,6 +178,8 @@ class ChildRun:
         child, out = self._child, self._out
         assert attempt is not None  # noqa: S101  for the type checker
         try:
+            if attempt.reports:
+                child.reported(attempt.reports)
             used = out.grants.revoke(attempt.attempt_id)
             end, usage = accepted(child, how), attempt.collector.usage
             if attempt.span is not None:

@@ -49,7 +49,8 @@ class Settlement(msgspec.Struct, frozen=True):
         spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
         usage = spent if spent.input_tokens or spent.output_tokens else None
         outcome = outcome_of(child, end, self.took, usage)
-        child.note_left_out(now)
+        if child.repeats:
+            child.note_left_out(now)
         if isinstance(end, OutOfBudget) or child.data.budget_hit:
             which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
             child.note(now, BUDGET_STOPPED, f"out of budget: {which}", budget=which)

@@ -43,6 +43,7 @@ class Child:
         ends_at: of the loop's clock: when the attempt that runs is over at the latest.
         wall_clock_at: of the loop's clock: when the time of all attempts is over; None: no such limit.
         ledger: what it and those below it use; `above` is that of the child that delegates to it.
+        repeats: something has happened that may happen any number of times; see `note_left_out`.
         restored: it was brought back from the record, where other sidecars may have made attempts.
     """
 
@@ -71,6 +72,7 @@ class Child:
     wall_clock_at: float | None = None
     above: InitVar[Ledger | None] = None
     restored: bool = False
+    repeats: bool = False
 
     slot: Slot = field(init=False)
     ledger: Ledger = field(init=False)
@@ -125,6 +127,7 @@ class Child:
     def note_repeatable(self, now: datetime, name: str, summary: str, **details: Any) -> None:
         """The same for what may happen any number of times: only so many are kept, and none once it has ended."""
         if self.log.state is ExecutionState.RUNNING:
+            self.repeats = True
             self._unsaved.extend(self.log.repeatable(now, name, summary, **details))
 
     # --- running
@@ -150,9 +153,9 @@ class Child:
         """The attempt is on its way to the runner."""
         self.trace, self.ends_at = trace, ends_at
 
-    def report(self) -> None:
-        """The sub-agent reported progress."""
-        self.status_events += 1
+    def reported(self, times: int) -> None:
+        """The sub-agent has reported progress in an attempt."""
+        self.status_events += times
 
     def use(self, effect: Effect, tool_id: ToolId) -> None:
         """The tool gateway did something for it: count that, and keep it for replays."""

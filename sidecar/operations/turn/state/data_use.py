@@ -1,14 +1,14 @@
 """What a child's calls of data services came to."""
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from sidecar.core.identifiers import ToolId
 from sidecar.core.replaying.frames import Effect
 
 
-@dataclass(slots=True)
-class DataUse:
+class DataUse(Struct):
     """What a child's calls of data services came to.
 
     Attributes:
@@ -20,7 +20,7 @@ class DataUse:
 
     calls: int = 0
     released: int = 0
-    _barred: set[ToolId] = field(init=False, default_factory=set)
+    _barred: set[ToolId] = field(default_factory=set)
     barred_below: bool = False
     budget_hit: bool = False
 

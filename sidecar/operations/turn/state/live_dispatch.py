@@ -11,7 +11,6 @@ from sidecar.core.dispatching.frames import (
     DispatchResult,
     EventLog,
     Snapshot,
-    StatusUpdate,
 )
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
@@ -51,6 +50,7 @@ class LiveDispatch:
         ready: what is to be done next for its calls.
         deadlines: of itself and of everything that runs for it.
         trace: what attempts belong to.
+        status: what a child that reports progress is to call.
 
     Args:
         settle_by: wall clock; when every call is stopped of a dispatch that is brought back from the record. None: it
@@ -89,10 +89,16 @@ class LiveDispatch:
             each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
         }
         self._log = EventLog(rules.events_kept)
-        self._progress = Progress(
-            rules.vocabulary, clock=clock, recorder=recorder, deadlines=self.deadlines, tell=self._tell
-        )
         self._listeners = Listeners()
+        self._progress = Progress(
+            rules.vocabulary,
+            clock=clock,
+            recorder=recorder,
+            deadlines=self.deadlines,
+            log=self._log,
+            listeners=self._listeners,
+        )
+        self.status = self._progress.report
         self._left: Deadline | None = None
         self._settle_by = settle_by
         if settle_by is not None:
@@ -102,10 +108,6 @@ class LiveDispatch:
     def sequence(self) -> int:
         """Sequence of the newest event."""
         return self._log.newest
-
-    def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of a call that its sub-agent is given."""
-        return self.calls.planned[call_id].arguments_json
 
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
@@ -187,7 +189,8 @@ class LiveDispatch:
         self.calls.begin(child)
         self._progress.began(Reporter(self.calls.places[child.call_id], child.call_id, child.slot))
         self._log.add(now, CallStateChanged(child.call_id, CallState.RUNNING, None))
-        self._listeners.wake()
+        if self._listeners.asleep:
+            self._listeners.wake()
 
     def settled(self, outcome: CallOutcome, now: datetime) -> None:
         """A call has its outcome."""
@@ -195,11 +198,8 @@ class LiveDispatch:
             raise IllegalTransition("settled", self.stage)
         self._progress.ended(self.calls.settle(outcome))
         self._log.add(now, CallStateChanged(outcome.call_id, CallState.SETTLED, outcome.outcome))
-        self._listeners.wake()
-
-    def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
-        """A sub-agent reports progress. Source: PC2-FR-13."""
-        self._progress.report(self.calls.places[child.call_id], event_type, attributes)
+        if self._listeners.asleep:
+            self._listeners.wake()
 
     def finish(self, overhead: timedelta = timedelta(0)) -> DispatchResult:
         """Every call has its outcome: pass on what is gathered, then the result, unless it is lost. Returns that."""
@@ -276,7 +276,3 @@ class LiveDispatch:
         elif policy is OnDisconnect.CONTINUE_UNTIL and going_on is not None:
             until = self._clock.monotonic() + going_on.total_seconds()
             self._left = self.deadlines.at(until, self.calls.stop_all, CallFailure.CALL_CANCELLED)
-
-    def _tell(self, what: StatusUpdate) -> None:
-        self._log.add(self._clock.now(), what)
-        self._listeners.wake()

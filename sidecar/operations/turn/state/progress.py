@@ -4,15 +4,17 @@ For a sub-agent that is silent for too long the sidecar reports `still_working`,
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from sidecar.core.dispatching.frames import StatusUpdate
+from sidecar.core.dispatching.frames import EventLog, StatusUpdate
+from sidecar.core.identifiers import CallId
 from sidecar.core.status_events.policy import Handling, Vocabulary
 from sidecar.core.status_events.relay import Reporter, StatusRelay
 from sidecar.core.status_events.silence import STILL_WORKING, Silences
 from sidecar.operations.deadlines import Deadline, Deadlines
 from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.turn.state.child import Child
 
 PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 
@@ -20,10 +22,11 @@ PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 class Listener:
     """Somebody who listens to a dispatch, and waits until there is something to hear."""
 
-    __slots__ = ("_waiter", "woken")
+    __slots__ = ("_among", "_waiter", "woken")
 
-    def __init__(self) -> None:
+    def __init__(self, among: "Listeners") -> None:
         self.woken = False
+        self._among = among
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
@@ -34,7 +37,7 @@ class Listener:
 
     def hears(self) -> None:
         """Everything that there was to hear is being told."""
-        self.woken = False
+        self.woken, self._among.asleep = False, True
 
     async def wait(self) -> None:
         """Return once it was woken since it last heard."""
@@ -44,11 +47,16 @@ class Listener:
 
 
 class Listeners:
-    """The listeners of one dispatch, by number."""
+    """The listeners of one dispatch, by number.
+
+    Attributes:
+        asleep: one of them may have to be woken.
+    """
 
     def __init__(self) -> None:
         self._listeners: dict[int, Listener] = {}
         self._next = 0
+        self.asleep = False
 
     def __bool__(self) -> bool:
         """Say whether anybody listens."""
@@ -57,7 +65,7 @@ class Listeners:
     def add(self) -> tuple[int, Listener]:
         """Add a listener; returns its number and what wakes it."""
         self._next += 1
-        listener = self._listeners[self._next] = Listener()
+        listener = self._listeners[self._next] = Listener(self)
         return self._next, listener
 
     def remove(self, number: int | None) -> None:
@@ -67,9 +75,9 @@ class Listeners:
 
     def wake(self) -> None:
         """Wake all of them."""
+        self.asleep = False
         for listener in self._listeners.values():
-            if not listener.woken:
-                listener.wake()
+            listener.wake()
 
 
 class Progress:
@@ -79,8 +87,7 @@ class Progress:
         vocabulary: what the operator decided.
         clock: for times that are due.
         recorder: counts the reports.
-        deadlines: of the dispatch.
-        tell: called with what is to be told, as soon as it is.
+        deadlines, log, listeners: of the dispatch.
     """
 
     def __init__(
@@ -90,20 +97,21 @@ class Progress:
         clock: Clock,
         recorder: Recorder,
         deadlines: Deadlines,
-        tell: Callable[[StatusUpdate], None],
+        log: EventLog,
+        listeners: Listeners,
     ) -> None:
         """Begin with nothing gathered."""
         self._clock, self._recorder, self._deadlines = clock, recorder, deadlines
-        self._tell = tell
+        self._log, self._listeners = log, listeners
         self._relay = StatusRelay(vocabulary)
         self._flushing = False
-        self._reporters: dict[int, Reporter] = {}
+        self._reporters: dict[CallId, Reporter] = {}
         self._silences = _silences_of(vocabulary)
         self._silence: tuple[float, Deadline] | None = None
 
     def began(self, reporter: Reporter) -> None:
         """A sub-agent runs from now on, and should be heard of."""
-        self._reporters[reporter.index] = reporter
+        self._reporters[reporter.call_id] = reporter
         if self._silences is not None:
             self._silences.began(reporter, self._clock.monotonic())
             self._listen()
@@ -113,25 +121,25 @@ class Progress:
         if self._silences is not None:
             self._silences.ended(index)
 
-    def report(self, index: int, event_type: str, attributes: Mapping[str, str]) -> None:
-        """Take one report of the sub-agent of a call, by the call's place. Source: PC2-FR-13."""
-        reporter = self._reporters[index]
-        decision = self._offer(reporter, event_type, attributes)
-        self._recorder.status_seen(reporter.slot, decision)
-        if decision == "unknown":
-            self._recorder.status_unknown(reporter.slot, event_type)
-        elif self._silences is not None and decision in PASSED_ON:
-            self._silences.broken(index, self._clock.monotonic())
-            self._listen()
-
-    def _offer(self, reporter: Reporter, event_type: str, attributes: Mapping[str, str]) -> str:
-        """Put a report to the policy, tell or gather it, and return what was decided."""
-        decision, update = self._relay.offer(reporter, event_type, attributes, self._clock.monotonic())
+    def report(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
+        """Take one report of the child of a call, as its sub-agent's. Source: PC2-FR-13."""
+        reporter, now = self._reporters[child.call_id], self._clock.monotonic()
+        decision, update = self._relay.offer(reporter, event_type, attributes, now)
         if update is not None:
             self._tell(update)
         elif decision is Handling.BATCH and not self._flushing:
             self._flush_when_due()
-        return decision
+        self._recorder.status_seen(reporter.slot, decision)
+        if decision == "unknown":
+            self._recorder.status_unknown(reporter.slot, event_type)
+        elif self._silences is not None and decision in PASSED_ON:
+            self._silences.broken(reporter.index, now)
+            self._listen()
+
+    def _tell(self, update: StatusUpdate) -> None:
+        self._log.add(self._clock.now(), update)
+        if self._listeners.asleep:
+            self._listeners.wake()
 
     def tell_rest(self) -> None:
         """Tell what is gathered: nothing comes after."""
@@ -160,15 +168,22 @@ class Progress:
 
     def _break_silences(self) -> None:
         self._silence = None
-        for reporter in () if self._silences is None else self._silences.take_due(self._clock.monotonic()):
-            decision = self._offer(reporter, STILL_WORKING, {})
+        now = self._clock.monotonic()
+        for reporter in () if self._silences is None else self._silences.take_due(now):
+            decision, update = self._relay.offer(reporter, STILL_WORKING, {}, now)
+            if update is not None:
+                self._tell(update)
+            elif not self._flushing:
+                self._flush_when_due()
             self._recorder.status_seen(reporter.slot, STILL_WORKING if decision in PASSED_ON else decision)
         self._listen()
 
 
 def _silences_of(vocabulary: Vocabulary) -> Silences | None:
     """Return where silences are kept; None if nobody would hear of them."""
+    if vocabulary.silence is None:
+        return None
     rule = vocabulary.rule_for(STILL_WORKING)
-    if vocabulary.silence is None or rule is None or rule.handling is Handling.SUPPRESS:
+    if rule is None or rule.handling is Handling.SUPPRESS:
         return None
     return Silences(vocabulary.silence.total_seconds())

@@ -7,6 +7,8 @@ Source: DESIGN section 11.
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.identifiers import EpisodeId
@@ -26,8 +28,7 @@ class DispatchSpan(Protocol):
         """End it; `calls` have run."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchTrace:
+class DispatchTrace(Struct, frozen=True):
     """What the attempts of a dispatch belong to: its own span, or whatever its client sent."""
 
     given: TraceContext = NO_TRACE
