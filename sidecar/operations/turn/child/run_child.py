@@ -279,8 +279,11 @@ class ChildRun:
     def _defect(self, error: Exception) -> None:
         """End with a defect of the sidecar, which must not cost the siblings anything."""
         self._out.recorder.anomaly("child_defect", type(error).__name__)
+        broken = Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}")
+        if self._attempt is not None:
+            self._attempt.end(broken)
         self._tell_breaker(None, heard=False)
-        self._conclude(Broken(CallFailure.INTERNAL, f"the sidecar raised {type(error).__name__}"))
+        self._conclude(broken)
 
     def _conclude(self, end: AttemptEnd) -> None:
         """The end stands: have it put on record, with whatever else is ready now."""

@@ -37,7 +37,7 @@ class DataUse(Struct):
     @property
     def forces_degraded(self) -> bool:
         """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
-        return self.barred_anywhere or (self.calls > 0 and self.released == 0)
+        return self.barred_below or bool(self._barred) or (self.calls > 0 and self.released == 0)
 
     def count(self, effect: Effect, tool_id: ToolId) -> None:
         """Count what the tool gateway did."""

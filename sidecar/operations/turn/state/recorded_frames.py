@@ -103,7 +103,7 @@ class AttemptFrames:
     def to_json(self, received_at: float, stopped: tuple[StoppedCall, ...]) -> str:
         """Return what is kept of it. Never raises."""
         whole = RecordedAttempt(
-            began=microseconds(self.began - received_at),
+            began=max(0, round((self.began - received_at) * MICROSECONDS)),
             frames=_frames(self.entries, self.began),
             pause=None if self.pause is None else microseconds(self.pause),
             refused=self.refused,
