@@ -34,27 +34,27 @@ class ReadyList:
     """Steps in the order in which they became ready. Any number put them; who takes them is busy with them for a while.
 
     Attributes:
-        awaited: somebody waits for the next steps, or is about to take them.
+        attended: somebody waits for the next steps, or is about to take them.
         imminent: there are steps, and they are about to be taken.
         closed: nothing more is to be done.
     """
 
-    __slots__ = ("_relieve", "_steps", "_taker", "awaited", "closed", "imminent")
+    __slots__ = ("_relieve", "_steps", "_taker", "attended", "closed", "imminent")
 
     def __init__(self) -> None:
         """Begin with nothing to do, and with somebody who is about to take."""
         self._steps: list[Step] = []
         self._taker: asyncio.Future[None] | None = None
         self._relieve: Callable[[], object] = lambda: None
-        self.awaited, self.imminent, self.closed = True, False, False
+        self.attended, self.imminent, self.closed = True, False, False
 
     def put(self, step: Step) -> None:
         """Have a step done next; does not wait."""
         self._steps.append(step)
         if self._taker is not None:
             self._wake()
-        elif not self.awaited:
-            self.awaited = self.imminent = True
+        elif not self.attended:
+            self.attended = self.imminent = True
             self._relieve()
 
     async def take(self, relieve: Callable[[], object]) -> list[Step]:
@@ -63,11 +63,11 @@ class ReadyList:
         What becomes ready while the caller is busy with it must not wait for that: `relieve` is called then, and has to
         see to it that somebody else takes.
         """
-        self.awaited = True
+        self.attended = True
         if not self._steps and not self.closed:
             self._taker = asyncio.get_running_loop().create_future()
             await self._taker
-        self.awaited, self.imminent, self._relieve = False, False, relieve
+        self.attended, self.imminent, self._relieve = False, False, relieve
         taken, self._steps = self._steps, []
         return taken
 

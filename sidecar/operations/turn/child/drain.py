@@ -52,5 +52,5 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
                 go_on(refused, now)
             except Exception as defect:  # noqa: BLE001
                 give_up(step.call_id, defect)
-        if ready.awaited:
+        if ready.attended:
             return
