@@ -64,9 +64,7 @@ class ResultCollector:
         self._length += len(text)
         if self._length > self._limits.narration:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"narration over {self._limits.narration} characters")
-        self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
-        if self._bytes > self._limits.total:
-            raise self._too_large()
+        self._count_bytes(text)
         self._parts.append(text)
 
     def add_component(self, component: Component) -> None:
@@ -75,16 +73,16 @@ class ResultCollector:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.components} components")
         if max(len(component.component_data_json), len(component.tool_input_json)) > self._limits.component:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"component {component.name!r} is too large")
-        for text in (component.component_data_json, component.tool_input_json, component.name):
-            self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
-        if self._bytes > self._limits.total:
-            raise self._too_large()
+        self._count_bytes(component.component_data_json, component.tool_input_json, component.name)
         check_component(component, self._definition.components)
         self._components.append(component)
 
-    def _too_large(self) -> ResultBroken:
-        """What is counted is what the outcome will take on the wire: those of one dispatch travel in one message."""
-        return ResultBroken(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
+    def _count_bytes(self, *texts: str) -> None:
+        """Count what the outcome will take on the wire: the outcomes of one dispatch travel in one message."""
+        for text in texts:
+            self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if self._bytes > self._limits.total:
+            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
 
     def answer(self, *, data_unavailable: bool) -> Answer:
         """Return the whole. Raises `ResultBroken` if the narration holds component data."""

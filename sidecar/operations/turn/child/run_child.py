@@ -1,14 +1,15 @@
 """Run children: attempts, checks, outcome on record. Whatever goes wrong comes back as an outcome."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from sidecar.core.dispatching.outcomes import Answer, Usage
 from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.dispatching.result_checks import ResultCollector, ResultLimits
+from sidecar.core.dispatching.result_checks import ResultCollector
 from sidecar.core.executing.events import ATTEMPT_REPEATED
 from sidecar.core.executing.retries import Breaker, Breakers, BreakerState, RetryBudget, backoff_ceiling
 from sidecar.core.identifiers import AttemptId
@@ -26,38 +27,29 @@ from sidecar.operations.turn.child.attempt_outcomes import (
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.requests import bounds_of, request_of
-from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broken, Finished, Quarantine
+from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broken, Quarantine
 from sidecar.operations.turn.child.settling import Over, Settlement
 from sidecar.operations.turn.state.child import Child
 from sidecar.policy.protocols import Runner
 from subagents_errors import CallFailure
 
 
-class Shared(msgspec.Struct, frozen=True):
-    """What all children of the process share."""
-
-    rules: DispatchRules
-    outside: Outside
-    limits: ResultLimits
-    budget: RetryBudget
-    breakers: Breakers
-    quarantine: Quarantine
-
-
 class RunChild:
-    """Runs children; they share the retry budget and the breakers."""
+    """Runs children.
+
+    Attributes:
+        limits: on what one attempt may bring.
+        budget, breakers: what all children share.
+        quarantine: of attempts that run on although they were told to stop.
+    """
 
     def __init__(self, rules: DispatchRules, outside: Outside) -> None:
         """Begin with a full budget and closed breakers."""
+        self.rules, self.outside = rules, outside
         share = rules.outcomes_bytes // rules.binding.fan_out_cap
-        self._shared = Shared(
-            rules,
-            outside,
-            replace(rules.results, total=min(rules.results.total, share)),
-            RetryBudget(rules.retries),
-            Breakers(rules.breaker),
-            Quarantine(outside.recorder, rules.quarantine_after.total_seconds()),
-        )
+        self.limits = replace(rules.results, total=min(rules.results.total, share))
+        self.budget, self.breakers = RetryBudget(rules.retries), Breakers(rules.breaker)
+        self.quarantine = Quarantine(outside.recorder, rules.quarantine_after.total_seconds())
 
     def __call__(
         self, child: Child, planned: PlannedCall, errand: Errand, over: Over, *, now: datetime, began: float
@@ -66,7 +58,7 @@ class RunChild:
 
         `planned` is the call that it is for, `over` is told its outcome, and `began` is `now` of the loop's clock.
         """
-        ChildRun(self._shared, child, planned, errand, over, began).start(now)
+        ChildRun(self, child, planned, errand, over, began).start(now)
 
 
 class ChildRun:
@@ -82,7 +74,7 @@ class ChildRun:
     )
 
     def __init__(
-        self, shared: Shared, child: Child, planned: PlannedCall, errand: Errand, over: Over, began: float
+        self, shared: RunChild, child: Child, planned: PlannedCall, errand: Errand, over: Over, began: float
     ) -> None:
         self._shared, self._out = shared, shared.outside
         self._child, self._planned, self._errand, self._over = child, planned, errand, over
@@ -136,15 +128,12 @@ class ChildRun:
         records = self._child.take_unsaved()
 
         def go_on(refused: Refusal, _: datetime) -> None:
-            try:
-                if refused is None:
-                    self._child.saved(records)
-                    self._run(attempt_id, self._out.clock.monotonic())
-                else:
-                    self._tell_breaker(None, heard=False)
-                    self._conclude(Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"))
-            except Exception as error:  # noqa: BLE001
-                self._defect(error)
+            if refused is None:
+                self._child.saved(records)
+                self._guarded(self._run, attempt_id, self._out.clock.monotonic())
+            else:
+                self._tell_breaker(None, heard=False)
+                self._conclude(Broken(CallFailure.RECORD_UNAVAILABLE, "the attempt could not be recorded"))
 
         return records, go_on
 
@@ -194,10 +183,9 @@ class ChildRun:
             if not heard:
                 end = silent(end, self._runner.target)
             self._tell_breaker(end, heard=heard)
-            if isinstance(end, Finished) and not child.ledger.running:
-                self._conclude(end)
-            elif child.ledger.running:
-                child.ledger.end_delegations(CallFailure.CALL_CANCELLED, partial(self._decide, end))
+            if child.ledger.running:
+                decide = partial(self._guarded, self._decide, end)
+                child.ledger.end_delegations(CallFailure.CALL_CANCELLED, decide)
             else:
                 self._decide(end)
         except Exception as error:  # noqa: BLE001
@@ -223,16 +211,13 @@ class ChildRun:
 
     def _decide(self, end: AttemptEnd) -> None:
         """Have another attempt made after a pause, or let the end stand. Source: TN-24, SX-28, PC2-FR-12e."""
-        try:
-            at = self._next_attempt_at(end) if isinstance(end, Broken) and end.transient else None
-            if at is None:
-                self._conclude(end)
-            else:
-                self._pause = self._errand.deadlines.at(at, self._repeat), end
-        except Exception as error:  # noqa: BLE001
-            self._defect(error)
+        at = self._next_attempt_at() if isinstance(end, Broken) and end.transient else None
+        if at is None:
+            self._conclude(end)
+        else:
+            self._pause = self._errand.deadlines.at(at, self._guarded, self._repeat, end), end
 
-    def _next_attempt_at(self, end: Broken) -> float | None:
+    def _next_attempt_at(self) -> float | None:
         """Return when another attempt is due, of the loop's clock; None: it is not."""
         child = self._child
         if child.attempts >= attempts_of(child) or self._stop.settled:
@@ -250,20 +235,14 @@ class ChildRun:
             return None
         return now + wait
 
-    def _repeat(self) -> None:
+    def _repeat(self, end: Broken) -> None:
         """The pause is over."""
-        pause, self._pause = self._pause, None
+        self._pause = None
         child, now = self._child, self._out.clock.now()
-        try:
-            if pause is not None and isinstance(pause[1], Broken):
-                reason = pause[1].reason
-                summary = f"attempt {child.attempts} failed: {reason}; another one is made"
-                details = {"reason": reason, **fault_details(pause[1])}
-                child.note(now, ATTEMPT_REPEATED, summary, **details)
-                self._out.recorder.attempt_repeated(child.slot)
-            self._try(now, self._out.clock.monotonic())
-        except Exception as error:  # noqa: BLE001
-            self._defect(error)
+        summary = f"attempt {child.attempts} failed: {end.reason}; another one is made"
+        child.note(now, ATTEMPT_REPEATED, summary, reason=end.reason, **fault_details(end))
+        self._out.recorder.attempt_repeated(child.slot)
+        self._try(now, self._out.clock.monotonic())
 
     def _stopped(self, reason: CallFailure) -> None:
         """The whole call is stopped from outside: cancel, join deadline, end of turn."""
@@ -275,6 +254,13 @@ class ChildRun:
             (deadline, end), self._pause = self._pause, None
             deadline.cancel()
             self._conclude(end)
+
+    def _guarded(self, work: Callable[..., None], *given: Any) -> None:
+        """Do something that nothing but this would keep from spreading a defect."""
+        try:
+            work(*given)
+        except Exception as error:  # noqa: BLE001
+            self._defect(error)
 
     def _defect(self, error: Exception) -> None:
         """End with a defect of the sidecar, which must not cost the siblings anything."""
