@@ -4,6 +4,7 @@ Where the two differ is said in words; nobody has to agree on anything else than
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,10 @@ from sidecar.core.journal.heads import TurnHead, links_of
 from sidecar.core.journal.reading import TurnReading
 from sidecar.core.journal.refusals import Refused
 from sidecar.core.replaying.frames import attempt_from_json, attempt_to_json
+
+TAKEN_AFTER_THE_END: Final = "dispatch_taken came after the end of its turn"
+"""What the journal refuses and the record keeps: an append that was queued while another sidecar ended the turn. It
+changes nothing of a turn that has ended."""
 
 
 class JournalOfTurn:
@@ -157,6 +162,8 @@ class JournalBeside:
             self.turns.setdefault(turn_id, JournalOfTurn(turn_id)).decided(own, by) for turn_id, own in by_turn.items()
         ]
         why = next((each.why for each in decided if each.why), "")
+        if kept and why == TAKEN_AFTER_THE_END:
+            return
         if kept != (not why):
             ids = [record.record_id for record in records]
             yield f"the record {'kept' if kept else 'refused'} {ids} of {by}, the journal says: {why or 'accepted'}"
