@@ -50,7 +50,7 @@ async def drain(errand: Errand, outside: Outside, give_up: Callable[[CallId, Exc
         for step, go_on in laid_out:
             try:
                 go_on(refused, now)
-            except Exception as defect:  # noqa: BLE001
+            except Exception as defect:  # noqa: BLE001  nor may this
                 give_up(step.call_id, defect)
         if ready.attended:
             return

@@ -81,6 +81,16 @@ class AttemptBounds(msgspec.Struct, frozen=True):
     idle: float | None
 
 
+def bounds_of(child: Child, settle_at: float, now: float) -> AttemptBounds:
+    """Return when an attempt that begins now has to end; all calls of its dispatch are stopped at `settle_at`."""
+    budgets, timeout_at = child.contract.budgets, now + child.contract.execution.attempt_timeout_ms / 1000
+    return AttemptBounds(
+        timeout_at=timeout_at if timeout_at <= settle_at else None,
+        wall_clock_at=child.wall_clock_at,
+        idle=None if budgets.idle_timeout_ms is None else budgets.idle_timeout_ms / 1000,
+    )
+
+
 class Quarantine(msgspec.Struct, frozen=True):
     """Who is told of an attempt that runs on `after` seconds after it was stopped."""
 

@@ -17,6 +17,8 @@ from sidecar.operations.deadlines import Deadline
 from sidecar.operations.ready_list import LaidOut, Refusal, Step
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.child.attempt_outcomes import (
+    Over,
+    Settlement,
     accepted,
     attempts_of,
     failure_of,
@@ -24,11 +26,9 @@ from sidecar.operations.turn.child.attempt_outcomes import (
     lost_with_its_sidecar,
     silent,
 )
-from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.call_context import Errand, request_of
 from sidecar.operations.turn.child.dependencies import Outside
-from sidecar.operations.turn.child.requests import bounds_of, request_of
-from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broken, Quarantine
-from sidecar.operations.turn.child.settling import Over, Settlement
+from sidecar.operations.turn.child.run_attempt import Attempt, AttemptEnd, Broken, Quarantine, bounds_of
 from sidecar.operations.turn.state.child import Child
 from sidecar.policy.protocols import Runner
 from subagents_errors import CallFailure
@@ -98,7 +98,7 @@ class ChildRun:
                 self._try(now, self._began)
             else:
                 self._conclude(lost)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
             self._defect(error)
 
     # --- one attempt
@@ -188,7 +188,7 @@ class ChildRun:
                 child.ledger.end_delegations(CallFailure.CALL_CANCELLED, decide)
             else:
                 self._decide(end)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
             self._defect(error)
 
     def _tell_breaker(self, end: AttemptEnd | None, *, heard: bool) -> None:
@@ -259,7 +259,7 @@ class ChildRun:
         """Do something that nothing but this would keep from spreading a defect."""
         try:
             work(*given)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  a defect must not cost the siblings anything
             self._defect(error)
 
     def _defect(self, error: Exception) -> None:
