@@ -1,4 +1,4 @@
-"""What running a child needs of whoever asked for it, a dispatch or a child that delegates, and what its runner gets."""
+"""What running a child needs of whoever asked for it: a dispatch, or a child that delegates; and what a runner gets."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
