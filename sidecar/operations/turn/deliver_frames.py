@@ -4,9 +4,16 @@ Whatever happened while a frame was on its way goes into the next one: a slow re
 never makes the dispatch wait.
 """
 
+import asyncio
+from typing import Final
+
 from sidecar.core.dispatching.frames import Frame
+from sidecar.operations.deadlines import Deadline
 from sidecar.operations.ports import FrameStream, ListenerGone
 from sidecar.operations.turn.dispatch_calls import Begun
+
+HOLD: Final = 0.01
+"""Seconds that the first frame waits for what is being put on record: a frame of its own costs as much as a child."""
 
 
 async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
@@ -21,6 +28,7 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
     number, listener = dispatch.listen()
     try:
         seen, first = min(after, dispatch.sequence) if after else 0, True
+        hold: Deadline | None = None
         while True:
             listener.hears()
             if dispatch.ownership.conflict is not None:
@@ -28,6 +36,11 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
             if dispatch.ready.imminent:
                 await listener.wait()  # for what is about to be done: it is told in the same frame
                 continue
+            if first and dispatch.result is None and not dispatch.ready.attended:
+                hold = hold or dispatch.deadlines.at(asyncio.get_running_loop().time() + HOLD, listener.wake)
+                if hold.due is not None:
+                    await listener.wait()  # for what is being put on record, too
+                    continue
             snapshot = dispatch.snapshot(attached=begun.attached, after=seen) if first else None
             events, result = dispatch.events_after(seen), dispatch.result
             if snapshot is not None or events or result is not None:

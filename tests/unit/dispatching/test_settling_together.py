@@ -41,14 +41,14 @@ class Groups(MemoryStore):
 
 
 class Frames:
-    """A listener that keeps what it is sent."""
+    """A listener that keeps what it is sent, and when."""
 
     def __init__(self) -> None:
-        self.frames: list[Frame] = []
+        self.frames: list[tuple[float, Frame]] = []
 
     async def send(self, frame: Frame) -> None:
         """Take a frame at once."""
-        self.frames.append(frame)
+        self.frames.append((asyncio.get_running_loop().time(), frame))
 
 
 async def at_once(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
@@ -59,7 +59,7 @@ async def at_once(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator
 
 async def played(
     times: Sequence[float], storing: float = 0.0, join: JoinPolicy = TOGETHER
-) -> tuple[list[tuple[float, list[str]]], list[Frame]]:
+) -> tuple[list[tuple[float, list[str]]], list[tuple[float, Frame]]]:
     """Let sub-agents think for so many seconds each; return the groups that came, and the frames that were sent."""
     store, heard = Groups(storing), Frames()
     thinking = {slot: thinks_for(seconds) if seconds else at_once for slot, seconds in zip(SLOTS, times, strict=False)}
@@ -74,8 +74,8 @@ def test_those_that_finish_together_share_one_append_and_one_frame(seconds: floa
     groups, frames = in_virtual_time(played([seconds] * 3))
 
     assert groups == [(0.0, []), (seconds, list(SLOTS))]
-    assert [frame.result is not None for frame in frames] == [False, True]
-    assert len(frames[1].events) == 3
+    assert [frame.result is not None for _, frame in frames] == [False, True]
+    assert len(frames[1][1].events) == 3
 
 
 def test_what_is_done_at_once_is_told_in_one_frame() -> None:
@@ -86,12 +86,20 @@ def test_what_is_done_at_once_is_told_in_one_frame() -> None:
     assert len(frames) == 1
 
 
+@pytest.mark.parametrize(("storing", "frames_at"), [(0.002, [0.004]), (5.0, [5.01, 10.0])])
+def test_the_first_frame_waits_a_moment_for_what_is_being_recorded(storing: float, frames_at: list[float]) -> None:
+    """A commit of some milliseconds costs no frame of its own; a store that takes its time holds up no frame."""
+    _, frames = in_virtual_time(played([0.0], storing=storing))
+
+    assert [at for at, _ in frames] == pytest.approx(frames_at)
+
+
 def test_no_outcome_waits_for_the_append_of_another() -> None:
     """The store takes five seconds for each group, and they come while it is busy."""
     groups, frames = in_virtual_time(played([1.0, 2.0, 2.0], storing=5.0))
 
     assert groups == [(0.0, []), (6.0, ["shop"]), (7.0, ["rewards", "support"])]
-    assert frames[-1].result is not None
+    assert frames[-1][1].result is not None
 
 
 def test_a_call_begins_in_the_round_after_the_one_that_freed_its_lane() -> None:
