@@ -53,7 +53,7 @@ class ReadyList:
         self._steps.append(step)
         if self._taker is not None:
             self._wake()
-        elif not self.attended:
+        elif not (self.attended or self.closed):
             self.attended = self.imminent = True
             self._relieve()
 

@@ -59,7 +59,8 @@ class CarryOut:
             await drain(dispatch, self._out, partial(self._give_up, dispatch))
             await dispatch.finished.wait()  # another drain may go on
         except BaseException as stopped:
-            for call_id in list(dispatch.calls.stops):  # of the process: nobody goes on with them
+            dispatch.ready.close()  # of the process: nobody goes on with them
+            for call_id in list(dispatch.calls.stops):
                 self._give_up(dispatch, call_id, stopped)
             raise
 

@@ -108,6 +108,18 @@ async def test_whoever_waits_when_it_is_closed_gets_nothing() -> None:
     assert await names(ready) == []
 
 
+async def test_nobody_is_called_for_once_it_is_closed() -> None:
+    """Whoever was busy meanwhile finds that there is nothing to come back for."""
+    ready, called = ReadyList(), list[str]()
+    ready.put(step("first"))
+    await ready.take(partial(called.append, "relief"))
+
+    ready.close()
+    ready.put(step("too late"))
+
+    assert called == []
+
+
 async def test_a_taker_that_is_cancelled_takes_nothing_along() -> None:
     """It is cancelled before, or in the same pass in which something becomes ready."""
     ready = ReadyList()
