@@ -199,8 +199,6 @@ class Attempt:
         except asyncio.CancelledError:
             self.end(Broken(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"), heard=True)
             raise
-        except GeneratorExit:  # the loop is gone, and nobody goes on with anything
-            raise
         except BaseException as error:  # noqa: BLE001  SystemExit of a sub-agent must not end the process
             self.end(Broken(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"), heard=True)
 
