@@ -5,6 +5,7 @@ VENV   := .venv
 DEMO   := .demo-venv
 DEMO_LC := .demo-langchain-venv
 MUTANTS := .mutants-venv
+BENCH  := .bench-venv
 BIN    := $(VENV)/bin
 OWN    := . proto/python clients/python plugins/gates_http plugins/gates_manifest
 OWN_TEST := $(OWN) clients/evals clients/langchain clients/loadgen plugins/conformance plugins/lifecycle_examples plugins/runner_langchain
@@ -17,7 +18,7 @@ PYTEST ?= $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help demo demo-langchain test check lint types protos bench torture mutants proto lock evidence clean
+.PHONY: help demo demo-langchain test check lint types protos bench growth scale torture mutants proto lock evidence clean
 
 help: ## what can be asked for
 	@printf '\nThe dispatch sidecar. Needs python 3.11 or newer (with venv), git and make; nothing else.\n\n'
@@ -50,6 +51,12 @@ $(DEMO_LC)/.ready: requirements/langchain-demo.txt $(PROJECTS)
 $(MUTANTS)/.ready: requirements/mutants.txt $(PROJECTS)
 	$(call install,$(MUTANTS),requirements/mutants.txt,$(OWN_TEST))
 
+# Restate's server is a package of npm; without it, or without npm, its rows of the bench say so.
+$(BENCH)/.ready: requirements/bench.txt $(wildcard requirements/restate/*.json) $(PROJECTS)
+	$(call install,$(BENCH),requirements/bench.txt,$(OWN_TEST))
+	@mkdir $(BENCH)/restate && cp requirements/restate/*.json $(BENCH)/restate
+	@cd $(BENCH)/restate && npm ci --ignore-scripts --no-audit --no-fund --silent || echo '== $(BENCH): without Restate, which needs npm'
+
 # -- for people -----------------------------------------------------------------------------------------------------
 
 demo: $(DEMO)/.ready ## watch a conversation with several things going wrong, then a rollout, step by step
@@ -64,8 +71,14 @@ check: $(VENV)/.ready ## the quick part of the tests (about a minute on two quie
 test: $(VENV)/.ready ## everything the pipeline runs (six minutes on two cores); ends with the time of each part
 	@$(BIN)/python -m scripts.run_parts test $(ARGS)
 
-bench: $(VENV)/.ready ## compare with a bare gRPC stream and LangGraph on this machine
-	@$(BIN)/python -m scripts.bench $(ARGS)
+bench: $(BENCH)/.ready ## compare with a bare gRPC stream, LangGraph, DBOS and Restate on this machine
+	@$(BENCH)/bin/python -m scripts.bench $(ARGS)
+
+growth: $(VENV)/.ready ## what grows with use: memory, CPU, files (within a quarter of an hour); ARGS="--draw docs/benchmarks"
+	@$(BIN)/python -m scripts.growth $(ARGS)
+
+scale: $(VENV)/.ready ## what one PostgreSQL carries: up to 20 sidecars, directly and through PgBouncer (five minutes)
+	@$(BIN)/python -m scripts.scale $(ARGS)
 
 torture: $(VENV)/.ready ## long runs with figures: simulations, faults of disk and database, killed and stopped processes
 	@printf '== each long run takes %s s (SIDECAR_TORTURE_SECONDS); its seed repeats it (SIDECAR_TORTURE_SEED)\n' "$(TORTURE_SECONDS)"
@@ -98,4 +111,4 @@ evidence: $(VENV)/.ready ## run the tests of isolation and required blocks, and 
 	@$(BIN)/python -m scripts.evidence $(ARGS)
 
 clean: ## remove the virtual environments and caches
-	rm -rf $(VENV) $(DEMO) $(DEMO_LC) $(MUTANTS) mutants .run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEMO_LC) $(MUTANTS) $(BENCH) mutants .run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,8 +1,9 @@
 """Resolve the locks: every version and hash, no address of a package registry. Needs `uv`.
 
 `requirements/demo.txt` holds what the sidecar and the demo need, `requirements/langchain-demo.txt` what the demo under
-LangChain needs, `requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester. All are
-universal (Linux and macOS, Python 3.11 and newer) and come from the pyproject files alone.
+LangChain needs, `requirements/test.txt` everything, `requirements/mutants.txt` that and the mutation tester,
+`requirements/bench.txt` the same and what the bench compares with. All are universal (Linux and macOS, Python 3.11 and
+newer) and come from the pyproject files alone.
 """
 
 import shutil
@@ -59,6 +60,7 @@ LOCKS: Final[dict[str, Sequence[str]]] = {
     ),
     "test": _OF_TESTS,
     "mutants": _OF_TESTS,
+    "bench": _OF_TESTS,
 }
 HEADER: Final = "# Made by `make lock` from the pyproject files; do not edit. Versions and hashes only, no addresses.\n"
 

@@ -6,8 +6,9 @@ from statistics import median
 from typing import Final
 
 from scripts.benchmark.definitions import MOST_CHILDREN, SLEEP_SECONDS
+from scripts.benchmark.durable.peers import NOT_MEASURED, here, missing
 from scripts.benchmark.load import Sample, p99_of
-from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, TOOL_NODE
+from scripts.benchmark.peers import AGENTS, NOT_INSTALLED, SAVED, TOOL_NODE
 from scripts.benchmark.postgres import NOT_INSTALLED as NO_POSTGRES
 from scripts.benchmark.postgres import binaries
 from scripts.benchmark.rounds import Series
@@ -19,24 +20,27 @@ from scripts.benchmark.targets import (
     BIND,
     COHORT,
     ECHO,
+    END,
     FAN_OUT,
     MANY,
     MORE,
     OBSERVED,
     OPEN,
+    PLAIN_BIND,
     POLICED,
     POSTGRES,
     ROWS,
     SIDECAR,
     SQLITE,
     SQLITE_ASLEEP,
+    SQLITE_BIND,
+    SQLITE_END,
     SQLITE_FAN_OUT,
     START,
     TAKEN_AWAY,
     UNOBSERVED,
 )
 
-NOT_MEASURED: Final = "not measured"
 MICROSECONDS: Final = 1e6
 MILLISECONDS: Final = 1e3
 
@@ -72,10 +76,11 @@ def aims(series: Series, rows: frozenset[int] = ROWS) -> Sequence[Aim]:
         _at_least(0, "rate with 1 child, without a store, against a bare stream of the same six messages",
                   _compared(series, "rate", SIDECAR, BARE), "x", 0.95),
         _at_least(1, "the same, durable in SQLite", _compared(series, "rate", SQLITE, BARE), "x", 0.85),
+        Aim(1, "the same, durable in PostgreSQL", _compared(series, "rate", POSTGRES, BARE), "x",
+            remark=NOT_MEASURED if binaries() else NO_POSTGRES),
         _at_most(3, f"{MOST_CHILDREN} children that sleep 20 ms, {kept}, one dispatch at a time: p50",
                  _milliseconds(series, asleep), "ms", 25),
-        _beside_a_peer(series, asleep, TOOL_NODE, 0.8),
-        _beside_a_peer(series, asleep, AGENTS, 0.25),
+        *_beside_peers(series, asleep),
         *_further_children(series),
         *_what_else_is_on(series),
         *_binding(series),
@@ -87,6 +92,11 @@ def aims(series: Series, rows: frozenset[int] = ROWS) -> Sequence[Aim]:
                   NOT_MEASURED if binaries() else NO_POSTGRES),
         _at_most(11, "CPU of a start, against a bare one's", _compared(series, "cpu", START, BARE_START, 1), "x", 2.5),
         *_taken_away(series),
+        _at_most(14, "server CPU of EndTurn of four dispatches, durable in SQLite, against the bare stream's",
+                 _compared(series, "cpu", SQLITE_END, BARE), "x", 1.5),
+        _at_most(14, "the same without a store", _compared(series, "cpu", END, BARE), "x", 1.5),
+        Aim(15, "server CPU of BindTurn of a new episode, durable in SQLite, against without a store",
+            _compared(series, "cpu", SQLITE_BIND, PLAIN_BIND), "x", remark=NOT_MEASURED),
     )  # fmt: skip
     return [aim for aim in all_aims if aim.row in rows]
 
@@ -148,12 +158,30 @@ def _further_children(series: Series) -> Sequence[Aim]:
     return found
 
 
-def _beside_a_peer(series: Series, asleep: str, peer: str, most: float) -> Aim:
-    """Compare what a turn of sleeping sub-agents takes beyond their sleep with what it takes in another framework."""
-    what = f"the same beyond the 20 ms, against {peer}, in its own process"
-    measured = {(peer, 1), (asleep, 1)} <= series.keys()
-    value = _overhead(series, asleep) / _overhead(series, peer) if measured else None
-    return _at_most(4, what, value, "x", most, NOT_INSTALLED)
+def _beside_peers(series: Series, asleep: str) -> Sequence[Aim]:
+    """Compare what a turn of sleeping sub-agents takes beyond their sleep with what it takes in other frameworks."""
+    own = _overhead(series, asleep) * MILLISECONDS if (asleep, 1) in series else None
+    langgraph = NOT_MEASURED if (TOOL_NODE, 1) in series else NOT_INSTALLED
+    return (
+        Aim(4, "the same beyond the 20 ms", own, "ms", remark=NOT_MEASURED if own is None else ""),
+        _beside(series, asleep, TOOL_NODE, 0.8, langgraph),
+        _beside(series, asleep, SAVED, 0.5, langgraph),
+        _beside(series, asleep, AGENTS, 0.25, langgraph),
+        *(_beside(series, asleep, peer, None, why) for peer, why in missing(here()).items()),
+    )
+
+
+def _beside(series: Series, asleep: str, peer: str, most: float | None, remark: str) -> Aim:
+    what, value = f"the same beyond the 20 ms, against {peer}", None
+    if {(peer, 1), (asleep, 1)} <= series.keys():
+        beyond = _overhead(series, peer)
+        what += f" (+{beyond * MILLISECONDS:.1f} ms)"
+        value = _overhead(series, asleep) / beyond
+    return (
+        Aim(4, what, value, "x", remark=remark if value is None else "")
+        if most is None
+        else _at_most(4, what, value, "x", most, remark)
+    )
 
 
 def _milliseconds(series: Series, target: str) -> float | None:

@@ -22,6 +22,7 @@ END_AGAIN: Final = 3
 LEAST_TURNS: Final = 4 * AT_ONCE
 """So many, or one for each dispatch: two dispatches of eight that run in one turn at once would be over its cap."""
 TASK_PROMPT: Final = "Find me something for the weekend, and tell me whether my points are enough for it."
+NARRATION: Final = "Here is what I found."
 ARGUMENTS: Final = '{"request":"Find three offers for running shoes and say until when they hold.","intent_count":1}'
 
 Request = TypeVar("Request")
@@ -113,14 +114,30 @@ class SidecarClient:
         self.open.append(answer.surface_token)
         return answer
 
-    async def prepared(self, kind: str, children: int, count: int) -> Sequence[Job]:
+    async def prepared(
+        self, kind: str, children: int, count: int, per_turn: int = DISPATCHES_PER_TURN, least: int = LEAST_TURNS
+    ) -> Sequence[Job]:
         """Bind as many fresh turns as `count` dispatches need and return the dispatches, turn after turn in rotation.
 
-        A turn gets at most 4 dispatches: what a turn holds grows with each, and real ones have few.
+        A turn gets at most 4 dispatches: what a turn holds grows with each, and real ones have few. There are at least
+        `least` turns.
         """
-        turns = [turn_request(kind) for _ in range(max(-(-count // DISPATCHES_PER_TURN), min(count, LEAST_TURNS)))]
-        bound = [one for part in _parts(turns) for one in await asyncio.gather(*map(self.bound, part))]
+        bound = await self._new_turns(kind, max(-(-count // per_turn), min(count, least)))
         return [job(bound[number % len(bound)], kind, children) for number in range(count)]
+
+    async def dispatched(self, kind: str, count: int) -> Sequence[pb.EndTurnRequest]:
+        """Bind as many turns, carry out all of the dispatches that each may have, and return what ends them."""
+        bound = await self._new_turns(kind, count)
+        for _ in range(DISPATCHES_PER_TURN):
+            for part in _parts([job(each, kind, 1) for each in bound]):
+                await asyncio.gather(*map(self.dispatch, part))
+        self.open.clear()
+        return [pb.EndTurnRequest(surface_token=each.surface_token, narration=NARRATION) for each in bound]
+
+    async def end(self, request: pb.EndTurnRequest) -> int:
+        """End a turn."""
+        await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)
+        return 1
 
     async def end_all(self) -> None:
         """End every turn that was bound."""
@@ -128,9 +145,13 @@ class SidecarClient:
         for part in _parts(ending):
             await asyncio.gather(*map(self._ended, part))
 
+    async def _new_turns(self, kind: str, count: int) -> Sequence[pb.BindTurnResponse]:
+        turns = [turn_request(kind) for _ in range(count)]
+        return [one for part in _parts(turns) for one in await asyncio.gather(*map(self.bound, part))]
+
     async def _ended(self, token: str) -> None:
         """End a turn; what the store could not take in time is asked for again, which is safe to repeat."""
-        request = pb.EndTurnRequest(surface_token=token, narration="Here is what I found.")
+        request = pb.EndTurnRequest(surface_token=token, narration=NARRATION)
         for left in range(END_AGAIN, -1, -1):
             try:
                 await self._end(request, timeout=TIMEOUT_SECONDS, metadata=self.metadata)

@@ -70,6 +70,17 @@ def write_served(folder: Path, count: int) -> None:
     _write(folder, parts)
 
 
+def write_groups(folder: Path, groups: int, sub_agents: int) -> None:
+    """Write orchestrators, `instant-0` and so on, each with so many sub-agents of its own."""
+    parts = []
+    for group in range(groups):
+        kind = f"{INSTANT}-{group}"
+        own = [f"{kind}-{number}" for number in range(1, sub_agents + 1)]
+        parts.append(ORCHESTRATOR.format(kind=kind, slots=", ".join(own)))
+        parts.extend(SUB_AGENT.format(slot=slot, kind=INSTANT, runner=RUNNER) for slot in own)
+    _write(folder, parts)
+
+
 def orchestrator_of(slot: str) -> str:
     """Return the orchestrator that has only this slot."""
     return f"all-{slot}"

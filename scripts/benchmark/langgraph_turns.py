@@ -3,7 +3,8 @@
     python -m scripts.benchmark.langgraph_turns [--cpu N]
 
 Reads a target and a number of turns from each line of standard input, and answers with the latencies, in seconds, as
-a line of JSON. LangGraph as it comes: default settings, tracing off.
+a line of JSON. LangGraph as it comes: default settings, tracing off. With `SqliteSaver` it keeps checkpoints in a file,
+each before the next step begins (`durability="sync"`).
 """
 
 import argparse
@@ -12,8 +13,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from tempfile import TemporaryDirectory
 from typing import Any, Final
+from uuid import uuid4
 
 import uvloop
 from langchain.agents import create_agent
@@ -21,11 +25,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from scripts.benchmark.definitions import ANSWER, MOST_CHILDREN, SLEEP_SECONDS
-from scripts.benchmark.peers import AGENTS, TOOL_NODE
+from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE
 from scripts.benchmark.serving import READY, pin
 
 TOOLS: Final = tuple(f"ask_{number}" for number in range(1, MOST_CHILDREN + 1))
@@ -69,8 +74,11 @@ class Scripted(BaseChatModel):
         return self._generate(messages)
 
 
-def tool_node() -> Turn:
-    """Return a turn of `ToolNode` alone: eight calls in, eight results out, each tool sleeps."""
+def tool_node(saver: AsyncSqliteSaver | None = None) -> Turn:
+    """Return a turn of `ToolNode` alone: eight calls in, eight results out, each tool sleeps.
+
+    With a saver, each turn is a thread of its own.
+    """
 
     async def answer(request: str) -> str:
         await asyncio.sleep(SLEEP_SECONDS)
@@ -80,10 +88,13 @@ def tool_node() -> Turn:
     graph.add_node("tools", ToolNode([_tool(name, answer) for name in TOOLS]))
     graph.add_edge(START, "tools")
     graph.add_edge("tools", END)
-    compiled = graph.compile()
+    compiled = graph.compile(checkpointer=saver)
 
     async def turn() -> Sequence[BaseMessage]:
-        return _messages(await compiled.ainvoke({"messages": [_calls(TOOLS)]}))
+        asked: Any = {"messages": [_calls(TOOLS)]}
+        if saver is None:
+            return _messages(await compiled.ainvoke(asked))
+        return _messages(await compiled.ainvoke(asked, {"configurable": {"thread_id": uuid4().hex}}, durability="sync"))
 
     return turn
 
@@ -142,18 +153,30 @@ def _check(messages: Sequence[BaseMessage]) -> None:
         raise WrongTurn(f"{MOST_CHILDREN} sub-agents should have answered; the results are {results}")
 
 
+@asynccontextmanager
+async def every_turn() -> AsyncIterator[Mapping[str, Turn]]:
+    """Open the file of checkpoints, and return the turn of each target."""
+    with TemporaryDirectory(prefix="bench-") as folder:
+        async with AsyncSqliteSaver.from_conn_string(f"{folder}/checkpoints.sqlite") as saver:
+            yield {TOOL_NODE: tool_node(), SAVED: tool_node(saver), AGENTS: agents()}
+
+
+async def _answer() -> None:
+    """Run turns until standard input ends; nothing else goes on meanwhile."""
+    async with every_turn() as turns:
+        print(READY, flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            asked = json.loads(line)
+            print(json.dumps(await latencies(turns[asked["target"]], asked["turns"])), flush=True)
+
+
 def main() -> None:
     """Read the command line, and run turns until standard input ends."""
     parser = argparse.ArgumentParser(description="Turns in LangGraph.")
     parser.add_argument("--cpu", type=int)
     pin(parser.parse_args().cpu)
     os.environ["LANGSMITH_TRACING"] = "false"
-    turns: Mapping[str, Turn] = {TOOL_NODE: tool_node(), AGENTS: agents()}
-    print(READY, flush=True)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        for line in sys.stdin:
-            asked = json.loads(line)
-            print(json.dumps(runner.run(latencies(turns[asked["target"]], asked["turns"]))), flush=True)
+    uvloop.run(_answer())
 
 
 if __name__ == "__main__":

@@ -36,23 +36,28 @@ class Postgres:
     Args:
         programs: its folder of programs.
         folder: of its socket.
+        pid: of its first process, the parent of all others.
     """
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, pid: int) -> None:
         self._programs = programs
-        self._folder = folder
+        self.folder = folder
+        self.pid = pid
 
     async def database(self, name: str) -> str:
         """Make an empty database and return its address. Raises `ServerLost`."""
-        making = [str(self._programs / "createdb"), "-h", str(self._folder), "-p", PORT, "-U", USER, name]
-        if await _ended_with(making, self._folder) != 0:
+        making = [str(self._programs / "createdb"), "-h", str(self.folder), "-p", PORT, "-U", USER, name]
+        if await _ended_with(making, self.folder) != 0:
             raise ServerLost(f"PostgreSQL did not make the database {name}")
-        return f"postgresql://{USER}@/{name}?host={self._folder}&port={PORT}"
+        return f"postgresql://{USER}@/{name}?host={self.folder}&port={PORT}"
 
 
 @asynccontextmanager
-async def postgres(*, wanted: bool = True) -> AsyncIterator[Postgres | None]:
-    """Start a server; None if it is not wanted, or not installed. Raises `ServerLost`."""
+async def postgres(*, wanted: bool = True, settings: Sequence[str] = ()) -> AsyncIterator[Postgres | None]:
+    """Start a server; None if it is not wanted, or not installed. Raises `ServerLost`.
+
+    `settings` differ from the server's own, each `name=value`.
+    """
     programs = binaries() if wanted else None
     if programs is None:
         yield None
@@ -64,23 +69,23 @@ async def postgres(*, wanted: bool = True) -> AsyncIterator[Postgres | None]:
         initialised = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8"]
         if await _ended_with([*initialised, "--locale=C", "--no-sync"], folder) != 0:
             raise ServerLost("PostgreSQL's initdb failed")
-        async with _serving(programs, folder):
-            yield Postgres(programs, folder)
+        async with _serving(programs, folder, settings) as pid:
+            yield Postgres(programs, folder, pid)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @asynccontextmanager
-async def _serving(programs: Path, folder: Path) -> AsyncIterator[None]:
-    options = [part for setting in SETTINGS for part in ("-c", setting)]
+async def _serving(programs: Path, folder: Path, settings: Sequence[str]) -> AsyncIterator[int]:
+    options = [part for setting in (*SETTINGS, *settings) for part in ("-c", setting)]
     command = [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *options]
     with (folder / "log").open("wb") as log:
-        server = await asyncio.create_subprocess_exec(*_as_plain_user(command), cwd=folder, stdout=log, stderr=log)
+        server = await asyncio.create_subprocess_exec(*as_plain_user(command), cwd=folder, stdout=log, stderr=log)
     try:
         await _answers(programs, folder, server)
-        yield
+        yield server.pid
     finally:
-        await _stop(server)
+        await stop(server)
 
 
 async def _answers(programs: Path, folder: Path, server: asyncio.subprocess.Process) -> None:
@@ -94,8 +99,8 @@ async def _answers(programs: Path, folder: Path, server: asyncio.subprocess.Proc
     raise ServerLost(f"PostgreSQL did not start; it said: {(folder / 'log').read_text()[-500:] or 'nothing'}")
 
 
-async def _stop(server: asyncio.subprocess.Process) -> None:
-    """End it without waiting for its clients; kill it if it does not go."""
+async def stop(server: asyncio.subprocess.Process) -> None:
+    """End a server without waiting for its clients; kill it if it does not go."""
     if server.returncode is not None:
         return
     server.send_signal(signal.SIGINT)
@@ -109,11 +114,11 @@ async def _stop(server: asyncio.subprocess.Process) -> None:
 
 async def _ended_with(command: Sequence[str], folder: Path) -> int:
     quiet = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*_as_plain_user(command), cwd=folder, stdout=quiet, stderr=quiet)
+    process = await asyncio.create_subprocess_exec(*as_plain_user(command), cwd=folder, stdout=quiet, stderr=quiet)
     return await process.wait()
 
 
-def _as_plain_user(command: Sequence[str]) -> Sequence[str]:
+def as_plain_user(command: Sequence[str]) -> Sequence[str]:
     """Return the command, run by `postgres` if we are root: the process that is started is the one that runs."""
     if os.geteuid() != 0:
         return command

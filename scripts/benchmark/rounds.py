@@ -13,8 +13,9 @@ from typing import Any, Final
 from scripts.benchmark.cohort_checks import USUAL as USUAL_CHECKS
 from scripts.benchmark.cohort_checks import cohort_checks
 from scripts.benchmark.definitions import write_definitions
+from scripts.benchmark.durable.peers import durable_peers
 from scripts.benchmark.load import Sample, measure, measure_open
-from scripts.benchmark.peers import AGENTS, TOOL_NODE, Peer, langgraph
+from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE, Peer, langgraph
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.postgres import Postgres, postgres
 from scripts.benchmark.replicas import USUAL as USUAL_ACTIONS
@@ -130,11 +131,13 @@ async def _half_as_much(cell: Cell, requests: Sequence[Any], series: Series) -> 
 
 @asynccontextmanager
 async def _others(plan: Plan, databases: Postgres | None) -> AsyncIterator[Sequence[Slot]]:
-    """Start what is no server of one request: LangGraph, cohort checks, starts, replicas."""
+    """Start what is no server of one request: other frameworks, cohort checks, starts, replicas."""
     found: list[Slot] = []
     async with AsyncExitStack() as started:
         if plan.asks(frozenset({4})):
-            found += _peer_slots(await started.enter_async_context(langgraph(plan.server_cpu)))
+            found += _peer_slots(await started.enter_async_context(langgraph(plan.server_cpu)), plan)
+            durable = await started.enter_async_context(durable_peers(plan, databases))
+            found += [Slot(target, 1, SLEEPING_TURNS, take) for target, take in durable.items()]
         if plan.asks(frozenset({8})):
             checks = await started.enter_async_context(cohort_checks(plan.server_cpu))
             found.append(Slot(COHORT, 1, USUAL_CHECKS, checks.measure))
@@ -152,7 +155,8 @@ async def _others(plan: Plan, databases: Postgres | None) -> AsyncIterator[Seque
         yield found
 
 
-def _peer_slots(peer: Peer | None) -> Sequence[Slot]:
+def _peer_slots(peer: Peer | None, plan: Plan) -> Sequence[Slot]:
     if peer is None:
         return ()
-    return tuple(Slot(target, 1, SLEEPING_TURNS, partial(peer.measure, target)) for target in (TOOL_NODE, AGENTS))
+    targets = (TOOL_NODE, *((SAVED,) if plan.databases else ()), AGENTS)
+    return tuple(Slot(target, 1, SLEEPING_TURNS, partial(peer.measure, target)) for target in targets)

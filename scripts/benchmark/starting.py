@@ -86,7 +86,7 @@ class _Start:
             await ramped(operators_socket(folder / "policed" / "any"), key)
         if plan.databases and plan.asks(IN_SQLITE):
             sqlite = await sidecar("sqlite", "--record", SQLITE_RECORD)
-        if self.databases is not None and plan.asks(frozenset({10})):
+        if self.databases is not None and plan.asks(frozenset({1, 10})):
             in_postgres = await sidecar("postgres", "--record", await self.databases.database(folder.name))
         return Sidecars(
             sidecar=first,

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scripts.benchmark.clients import BareClient, SidecarClient, turn_request
+from scripts.benchmark.clients import DISPATCHES_PER_TURN, BareClient, SidecarClient, turn_request
 from scripts.benchmark.definitions import INSTANT, MOST_CHILDREN, SLEEPING
 from scripts.benchmark.load import Call
 from scripts.benchmark.processes import Server
@@ -31,16 +31,20 @@ POSTGRES: Final = "sidecar, 1 child, PostgreSQL"
 POLICED: Final = "sidecar, 1 child, policies and sink"
 BIND: Final = "sidecar, BindTurn"
 BARE_BIND: Final = "bare BindTurn echo"
+PLAIN_BIND: Final = "sidecar, BindTurn without ramps"
+SQLITE_BIND: Final = "sidecar, BindTurn without ramps, SQLite"
+END: Final = f"sidecar, EndTurn of {DISPATCHES_PER_TURN} dispatches"
+SQLITE_END: Final = f"sidecar, EndTurn of {DISPATCHES_PER_TURN} dispatches, SQLite"
 COHORT: Final = "cohort check of a sub-agent, in process"
 TAKEN_AWAY: Final = "kill or rollback, two replicas"
 BARE_START: Final = "start of a bare server"
 START: Final = "start of the sidecar"
 
-ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13})
-"""Of the table in DESIGN section 14: those that can be measured."""
+ROWS: Final = frozenset({0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15})
+"""Of the table in DESIGN section 14, those that can be measured; 14 and 15 are ours: ends of turns, durable binds."""
 ALWAYS: Final = ROWS
-IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10})
-IN_POSTGRES: Final = frozenset({10, 13})
+IN_SQLITE: Final = frozenset({1, 3, 4, 6, 9, 10, 14, 15})
+IN_POSTGRES: Final = frozenset({1, 4, 10, 13})
 WITH_ROLLOUTS: Final = frozenset({7, 8})
 
 SLEEPING_TURNS: Final = 32
@@ -133,6 +137,8 @@ def cells(servers: Sidecars, beside: Bare, rows: frozenset[int] = ROWS) -> Seque
         Cell(FAN_OUT, MANY, sidecar, client.dispatch, eight, 240, frozenset({6})),
         Cell(ASLEEP, 1, sidecar, client.dispatch, asleep, SLEEPING_TURNS, frozenset({3, 4})),
         *_binds(servers, beside),
+        *_plain_binds_and_ends(PLAIN_BIND, END, servers.sidecar),
+        *([] if servers.sqlite is None else _plain_binds_and_ends(SQLITE_BIND, SQLITE_END, servers.sqlite)),
     )
     return [cell for cell in found if cell.rows & rows]
 
@@ -149,19 +155,31 @@ def _binds(servers: Sidecars, beside: Bare) -> Sequence[Cell]:
         return ()
     server, client = servers.policed.server, servers.policed.client
     bare = BareClient(beside.server.channel, client.metadata)
-
-    async def turns(count: int) -> Sequence[Any]:
-        return [turn_request(INSTANT) for _ in range(count)]
-
     rows = frozenset({8})
     return [
         each
         for in_flight, usual in ((MANY, 480), (1, 200))
         for each in (
-            Cell(BARE_BIND, in_flight, beside.server, bare.bind, turns, usual, rows),
-            Cell(BIND, in_flight, server, client.bind, turns, usual, rows),
+            Cell(BARE_BIND, in_flight, beside.server, bare.bind, _new_turns, usual, rows),
+            Cell(BIND, in_flight, server, client.bind, _new_turns, usual, rows),
         )
     ]
+
+
+async def _new_turns(count: int) -> Sequence[Any]:
+    return [turn_request(INSTANT) for _ in range(count)]
+
+
+def _plain_binds_and_ends(bind: str, end: str, of: Measured) -> Sequence[Cell]:
+    """Return the begin and the end of turns, each of a new episode."""
+
+    async def dispatched(count: int) -> Sequence[Any]:
+        return await of.client.dispatched(INSTANT, count)
+
+    return (
+        Cell(bind, MANY, of.server, of.client.bind, _new_turns, 480, frozenset({15})),
+        Cell(end, MANY, of.server, of.client.end, dispatched, 160, frozenset({14})),
+    )
 
 
 def _durable(servers: Sidecars) -> Sequence[Cell]:
@@ -179,7 +197,7 @@ def _durable(servers: Sidecars) -> Sequence[Cell]:
     if servers.postgres is not None:
         found += [
             _dispatches(POSTGRES, servers.postgres, {10}, MORE),
-            _dispatches(POSTGRES, servers.postgres, {10}),
+            _dispatches(POSTGRES, servers.postgres, {1, 10}),
         ]
     return found
 

@@ -5,7 +5,8 @@ the end: a breaker and a connection pool are worth something only as long as the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
@@ -116,6 +117,21 @@ class ChosenConnectors:
             return self._connector(spec)
         except PluginProblem as problem:
             return BrokenConnector(Fault(named or "", remedy=problem.remedy))
+
+    async def prepare(self, cards: Iterable[Card]) -> None:
+        """Make the connectors of sub-agents' tools, so that no call waits for what making the first one takes."""
+        needed = [(card, tool) for card in cards for tool in card.tools if tool.is_data_backed]
+        for card, tool in needed:
+            with suppress(PluginProblem):  # the call that needs it is told
+                spec = self._policy.connector(card.definition.vertical, tool.connector, f"tools.{tool.id}.connector")
+                if spec.name not in self._made:
+                    await self._warmed_up(spec)
+                    self._connector(spec)
+
+    async def _warmed_up(self, spec: ConnectorSpec) -> None:
+        if spec.warm_up is not None:
+            with suppress(Exception):  # whatever it is, the factory comes upon it, too
+                await asyncio.to_thread(spec.warm_up, self._settings.get(spec.name, {}))
 
     def _connector(self, spec: ConnectorSpec) -> Connector:
         if spec.name not in self._made:

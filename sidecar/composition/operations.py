@@ -174,6 +174,7 @@ async def _ports(
     opened.callback(off_loop.close)
     await asyncio.gather(definitions.refresh(), flags.refresh_all())
     loops = [("definitions", definitions.run), ("flags", flags.run), *record.loops]
+    loops.append(("connectors", _prepared(connectors, definitions)))
     ports = Ports(
         clock=replaced.clock,
         ids=replaced.ids,
@@ -194,6 +195,22 @@ async def _ports(
         lease_term=record.lease.term,
     )
     return ports, loops
+
+
+def _prepared(connectors: ChosenConnectors, definitions: DefinitionsSource) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Return what makes the connectors that cards name, once the sidecar listens and with each change of the cards."""
+    changed = asyncio.Event()
+    definitions.also_tell(lambda _: changed.set())
+
+    async def run() -> None:
+        while True:
+            changed.clear()
+            catalogue = definitions.current()
+            if catalogue is not None:
+                await connectors.prepare(catalogue.cards.values())
+            await changed.wait()
+
+    return run
 
 
 def _definitions(parts: Parts) -> DefinitionsSource:

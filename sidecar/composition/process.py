@@ -59,6 +59,7 @@ async def _serve(settings: Settings, redactor: Redactor, log: LossyQueue) -> Non
     with signals.caught():
         async with running_sidecar(settings, redactor) as sidecar:
             show_lost_lines(sidecar.metrics, log)
+            await asyncio.sleep(0)  # the log's thread says that it listens before that search holds up everything
             look_for_garbage_less_often()
             await serve_until_stopped(sidecar, signals)
 

@@ -177,7 +177,7 @@ def _supervise(parts: Parts, loops: Sequence[tuple[str, Callable[[], Coroutine[A
 
 def _say_where(sidecar: Sidecar) -> None:
     server = sidecar.settings.server
-    StructuredLog("sidecar.listeners").info(
+    StructuredLog("sidecar.listeners").prompt(
         names.LISTENING,
         "the sidecar listens",
         dispatch_socket=str(server.dispatch_socket),

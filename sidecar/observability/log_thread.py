@@ -1,4 +1,8 @@
-"""Hands log records to a thread that writes them: many lines of one moment cost one wake-up and one write."""
+"""Hands log records to a thread that writes them: all lines of ten milliseconds cost one wake-up and one write.
+
+The first line after a pause wakes the thread. As long as several lines come in each period, it looks by itself and
+nothing wakes it; an error ends the period at once. A process that is killed loses what came in the last period.
+"""
 
 import logging
 from collections import deque
@@ -12,11 +16,17 @@ LINES_WAITING: Final = 10_000
 LINES_AT_ONCE: Final = 500
 """Of one write."""
 GATHER: Final = 0.01
-"""Seconds for which the thread lets further lines come after the first one."""
+"""Seconds for which the thread lets further lines come after the first one, unless one of them is an error."""
+FEW: Final = 1
+"""Lines of a period after which the thread waits for news instead of looking again: most likely none would be there."""
 
 
 class LossyQueue(logging.Handler):
     """Keeps records for the writing thread; counts those that find no room, and those that are too many of a kind.
+
+    Attributes:
+        news: set while the thread looks, or is about to.
+        urgent: set by what is not to wait for further lines: an error, what other processes wait for, the end.
 
     Args:
         always: name of the logger that no limit holds back.
@@ -29,8 +39,16 @@ class LossyQueue(logging.Handler):
         self.limit = LineLimit()
         self.waiting: deque[logging.LogRecord] = deque()
         self.news = Event()
+        self.urgent = Event()
+        self._always = always
         self._most = most
-        self.addFilter(lambda record: record.name == always or self.limit.passes(record))
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Keep a record, unless there are too many of its kind. Without the lock of a handler: a deque needs none."""
+        passes = record.name == self._always or self.limit.passes(record)
+        if passes:
+            self.emit(record)
+        return passes
 
     def emit(self, record: logging.LogRecord) -> None:
         """Never wait; the record goes over as it is, since formatting it is what the loop should not do."""
@@ -38,6 +56,8 @@ class LossyQueue(logging.Handler):
             self.lost += 1
             return
         self.waiting.append(record)
+        if getattr(record, "prompt", record.levelno >= logging.ERROR):
+            self.urgent.set()
         if not self.news.is_set():  # else the thread has still to look, and will find this one
             self.news.set()
 
@@ -55,7 +75,7 @@ class LogThread:
         self._front = front
         self._out = out
         self._line = line
-        self._stop = Event()
+        self._stopped = False
         self._thread = Thread(target=self._run, name="log", daemon=True)
 
     def start(self) -> None:
@@ -64,7 +84,8 @@ class LogThread:
 
     def stop(self) -> None:
         """Write all that waits, and what the limit has to say, and end."""
-        self._stop.set()
+        self._stopped = True
+        self._front.urgent.set()
         self._front.news.set()
         self._thread.join()
         while self._front.waiting:
@@ -72,11 +93,13 @@ class LogThread:
         self._write(self._front.limit.summaries(at_the_end=True))
 
     def _run(self) -> None:
-        front = self._front
-        while not self._stop.is_set():
-            if front.news.wait(front.limit.due_in()):
-                self._stop.wait(GATHER)
-            front.news.clear()  # before looking: what comes from now on sets it again
+        front, busy = self._front, False
+        while not self._stopped:
+            if (busy or front.news.wait(front.limit.due_in())) and front.urgent.wait(GATHER):
+                front.urgent.clear()
+            busy = len(front.waiting) > FEW
+            if not busy:
+                front.news.clear()  # before looking: what comes from now on sets it again
             while front.waiting:
                 self._write(self._taken())
             self._write(front.limit.summaries())

@@ -38,6 +38,10 @@ class StructuredLog:
         """Write something that happened."""
         self._write(logging.INFO, event, text, fields)
 
+    def prompt(self, event: str, text: str, **fields: Any) -> None:
+        """Write something that other processes wait for, without waiting for further lines."""
+        self._write(logging.INFO, event, text, fields, prompt=True)
+
     def warning(self, event: str, text: str, **fields: Any) -> None:
         """Write something that somebody should look at some time."""
         self._write(logging.WARNING, event, text, fields)
@@ -47,10 +51,21 @@ class StructuredLog:
         self._write(logging.ERROR, event, text, fields, error)
 
     def _write(
-        self, level: int, event: str, text: str, fields: dict[str, Any], error: BaseException | None = None
+        self,
+        level: int,
+        event: str,
+        text: str,
+        fields: dict[str, Any],
+        error: BaseException | None = None,
+        *,
+        prompt: bool = False,
     ) -> None:
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, text, exc_info=error, extra={"event": event, "fields": fields})
+            raised = None if error is None else (type(error), error, error.__traceback__)
+            # Not through `Logger.log`, which walks the stack for a file and a line that no line of ours shows.
+            record = logging.LogRecord(self._logger.name, level, "", 0, text, (), raised)
+            record.event, record.fields, record.prompt = event, fields, prompt or level >= logging.ERROR
+            self._logger.handle(record)
 
 
 class LineFormatter(logging.Formatter):

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome, Usage
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.identifiers import Digest
@@ -174,35 +175,36 @@ class MeasuringRecorder:
     def turn_routed(self, record: RoutingRecord) -> None:
         """Count one turn and write its routing decision to the log."""
         ran = [call for call in record.calls if call.started_at is not None]
-        self._turns.add(record.close_reason, record.cap.value)
-        self._intents.observe(record.intent_count)
-        self._fan_out.observe(len({call.sub_agent_id for call in ran}))
-        if record.cap.value == "over":
+        distinct = len({call.sub_agent_id for call in ran})
+        fields = routing_fields(record)
+        self._turns.add(record.close_reason, str(record.cap))
+        self._intents.observe(fields["intent_count"])
+        self._fan_out.observe(distinct)
+        if record.cap is CapBehaviour.OVER:
             self._over_cap.add()
-        succeeded = sum(call.outcome is Outcome.SUCCEEDED for call in ran)
+        succeeded = len([call for call in ran if call.outcome is Outcome.SUCCEEDED])
         for call in ran:
             self._reports.observe(call.status_events, call.sub_agent_id or "")
         if len(ran) > 1:
             self._fan_out_calls.add("succeeded", by=succeeded)
             self._fan_out_calls.add("not_succeeded", by=len(ran) - succeeded)
             self._partial.add(by=int(0 < succeeded < len(ran)))
-        self._time_of_turn(record, [call.started_at for call in ran if call.started_at is not None])
-        self._failsafes.add(by=sum(report.failsafe for report in record.intents))
-        self._always.info(names.ROUTING_DECISION, "the turn has ended", **routing_fields(record))
+        self._time_of_turn(record, distinct, [call.started_at for call in ran if call.started_at is not None])
+        self._failsafes.add(by=len([None for report in fields["intents"] if report["failsafe"]]))
+        self._always.info(names.ROUTING_DECISION, "the turn has ended", **fields)
 
-    def _time_of_turn(self, record: RoutingRecord, starts: Sequence[datetime]) -> None:
+    def _time_of_turn(self, record: RoutingRecord, distinct: int, starts: Sequence[datetime]) -> None:
         """Measure what the orchestrator took, as far as it can be seen from here. Source: PC1-OBS-2."""
-        distinct = len({call.sub_agent_id for call in record.calls if call.started_at is not None})
         took = (record.ended_at - record.bound_at).total_seconds()
         self._turn_seconds.observe(took, FAN_OUTS[min(distinct, 2)])
         if not starts:
             return
-        switched = any(report.switched for report in record.intents)
+        switched = True in [report.switched for report in record.intents]
         self._routing_seconds.observe(
             (min(starts) - record.bound_at).total_seconds(), "needed" if switched else "not_needed"
         )
         if record.close_reason == ENDED:
-            last = max(call.settled_at for call in record.calls)
+            last = max([call.settled_at for call in record.calls])
             self._composing.observe((record.ended_at - last).total_seconds())
 
     def status_seen(self, slot: str, decision: str) -> None:

@@ -24,6 +24,9 @@ HEADERS: Final = re.compile(
 )
 """Metadata of a call as people and libraries write it down: `name: value`, `('name', b'value')`."""
 BEARER: Final = re.compile(r"(?i)(authorization['\":=\s]+(?:[a-z]+\s+)?|bearer\s+)[^\s'\",}]{6,}")
+MAY_HOLD_TOKENS: Final = re.compile(r"\.[A-Za-z0-9_-]{16}")
+"""What every token has: a long part after a dot. Hardly any other line does, and finding that out takes a hundredth of
+the time of looking for tokens."""
 SECRET_NAME: Final = re.compile(r"(?i)secret|token|password|passwd|credential|api_?key|private_?key")
 
 
@@ -45,11 +48,23 @@ class Redactor:
         self.learn(_secret_values(settings, telling=False))
 
     def clean(self, text: str) -> str:
-        """Return the text without secrets and tokens."""
-        if self._known is not None:
+        """Return the text without secrets and tokens.
+
+        Each pattern is only tried on a text that holds what it cannot do without: the patterns took half of the time of
+        ending a turn, whose line is long and holds none of them.
+        """
+        if self._known is not None and any(secret in text for secret in self._secrets):
             text = self._known.sub(REPLACEMENT, text)
-        text = TOKENS.sub(REPLACEMENT, text)
-        return BEARER.sub(rf"\1{REPLACEMENT}", HEADERS.sub(rf"\1{REPLACEMENT}", text))
+        if MAY_HOLD_TOKENS.search(text):
+            text = TOKENS.sub(REPLACEMENT, text)
+        if text.isascii():
+            small = text.lower()
+            bearer, headers = "authorization" in small or "bearer" in small, "x-subagents-" in small
+        else:
+            bearer = headers = True  # letters beyond ASCII may stand for those of a name if case does not count
+        if headers:
+            text = HEADERS.sub(rf"\1{REPLACEMENT}", text)
+        return BEARER.sub(rf"\1{REPLACEMENT}", text) if bearer else text
 
 
 def _secret_values(value: object, *, telling: bool) -> Iterable[str]:

@@ -2,23 +2,23 @@
 
 from typing import Any
 
-from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
-from sidecar.core.identifiers import tool_name_of
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.identifiers import TOOL_PREFIX
 
 
 def routing_fields(record: RoutingRecord) -> dict[str, Any]:
     """Return everything of the record; it holds nothing that a user or a sub-agent wrote."""
-    cohort = record.cohort
+    cohort, called = record.cohort, record.called
     return {
         "turn_id": record.turn_id,
         "episode_id": record.episode_id,
         "orchestrator_id": record.orchestrator_id,
         "candidates": [
-            {"slot": each.slot, "definition_id": each.definition_id, "verdict": each.verdict.value}
+            {"slot": each.slot, "definition_id": each.definition_id, "verdict": str(each.verdict)}
             for each in record.candidates
         ],
-        "invoked": list(record.called),
-        "intent_count": record.intent_count,
+        "invoked": list(called),
+        "intent_count": len(called),
         "intents": [
             {
                 "declared": each.declared,
@@ -30,8 +30,8 @@ def routing_fields(record: RoutingRecord) -> dict[str, Any]:
             for each in record.intents
         ],
         "fan_out_cap": record.fan_out_cap,
-        "cap": record.cap.value,
-        "calls": [_call(each) for each in record.calls],
+        "cap": str(record.cap),
+        "calls": _calls(record),
         "cohort": {
             "agent_definition_version": cohort.agent_definition_version,
             "prompt_block_registry_version": cohort.prompt_block_registry_version,
@@ -50,19 +50,22 @@ def routing_fields(record: RoutingRecord) -> dict[str, Any]:
     }
 
 
-def _call(call: RoutedCall) -> dict[str, Any]:
-    return {
-        "dispatch_id": call.dispatch_id,
-        "call_id": call.call_id,
-        "sub_agent_id": call.sub_agent_id,
-        "tool_name": None if call.sub_agent_id is None else tool_name_of(call.sub_agent_id),
-        "child_id": call.child_id,
-        "emission_index": call.emission_index,
-        "outcome": call.outcome.value,
-        "reason": None if call.reason is None else call.reason.name,
-        "axis": int(call.axis),
-        "started_at": None if call.started_at is None else call.started_at.isoformat(),
-        "settled_at": call.settled_at.isoformat(),
-        "attempts": call.attempts,
-        "status_events": call.status_events,
-    }
+def _calls(record: RoutingRecord) -> list[dict[str, Any]]:
+    return [
+        {
+            "dispatch_id": each.dispatch_id,
+            "call_id": each.call_id,
+            "sub_agent_id": each.sub_agent_id,
+            "tool_name": None if each.sub_agent_id is None else TOOL_PREFIX + each.sub_agent_id,
+            "child_id": each.child_id,
+            "emission_index": each.emission_index,
+            "outcome": str(each.outcome),
+            "reason": None if each.reason is None else each.reason.name,
+            "axis": int(each.axis),
+            "started_at": None if each.started_at is None else each.started_at.isoformat(),
+            "settled_at": each.settled_at.isoformat(),
+            "attempts": each.attempts,
+            "status_events": each.status_events,
+        }
+        for each in record.calls
+    ]

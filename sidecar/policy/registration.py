@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pluggy
+from pluggy import HookimplOpts, HookspecOpts
 
 from sidecar.core.identifiers import DEFINITION_SIDE
 from sidecar.policy import hookspecs
@@ -40,6 +41,20 @@ def guarded(work: Callable[[], Any], *, doing: str, where: str, remedy: str) -> 
         raise PluginProblem(f"{doing} failed with {cause_of(error)}", where=where, remedy=remedy) from error
 
 
+class _MarkedHooks(pluggy.PluginManager):
+    """Looks closer only at what may be a hook: a look at each name of each module took a twentieth of a start."""
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> HookspecOpts | None:
+        """Return the mark of a specification; None if it is none."""
+        return super().parse_hookspec_opts(module_or_class, name) if name.startswith(HOOK_PREFIX) else None
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> HookimplOpts | None:
+        """Return the mark of a hook; None if it is none, as what is no function cannot be one in a module."""
+        if inspect.ismodule(plugin) and not inspect.isroutine(vars(plugin).get(name)):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
 def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
     """Register one plugin under `label` and return the descriptors it offers.
 
@@ -55,7 +70,7 @@ def register(plugin: object, label: str, where: str) -> tuple[PluginSpec, ...]:
             where=where,
             remedy="let the entry point name a module or an instance",
         )
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager = _MarkedHooks(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     guarded(lambda: manager.register(plugin, label), doing="registering the plugin", where=where, remedy=REMEDY)
     callers = {caller.name: caller for caller in manager.get_hookcallers(plugin) or []}

@@ -98,11 +98,18 @@ class RunnerSpec(PluginSpec, frozen=True, kw_only=True):
 
 
 class ConnectorSpec(PluginSpec, frozen=True, kw_only=True):
-    """Describes a connector; the factory gets the settings, checked against `config_schema`."""
+    """Describes a connector; the factory gets the settings, checked against `config_schema`.
+
+    Attributes:
+        warm_up: does what would hold up the event loop in the factory, such as importing a library; gets the settings,
+            unchecked, in another thread, before a sub-agent needs the connector. What it raises is ignored: the factory
+            will say it. None: there is nothing of the kind.
+    """
 
     kind: ClassVar[PluginKind] = PluginKind.CONNECTOR
 
     factory: Callable[[Mapping[str, Any]], Connector]
+    warm_up: Callable[[Mapping[str, Any]], object] | None = None
 
 
 class EpisodeMemorySpec(PluginSpec, frozen=True, kw_only=True):

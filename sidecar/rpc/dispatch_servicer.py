@@ -9,6 +9,7 @@ from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest, Overloaded
+from sidecar.operations.deadlines import by
 from sidecar.operations.ports import ListenerGone
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
@@ -16,7 +17,7 @@ from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.translate import requests
 from sidecar.rpc.translate.frames import fill_frame, fill_result
 from sidecar.rpc.translate.surfaces import BoundTurns, start_state
-from sidecar.rpc.translate.turn_ends import child_message, ended_turn
+from sidecar.rpc.translate.turn_ends import ClosedTurns, child_message
 from subagents.dispatch.v1 import dispatch_pb2
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 
@@ -48,8 +49,8 @@ class GrpcFrames:
             for part in _parts_of(frame):
                 message = self._response()
                 fill_frame(message.frame, part)
-                async with asyncio.timeout(self._timeout.total_seconds()):
-                    await self._call.write(message)
+                loop = asyncio.get_running_loop()
+                await by(loop.time() + self._timeout.total_seconds(), self._call.write(message), loop.call_at)
         except TimeoutError:
             self._too_slow = True
             raise ListenerGone from None
@@ -102,7 +103,7 @@ class DispatchServicer:
     def __init__(self, operations: Operations, write_timeout: timedelta) -> None:
         self._operations = operations
         self._write_timeout = write_timeout
-        self._bound_turn = BoundTurns()
+        self._bound_turn, self._closed_turn = BoundTurns(), ClosedTurns()
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
@@ -156,4 +157,4 @@ class DispatchServicer:
 
     async def _end_turn(self, message: pb.EndTurnRequest, call: Call) -> pb.EndTurnResponse:
         closed, attached = await self._operations.end_turn(requests.end_turn(message))
-        return ended_turn(closed, attached=attached)
+        return self._closed_turn(closed, attached=attached)

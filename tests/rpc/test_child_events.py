@@ -189,7 +189,7 @@ async def test_what_was_written_stays_as_it_was_written() -> None:
 @requirement("SX-38")
 async def test_the_store_has_no_way_to_change_or_remove_an_event() -> None:
     """The port has one method of its own that writes; an event with other contents is refused and leaves the first."""
-    assert {name for name in vars(Store) if not name.startswith("_")} == {"append", "waits"}
+    assert {name for name in vars(Store) if not name.startswith("_")} == {"append", "shared", "waits"}
 
     async with running_sidecar_for_tests() as sidecar:
         reply = await sidecar.dispatch(await sidecar.bind(), "ask_shop")

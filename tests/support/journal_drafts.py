@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.contract import (
     DEFAULT_OUTPUTS,
@@ -44,17 +43,9 @@ from sidecar.core.journal.facts import (
     TurnEnded,
 )
 from sidecar.core.journal.marks import Mark, Values, What
-from sidecar.core.journal.requests import (
-    Join,
-    Place,
-    Request,
-    asked_of,
-    said_above,
-    said_in,
-    stripped,
-    texts_of,
-    unnamed,
-)
+from sidecar.core.journal.opening.claims import unnamed
+from sidecar.core.journal.opening.contracts import Place, said_above, said_in, stripped
+from sidecar.core.journal.opening.requests import Join, Request, asked_of, texts_of
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts, Texts
 
 BEGIN: Final = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
@@ -149,7 +140,8 @@ def an_opening(
     starts, contracts = [], []
     for place in places:
         slot = request.calls[place].tool_name.removeprefix("ask_")
-        at = Place(TurnId(turn), Slot(slot), first_step + place, said_in(request, place))
+        digest = None if claims is None else dict(claims.tools).get(Slot(slot))
+        at = Place(TurnId(turn), Slot(slot), first_step + place, said_in(request, place), digest=digest)
         bare, texts = stripped(a_contract(turn, slot, first_step + place), at)
         child_id = ChildId(f"{request.dispatch_id}-child-{place}")
         starts.append(ChildStart(child_id, Slot(slot), first_step + place, place, bare))
@@ -161,8 +153,7 @@ def an_opening(
         first_step=first_step,
         places=3,
         intents=Intents(1, 1, switched=False, prior_context_missing=False),
-        cap=CapBehaviour.WITHIN,
-        settle_by=moment(100_000_000),
+        settle_after=100_000_000,
         children=tuple(starts),
     )
     return body, Texts(

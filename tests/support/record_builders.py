@@ -27,8 +27,9 @@ from sidecar.core.journal.drafting import Drafting
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import Routed, Routing
 from sidecar.core.journal.facts import TurnEnded as JournalTurnEnded
+from sidecar.core.journal.opening.claims import unnamed
+from sidecar.core.journal.opening.requests import fingerprint_of
 from sidecar.core.journal.reading import TurnReading
-from sidecar.core.journal.requests import fingerprint_of, unnamed
 from sidecar.core.journal.texts import EndTexts, Texts
 from sidecar.core.replaying.frames import Narration, RecordedAttempt, attempt_to_json
 from tests.support.journal_drafts import DIGEST, a_contract, a_request, some_claims

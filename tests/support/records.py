@@ -67,6 +67,7 @@ class StoreThatCanBeAway(MemoryStore):
     """Keeps nothing while it is `away`; keeps everything and does not get round to saying so while it `is_cut_off`."""
 
     waits = True
+    shared = True
     away = False
     is_cut_off = False
 

@@ -14,7 +14,8 @@ import pytest
 from scripts import bench
 from scripts.benchmark.cohort_checks import USUAL, cohort_checks
 from scripts.benchmark.definitions import MOST_CHILDREN
-from scripts.benchmark.peers import AGENTS, TOOL_NODE, installed
+from scripts.benchmark.durable.peers import here, missing
+from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE, installed
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.postgres import binaries
 from scripts.benchmark.processes import REPOSITORY
@@ -27,16 +28,20 @@ from scripts.benchmark.targets import (
     BARE_BIND,
     BARE_START,
     BIND,
+    END,
     FAN_OUT,
     MANY,
     MORE,
     OBSERVED,
     OPEN,
+    PLAIN_BIND,
     POLICED,
     POSTGRES,
     SIDECAR,
     SQLITE,
     SQLITE_ASLEEP,
+    SQLITE_BIND,
+    SQLITE_END,
     SQLITE_FAN_OUT,
     START,
     TAKEN_AWAY,
@@ -67,7 +72,9 @@ async def test_a_round_measures_every_target() -> None:
     assert {(BARE, MANY), (TWIN, MANY), (SIDECAR, MANY), (BARE, 1), (TWIN, 1), (SIDECAR, 1)} <= series.keys()
     assert {(BARE, OPEN), (SQLITE, OPEN), (SQLITE, MANY), (SQLITE, MORE), (SQLITE_ASLEEP, 1)} <= series.keys()
     assert {(UNOBSERVED, MANY), (OBSERVED, MANY), (POLICED, MANY), (BIND, 1), (BARE_BIND, 1)} <= series.keys()
-    assert (series.keys() >= {(TOOL_NODE, 1), (AGENTS, 1)}) is installed()
+    assert {(PLAIN_BIND, MANY), (SQLITE_BIND, MANY), (END, MANY), (SQLITE_END, MANY)} <= series.keys()
+    assert (series.keys() >= {(TOOL_NODE, 1), (SAVED, 1), (AGENTS, 1)}) is installed()
+    assert all(((peer, 1) in series) is (why == "not measured") for peer, why in missing(here()).items())
     assert (series.keys() >= {(POSTGRES, MORE), (TAKEN_AWAY, 1)}) is (binaries() is not None)
     assert all(sample.rate > 0 for samples in series.values() for sample in samples)
     assert all(sample.p50 > 0 for (target, _), samples in series.items() if target != TAKEN_AWAY for sample in samples)
@@ -105,7 +112,7 @@ def test_a_row_that_cannot_be_measured_is_refused(capsys: pytest.CaptureFixture[
         bench.main(["--rows", "8,2"])
 
     assert ended.value.code == 2
-    assert "only these rows can be measured: 0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13" in capsys.readouterr().err
+    assert "only these rows can be measured: 0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("all_cores_again")

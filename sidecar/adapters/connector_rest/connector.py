@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -54,6 +55,16 @@ NO_ANSWER: Final = (
 )
 
 
+@cache
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Return what checks certificates; made once, for that takes 20 ms.
+
+    Raises:
+        OSError: `ca_file` cannot be read or is not PEM.
+    """
+    return ssl.create_default_context(cafile=ca_file or certifi.where())
+
+
 class RestConnector:
     """Carries enricher calls over HTTP/1.1 with pooled connections.
 
@@ -72,7 +83,7 @@ class RestConnector:
         self._timeouts = {"connect": settings.connect_seconds}
         self._closed = False
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl.create_default_context(cafile=settings.ca_file or certifi.where()),
+            ssl_context=tls_context(settings.ca_file),
             max_connections=settings.max_connections,
             max_keepalive_connections=settings.max_idle_connections,
             keepalive_expiry=settings.idle_seconds,

@@ -19,6 +19,13 @@ def rest_connector(settings: Mapping[str, Any]) -> "RestConnector":
     return RestConnector(RestSettings(**settings))
 
 
+def warm_up(settings: Mapping[str, Any]) -> None:
+    """Import the HTTP client and read certificates: 50 ms that are not to hold up other calls."""
+    from sidecar.adapters.connector_rest.connector import tls_context  # noqa: PLC0415  httpcore, if it is used
+
+    tls_context(RestSettings(**settings).ca_file)
+
+
 @hookimpl
 def sidecar_connectors() -> Sequence[ConnectorSpec]:
     """Offer `rest`."""
@@ -29,5 +36,6 @@ def sidecar_connectors() -> Sequence[ConnectorSpec]:
             summary="POSTs EnricherRequest as JSON over HTTP to the tool's endpoint",
             config_schema=json_schema(RestSettings),
             factory=rest_connector,
+            warm_up=warm_up,
         )
     ]

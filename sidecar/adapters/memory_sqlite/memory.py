@@ -13,6 +13,7 @@ import apsw
 from sidecar.adapters.memory_sqlite import rows
 from sidecar.adapters.migrations import load_migrations
 from sidecar.adapters.sqlite import Schema, SqliteEngine
+from sidecar.adapters.sqlite.known_keys import KnownKeys
 from sidecar.core.definitions.prompt_size import estimated_tokens
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import outdated
@@ -23,6 +24,10 @@ from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
 APPLICATION_ID: Final = 0x53436869
+EPISODES: Final = (
+    "SELECT episode_no, principal || char(31) || episode_id FROM history_episodes"
+    " WHERE episode_no > ? ORDER BY episode_no LIMIT ?"
+)
 SWEEP_SECONDS: Final = 3600.0
 AT_ONCE: Final = 100
 """Episodes removed in one transaction: others write in between."""
@@ -58,6 +63,8 @@ class SqliteMemory:
         self._now = now
         self._opening = asyncio.Lock()
         self._engine: SqliteEngine | None = None
+        self._known = KnownKeys(EPISODES, 0)
+        self._loading: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -68,13 +75,20 @@ class SqliteMemory:
                 raise StoreUnavailable("the episode memory is closed")
             if self._engine is None:
                 self._engine = await SqliteEngine.open(self._path, schema(), self._report)
+                self._loading = asyncio.create_task(self._known.load(self._engine), name="load known episodes")
                 if self._keep_idle is not None:
                     self._sweeping = asyncio.create_task(self._sweep(self._keep_idle), name="forget idle episodes")
             return self._engine
 
+    @property
+    def knows_episodes(self) -> bool:
+        """Whether it is known of new episodes that they are new."""
+        return self._known.loaded
+
     async def append(self, turn: TurnHistory) -> EpisodeSize:
         """Keep a turn; one that is kept already is left as it is."""
         check_bodies(turn)
+        self._known.note(_key(turn.episode))
 
         def work(connection: apsw.Connection) -> EpisodeSize:
             rows.insert_turn(connection, turn)
@@ -92,10 +106,13 @@ class SqliteMemory:
 
     async def size(self, episode: EpisodeKey) -> EpisodeSize:
         """Return how much the episode is."""
+        if self._known.lacks(_key(episode)):
+            return EpisodeSize()
         return await (await self.open()).read(partial(rows.size_in, key=episode)) or EpisodeSize()
 
     async def write_summary(self, episode: EpisodeKey, summary: Summary) -> EpisodeSize:
         """Replace the summary if it is the next one."""
+        self._known.note(_key(episode))
 
         def work(connection: apsw.Connection) -> EpisodeSize:
             present = rows.replace_summary(connection, episode, summary, estimated_tokens(summary.text))
@@ -131,6 +148,8 @@ class SqliteMemory:
             engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
+        if self._loading is not None:
+            await self._loading  # which a closed file ends
 
     async def _sweep(self, idle: timedelta) -> None:
         while True:
@@ -139,3 +158,7 @@ class SqliteMemory:
             except (StoreUnavailable, CommitUnknown) as error:
                 self._report("forget idle episodes", type(error).__name__)
             await asyncio.sleep(SWEEP_SECONDS)
+
+
+def _key(episode: EpisodeKey) -> str:
+    return f"{episode.principal}\x1f{episode.episode_id}"

@@ -18,7 +18,8 @@ LOCK: Final = 0x53494445
 """Of the advisory lock under which a schema is changed."""
 SECONDS_TO_MIGRATE: Final = 300.0
 SECONDS_TO_BE_HEARD: Final = 1.0
-WHO: Final = "select pg_backend_pid()"
+BACKEND: Final = "select pg_backend_pid()"
+TRIES: Final = 5
 Result = TypeVar("Result")
 
 
@@ -34,37 +35,54 @@ def shown(dsn: str) -> str:
 
 
 async def behind_transaction_pooler(dsn: str, limits: Limits) -> bool:
-    """Say whether every transaction may run on another connection of the server.
-
-    Then a notification to ourselves may get lost; but a pooler with nothing else to do hands it on. So a second
-    connection takes what the first one just had, and the first one is asked who serves it now.
+    """Say whether every transaction may run on another connection of the server, or notifications get lost.
 
     Raises:
         StoreUnavailable: there is no connection.
     """
-    limits = Limits(limits.connect, limits.statement, limits.lock, pooled=True)
-    connection = await connected(dsn, limits)
+    unprepared = Limits(limits.connect, limits.statement, limits.lock, pooled=True)
+    connection = await connected(dsn, unprepared)
     try:
-        if await _loses_notifications(connection, limits):
+        # A pooler, of whatever mode, tells a number of its own in place of the server process's.
+        between = await _backend(connection, limits) != connection.get_server_pid()
+        if between and await _changes_backends(connection, dsn, unprepared):
             return True
-        served_by = await _answered(connection.fetchval(WHO), limits.statement)
-        if served_by == connection.get_server_pid():
-            return False  # as the server itself said at the start: nothing is in between
-        other = await connected(dsn, limits)
-        try:
-            async with other.transaction():
-                await _answered(other.fetchval(WHO), limits.statement)
-                async with asyncio.timeout(SECONDS_TO_BE_HEARD):
-                    return bool(served_by != await connection.fetchval(WHO))
-        finally:
-            other.terminate()
-    except TimeoutError:
-        return True  # there is one connection for all
+        return not await _hears_itself(connection, limits)
     finally:
         connection.terminate()
 
 
-async def _loses_notifications(connection: Connection, limits: Limits) -> bool:
+async def _changes_backends(connection: Connection, dsn: str, limits: Limits) -> bool:
+    """Say whether another client can get the connection to the server that this one had before.
+
+    A pooler without other work gives a client the same one again and again, on which even a notification to itself
+    arrives. So another client holds one: it is that one, or this client gets another, or none. With other clients at
+    work it may be none of these, so that it is tried again.
+    """
+    other = await connected(dsn, limits)
+    try:
+        for _ in range(TRIES):
+            before = await _backend(connection, limits)
+            async with other.transaction():
+                held = await _backend(other, limits)
+                async with asyncio.timeout(SECONDS_TO_BE_HEARD):
+                    after = await connection.fetchval(BACKEND)
+            if held == before or after != before:
+                return True
+    except TimeoutError:
+        return True
+    finally:
+        other.terminate()
+    return False
+
+
+async def _backend(connection: Connection, limits: Limits) -> int:
+    """Return the number of the server's process that answers."""
+    number: int = await _answered(connection.fetchval(BACKEND), limits.statement)
+    return number
+
+
+async def _hears_itself(connection: Connection, limits: Limits) -> bool:
     heard, channel = asyncio.Event(), f"probe_{secrets.token_hex(8)}"
     await _answered(connection.add_listener(channel, lambda *_: heard.set()), limits.statement)
     await _answered(connection.execute("select pg_notify($1, '')", channel), limits.statement)
@@ -72,8 +90,8 @@ async def _loses_notifications(connection: Connection, limits: Limits) -> bool:
         async with asyncio.timeout(SECONDS_TO_BE_HEARD):
             await heard.wait()
     except TimeoutError:
-        return True
-    return False
+        return False
+    return True
 
 
 async def pending_migrations(dsn: str, migrations: Sequence[Migration], limits: Limits) -> tuple[Migration, ...]:

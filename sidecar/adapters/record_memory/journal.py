@@ -190,7 +190,7 @@ class MemoryJournal:
         begin = found.index(before) + 1 if before in found else 0
         return found[begin : begin + limit]
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns whose newest facts come after `after`; how many facts are behind is counted in turns."""
         kept, found = self.contents, list[TurnId]()
         mark = after.reached.get(SEQUENCE, Reached(0, b""))
@@ -204,11 +204,11 @@ class MemoryJournal:
             found.append(turn_id)
         page = found[-limit:][::-1]
         if not page:
-            return Changes((), Watermarks(after.reached, kept.erased, after.at), 0)
+            return Changes((), Watermarks(after.reached, kept.erased), 0)
         newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
         turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
-        reached = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at)
-        return Changes(turns, reached, len(found) - len(page))
+        reached, left = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased), len(found) - len(page)
+        return Changes(turns, reached, left, last.at if left else None)
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""

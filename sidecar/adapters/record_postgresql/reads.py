@@ -1,8 +1,7 @@
 """What is asked of the journal. Facts are read by the day of their turn, so that only one partition is looked at."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime
-from itertools import groupby
 from typing import Any, Final
 
 import asyncpg
@@ -10,21 +9,17 @@ import msgspec
 
 from sidecar.adapters.postgresql import Asking, Connection, ConnectionLost, Connections, unavailable
 from sidecar.adapters.postgresql.failures import AGAIN
+from sidecar.adapters.record_postgresql.changing import ERASED, FACT, changed, fact_from
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.encoding import UnreadableFact
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
-from sidecar.core.journal.turn_rows import episode_rows, fits, turn_row
-from sidecar.core.journal.turn_state import state_of
-from sidecar.operations.record.journal_reads import unreadable
+from sidecar.core.listing.changes import Changes, Watermarks
 
 DAY: Final = "select day from turn_heads where turn_id = $1"
-FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
 FACTS: Final = f"""
 select {FACT}, lease_until >= now() as living from facts left join instances using (instance_id)
 where day = $1 and turn_id = any ($2) order by turn_id, version
@@ -45,10 +40,11 @@ OVERDUE: Final = """
 select turn_id from turn_heads where ended_at is null and expires_at < $1
 order by expires_at, began_at, turn_id limit $2
 """
-NEWEST: Final = """
-select day, array_agg(turn_id) from (
-  select day, turn_id from turn_heads order by day desc, began_at desc limit 2000
-) newest group by day
+NEWEST_OPEN: Final = """
+select turn_id from turn_heads where ended_at is null
+  and (began_at, turn_id) <
+    (coalesce((select began_at from turn_heads where turn_id = $1), 'infinity'), coalesce($1, ''))
+order by began_at desc, turn_id desc limit $2
 """
 ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"
 REMOVABLE: Final = """
@@ -86,7 +82,7 @@ class PostgresReads:
         """Return all facts of a turn."""
         rows = await self._of_day(FACTS, turn_id, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
-        return TurnFacts(tuple(map(_fact, rows)), frozenset(living | {self._instance}))
+        return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}))
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
         """Return what the runners sent in a turn."""
@@ -107,17 +103,17 @@ class PostgresReads:
         """Return turns whose parent is lost."""
         return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(OVERDUE, now, limit)]
 
-    async def turns(self, query: TurnQuery) -> Sequence[TurnRow]:
-        """Return a list of turns, derived from the facts of the newest 2,000."""
-        lines: list[TurnRow] = []
-        for day, turns in await self._asking.rows(NEWEST):
-            lines += _lines(await self._asking.rows(FACTS, day, turns))
-        found = [row for row in lines if fits(row, query)]
-        return sorted(found, key=lambda row: (row.began_at, row.turn_id), reverse=True)[: query.limit]
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
+        """Return turns that have not ended, by the time of their first fact."""
+        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(NEWEST_OPEN, before, limit)]
 
-    async def episodes(self, limit: int) -> Sequence[EpisodeRow]:
-        """Return the episodes used last."""
-        return episode_rows(await self.turns(TurnQuery(limit=10_000)), limit)
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
+        """Return the turns that have some of the next facts."""
+        return await changed(self._asking, after, limit, only)
+
+    async def erased_turns(self) -> Sequence[TurnId]:
+        """Return the turns that have facts without texts."""
+        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(ERASED)]
 
     # --- archive
 
@@ -130,7 +126,7 @@ class PostgresReads:
         number = 0
         while page := await self._asking.rows(UNDER, day, instance, number, PAGE):
             for row in page:
-                yield _fact(row)
+                yield fact_from(row)
             number = page[-1]["number"]
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
@@ -182,18 +178,3 @@ class PostgresReads:
                 if error.sqlstate != LOCKED or tries == TRIES:
                     raise unavailable(error, "remove what is old") from None
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)
-
-
-def _fact(row: Any) -> Stored:
-    return Stored(*(row[name] for name in FACT.split(", ")))
-
-
-def _lines(rows: Iterable[Any]) -> list[TurnRow]:
-    """Return the lines of the turns whose facts are in `rows`, one turn after the other. Raises `StoreUnavailable`."""
-    try:
-        states = [
-            state_of(TurnId(turn_id), map(_fact, facts)) for turn_id, facts in groupby(rows, lambda row: row["turn_id"])
-        ]
-    except UnreadableFact as why:
-        raise unreadable(why) from None
-    return [row for row in map(turn_row, states) if row is not None]

@@ -12,6 +12,7 @@ from sidecar.adapters.record_sqlite import archive, changing, reading
 from sidecar.adapters.record_sqlite.appending import Appending
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite import SqliteEngine
+from sidecar.adapters.sqlite.known_keys import KnownKeys
 from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
@@ -19,6 +20,11 @@ from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import Changes, Watermarks
 
+EPISODES: Final = """
+SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
+  GROUP BY episode_id ORDER BY episode_id LIMIT ?
+"""
+"""Those with a turn on record that called a sub-agent."""
 Result = TypeVar("Result")
 Report = Callable[[str, str], None]
 PAGE: Final = 50
@@ -42,6 +48,7 @@ class SqliteJournal:
         self._engine = engine
         self._instance = instance
         self._end = Appending(instance)
+        self._episodes = KnownKeys(EPISODES, "")
         self._before = 0
         """Number of the newest turn that was there when this instance began: only up to there can others have left
         anything behind."""
@@ -71,6 +78,10 @@ class SqliteJournal:
         """Put the instance on record. Raises `StoreUnavailable` and `CommitUnknown`."""
         self._before = await self._engine.write(partial(_begin, instance=self._instance))
 
+    async def load_episodes(self) -> None:
+        """Learn which episodes called, so that `last_called` of a new one needs no read; until then it reads."""
+        await self._episodes.load(self._engine)
+
     @property
     def engine(self) -> SqliteEngine:
         """The file, for what else is kept in it."""
@@ -83,6 +94,9 @@ class SqliteJournal:
 
     async def append(self, appends: Sequence[TurnAppend]) -> Sequence[bool]:
         """Keep what was decided. See the port."""
+        for each in appends:
+            if each.index is not None and each.index.called:
+                self._episodes.note(each.index.episode_id)
         try:
             return await self._engine.write(lambda connection: self._append(connection, appends))
         except BaseException:
@@ -120,6 +134,8 @@ class SqliteJournal:
 
     async def last_called(self, episode_id: EpisodeId) -> TurnId | None:
         """Return the episode's last turn that called any."""
+        if self._episodes.lacks(episode_id):
+            return None
         return await self._read(lambda connection: reading.last_called(connection, episode_id))
 
     async def left_behind(self, limit: int) -> Sequence[tuple[TurnId, DispatchId]]:
@@ -150,7 +166,7 @@ class SqliteJournal:
         """Return turns that have not ended."""
         return await self._read(lambda connection: reading.newest_open(connection, limit, before))
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns that have some of the next facts."""
         return await self._read(lambda connection: changing.changed(connection, after, limit))
 

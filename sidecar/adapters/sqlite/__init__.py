@@ -3,8 +3,7 @@
 What an adapter hands over runs in one of the threads, in a transaction of its own; it never sees the event loop.
 """
 
-from sidecar.adapters.sqlite.backup import back_up
 from sidecar.adapters.sqlite.engine import SqliteEngine, Tuning
 from sidecar.adapters.sqlite.opening import Schema, pending_migrations, upgrade
 
-__all__ = ["Schema", "SqliteEngine", "Tuning", "back_up", "pending_migrations", "upgrade"]
+__all__ = ["Schema", "SqliteEngine", "Tuning", "pending_migrations", "upgrade"]

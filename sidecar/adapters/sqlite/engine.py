@@ -13,7 +13,6 @@ import apsw
 from msgspec import Struct
 
 from sidecar.adapters.migrations import DatabaseProblem
-from sidecar.adapters.sqlite.backup import back_up
 from sidecar.adapters.sqlite.checkpoints import PAGES, Checkpoints
 from sidecar.adapters.sqlite.opening import Schema, check_version, connect, give_up, held, upgrade
 from sidecar.adapters.sqlite.worker import Worker
@@ -147,6 +146,8 @@ class SqliteEngine:
         Raises:
             DatabaseProblem: the target is there already, or cannot be written.
         """
+        from sidecar.adapters.sqlite.backup import back_up  # noqa: PLC0415  what no start needs
+
         worker = Worker(f"{self._path.name} backup")
         try:
             await worker.run(lambda: back_up(self._path, target))

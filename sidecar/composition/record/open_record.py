@@ -27,7 +27,6 @@ from sidecar.operations.record.lease import Lease
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import CommitUnknown, Journal, Store
 from sidecar.operations.record.projector import Projector
-from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.rollout.audit.retention import RolloutArchive
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.rpc.socket_files import AddressHeld
@@ -191,6 +190,7 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
         around.recorder.anomaly("record_disk", f"could not {doing}: {error}")
 
     journal = await SqliteJournal.open(said.path, instance, report)
+    around.spawner.spawn(journal.load_episodes(), "load known episodes")
     rollouts = SqliteRollouts(journal.engine, instance, around.clock)
     lease = Lease(journal, None, clock=around.clock, recorder=around.recorder)
     projection = SqliteProjection(said.path, report)
@@ -200,7 +200,11 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
     try:  # the library is an extra; nothing of it is loaded unless it is chosen
         from sidecar.adapters.postgresql import Limits  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal  # noqa: PLC0415  the same holds
+        from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
+            JournalOptions,
+            PostgresProjection,
+            open_postgres_journal,
+        )
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
@@ -212,7 +216,9 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     rollouts = PostgresRollouts(dsn, instance, journal.limits)
     heard = [("record changes", journal.listen), ("rollout changes", rollouts.listen)]
     loops = [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
-    return Opened(journal, lease, rollouts, Projector(journal, RowsInMemory(), around.recorder), loops, (rollouts,))
+    projection = PostgresProjection(dsn, instance, journal.limits)
+    projector = Projector(journal, projection, around.recorder)
+    return Opened(journal, lease, rollouts, projector, loops, (projection, rollouts))
 
 
 def _heard(

@@ -9,7 +9,8 @@ import apsw
 
 from sidecar.adapters.migrations import DatabaseProblem, Migration
 from sidecar.adapters.record_sqlite import record_schema
-from sidecar.adapters.sqlite import back_up, pending_migrations, upgrade
+from sidecar.adapters.sqlite import pending_migrations, upgrade
+from sidecar.adapters.sqlite.backup import back_up
 from sidecar.adapters.sqlite.opening import check_version, connect, held
 from sidecar.adapters.system import SecretFileProblem
 from sidecar.composition.record.open_record import dsn_of

@@ -16,7 +16,7 @@ from sidecar.core.definitions.files.problems import Problem, quoted
 from sidecar.core.definitions.files.registries import Registries
 from sidecar.core.definitions.prompt_mentions import unknown_mentions
 from sidecar.core.definitions.prompt_size import TokenCounter
-from sidecar.core.identifiers import Slot, tool_name_of
+from sidecar.core.identifiers import TOOL_PREFIX, Slot, tool_name_of
 
 DESCRIPTION_TOKENS_AT_LEAST: Final = 200
 """Source: PC1-NFR-3a."""
@@ -33,14 +33,16 @@ _ORDERS: Final = re.compile(
     r"|\b(?:ignore|disregard|override)\b|\bprefer\s+this\b|\bbefore\s+(?:any|every|all)\s+other\b",
     re.IGNORECASE,
 )
-_NAMED: Final = r"\b(?:{names})\s+(?:assistant|agent|sub-?agent|vertical|specialist|tool)\b"
+_KIND: Final = re.compile(r"\s+(?:assistant|agent|sub-?agent|vertical|specialist|tool)\b", re.IGNORECASE)
+_EDGE: Final = re.compile(r"\b")
+_TOOL: Final = re.compile(TOOL_PREFIX)
 
 
 def advise(registries: Registries, count: TokenCounter) -> Iterator[Problem]:
     """Yield all advice on registries without errors, in no particular order."""
-    listed = _listed(registries)
-    for entry in listed:
-        yield from _on_description(entry, [other for other in listed if other is not entry], count)
+    listed = _Listed(registries)
+    for entry in listed.entries:
+        yield from _on_description(entry, listed, count)
     for entry in registries.agents.entries.values():
         if entry.value.is_orchestrator:
             yield from _on_orchestrator(entry, registries)
@@ -57,9 +59,45 @@ def _listed(registries: Registries) -> list[Entry[AgentDefinition]]:
     return [entry for entry in registries.agents.entries.values() if entry.value.slot in slots]
 
 
-def _on_description(
-    entry: Entry[AgentDefinition], others: list[Entry[AgentDefinition]], count: TokenCounter
-) -> Iterator[Problem]:
+class _Listed:
+    """The definitions that some orchestrator's model is offered; finds others without comparing each with each."""
+
+    def __init__(self, registries: Registries) -> None:
+        self.entries = _listed(registries)
+        self._tools: dict[str, Slot] = {}
+        self._names: dict[str, list[Slot]] = {}
+        self._begins: dict[tuple[str, ...], list[AgentDefinition]] = {}
+        self._order: dict[Slot, int] = {}
+        for entry in self.entries:
+            slot = entry.value.slot
+            self._begins.setdefault(_beginning(entry.value.description), []).append(entry.value)
+            if slot not in self._order:
+                self._order[slot] = len(self._order)
+                self._tools[tool_name_of(slot)] = slot
+                for name in (slot, slot.replace("_", " ").replace("-", " ")):
+                    self._names.setdefault(name.lower(), []).append(slot)
+        self._longest = max(map(len, self._tools), default=0)
+
+    def named_in(self, text: str, but: Slot) -> Slot | None:
+        """Return the first other slot whose tool `text` names, or whose name stands before a word such as agent."""
+        found: set[Slot] = set()
+        for begin in (match.start() for match in _TOOL.finditer(text)):
+            for end in range(begin + 1, min(len(text), begin + self._longest) + 1):
+                found.update(filter(None, (self._tools.get(text[begin:end]),)))
+        for kind in _KIND.finditer(text):
+            before = text[max(0, kind.start() - self._longest) : kind.start()].lower()
+            for edge in _EDGE.finditer(before):
+                found.update(self._names.get(before[edge.start() :], ()))
+        return min(found - {but}, key=self._order.__getitem__, default=None)
+
+    def beginning_like(self, definition: AgentDefinition) -> AgentDefinition | None:
+        """Return the first definition of another slot whose description has the same first words."""
+        begins = _beginning(definition.description)
+        alike = self._begins.get(begins, ()) if begins else ()
+        return next((other for other in alike if other.slot != definition.slot), None)
+
+
+def _on_description(entry: Entry[AgentDefinition], listed: _Listed, count: TokenCounter) -> Iterator[Problem]:
     """Length, when to ask and when not, no other's name or first words, no orders to the model. Source: PC1-NFR-3a."""
     text, place = entry.value.description, entry.place.at("description")
     tokens = count(text)
@@ -73,27 +111,19 @@ def _on_description(
     order = _ORDERS.search(text)
     if order is not None:
         yield place.advice(f"{quoted(order[0])} tells the model what to do; say what this assistant is for instead")
-    yield from _on_others(entry.value, place, others)
+    yield from _on_others(entry.value, place, listed)
 
 
-def _on_others(definition: AgentDefinition, place: Place, others: list[Entry[AgentDefinition]]) -> Iterator[Problem]:
-    foreign = [other.value for other in others if other.value.slot != definition.slot]
-    named = next((other.slot for other in foreign if _names(definition.description, other.slot)), None)
+def _on_others(definition: AgentDefinition, place: Place, listed: _Listed) -> Iterator[Problem]:
+    named = listed.named_in(definition.description, definition.slot)
     if named is not None:
         text = f"names the sub-agent {quoted(named)}, which may be off or replaced; name the subject instead"
         yield place.advice(text, key=named)
-    begins = _beginning(definition.description)
-    alike = next((other for other in foreign if begins and _beginning(other.description) == begins), None)
+    alike = listed.beginning_like(definition)
     if alike is not None:
+        begins = _beginning(definition.description)
         text = f"begins with the same words as {quoted(alike.id)}: {quoted(' '.join(begins))}"
         yield place.advice(text, key=alike.id)
-
-
-def _names(text: str, slot: Slot) -> bool:
-    if tool_name_of(slot) in text:
-        return True
-    names = f"{re.escape(slot)}|{re.escape(slot.replace('_', ' ').replace('-', ' '))}"
-    return re.search(_NAMED.format(names=names), text, re.IGNORECASE) is not None
 
 
 def _beginning(text: str) -> tuple[str, ...]:

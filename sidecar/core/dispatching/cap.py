@@ -45,5 +45,6 @@ def cap_behaviour(emitted: int, places: int) -> CapBehaviour:
 
 def worst(behaviours: Sequence[CapBehaviour]) -> CapBehaviour:
     """Return the most notable of several; `WITHIN` for none (TN-35)."""
-    order = (CapBehaviour.OVER, CapBehaviour.AT)
-    return next((kind for kind in order if kind in behaviours), CapBehaviour.WITHIN)
+    if CapBehaviour.OVER in behaviours:
+        return CapBehaviour.OVER
+    return CapBehaviour.AT if CapBehaviour.AT in behaviours else CapBehaviour.WITHIN

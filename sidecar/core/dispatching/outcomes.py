@@ -105,7 +105,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     @property
     def axis(self) -> Axis:
         """Which kind of failure it is. Source: TN-27."""
-        return axis_of(self.outcome)
+        return AXIS_OF[self.outcome]
 
     @property
     def message(self) -> str:
@@ -115,11 +115,17 @@ class CallOutcome(msgspec.Struct, frozen=True):
         return f"{MESSAGE_OF[self.reason]} {self.hint}".rstrip()
 
 
+AXIS_OF: Final[Mapping[Outcome, Axis]] = {
+    **dict.fromkeys(Outcome, Axis.NONE),
+    Outcome.DEGRADED: Axis.DATA,
+    Outcome.FAILED: Axis.EXECUTION,
+}
+"""The failure axis of each outcome."""
+
+
 def axis_of(outcome: Outcome) -> Axis:
     """Return the failure axis of an outcome: data if it was degraded, execution if it failed."""
-    if outcome is Outcome.DEGRADED:
-        return Axis.DATA
-    return Axis.EXECUTION if outcome is Outcome.FAILED else Axis.NONE
+    return AXIS_OF[outcome]
 
 
 _NO_ANSWER = "The assistant could not answer this time."

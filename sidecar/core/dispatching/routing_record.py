@@ -62,7 +62,8 @@ class RoutingRecord(msgspec.Struct, frozen=True):
     @property
     def called(self) -> tuple[Slot, ...]:
         """Slots that were called, each once, in emission order, before the cap."""
-        return distinct([call.sub_agent_id for call in self.calls if call.sub_agent_id is not None])
+        slots = [call.sub_agent_id for call in self.calls if call.sub_agent_id is not None]
+        return tuple(dict.fromkeys(slots))
 
     @property
     def intent_count(self) -> int:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome, Usage
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
@@ -14,7 +15,8 @@ from sidecar.core.identifiers import CallId, Digest, DispatchId
 from sidecar.core.journal import facts
 from sidecar.core.journal.child_events import MICROSECOND
 from sidecar.core.journal.facts import Intents, Routed, Routing, Settlement
-from sidecar.core.journal.requests import Request, asked_of, texts_of, unnamed
+from sidecar.core.journal.opening.claims import unnamed
+from sidecar.core.journal.opening.requests import Request, asked_of, texts_of
 from sidecar.core.journal.texts import EndTexts, OutcomeTexts, Texts
 
 
@@ -22,11 +24,13 @@ class OpenDispatch(msgspec.Struct, frozen=True):
     """What later records of a dispatch are looked up in.
 
     Attributes:
+        claims: under which it was accepted.
         places: by call id.
     """
 
     opened: DispatchOpened
     request: Request
+    claims: SurfaceClaims
     places: dict[CallId, int]
 
 
@@ -37,9 +41,10 @@ class Part(msgspec.Struct, frozen=True):
     texts: Texts
 
 
-def open_dispatch(opened: DispatchOpened, request: Request) -> OpenDispatch:
+def open_dispatch(opened: DispatchOpened, request: Request, claims: SurfaceClaims) -> OpenDispatch:
     """Return a dispatch ready for look-ups."""
-    return OpenDispatch(opened, request, {call.call_id: place for place, call in enumerate(request.calls)})
+    places = {call.call_id: place for place, call in enumerate(request.calls)}
+    return OpenDispatch(opened, request, claims, places)
 
 
 def opening_of(dispatch: OpenDispatch, claims: SurfaceClaims | None) -> Part:
@@ -53,8 +58,8 @@ def opening_of(dispatch: OpenDispatch, claims: SurfaceClaims | None) -> Part:
         first_step=opened.first_step,
         places=opened.places,
         intents=_intents(opened.intents),
-        cap=opened.cap,
-        settle_by=opened.settle_by,
+        settle_after=microseconds(opened.settle_by - opened.opened_at),
+        cap=None if opened.cap is CapBehaviour.WITHIN else opened.cap,
     )
     return Part(body, Texts(user=None if parts is None else parts.user, request=texts_of(dispatch.request)))
 

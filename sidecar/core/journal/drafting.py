@@ -40,9 +40,10 @@ from sidecar.core.journal.drafted_parts import (
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import ChildStart, Progress
 from sidecar.core.journal.marks import Values, What
+from sidecar.core.journal.opening.contracts import ContractTexts, below, called, stripped
+from sidecar.core.journal.opening.requests import request_from_json
 from sidecar.core.journal.reading import TurnReading, delegated_as, settled_as
-from sidecar.core.journal.requests import Place, request_from_json, said_above, said_in, stripped
-from sidecar.core.journal.texts import ContractTexts, Texts
+from sidecar.core.journal.texts import Texts
 
 BEGINNING: Final = frozenset({What.CREATED, What.STARTED})
 WORK_ENDS: Final = frozenset({What.WAITING, What.FAILED})
@@ -99,7 +100,8 @@ class Drafting:
         self._drafts: list[Drafted] = []
         self._claims = reading.claims
         self._dispatches = {
-            each: open_dispatch(dispatch.opened, dispatch.request) for each, dispatch in reading.dispatches.items()
+            each: open_dispatch(dispatch.opened, dispatch.request, dispatch.claims)
+            for each, dispatch in reading.dispatches.items()
         }
         self._lives: dict[ChildId, _Life] = {}
         self._opening: OpenDispatch | None = None
@@ -132,7 +134,8 @@ class Drafting:
                 self._settled.setdefault(record.dispatch_id, []).append(record)
             case DispatchOpened():
                 self._open()
-                self._opening = open_dispatch(record, request_from_json(record.request_json, record.dispatch_id))
+                request = request_from_json(record.request_json, record.dispatch_id)
+                self._opening = open_dispatch(record, request, from_json(record.claims_json, SurfaceClaims))
                 self._dispatches[record.dispatch_id] = self._opening
             case DispatchTaken():
                 self._open()
@@ -151,7 +154,7 @@ class Drafting:
         dispatch, self._opening = self._opening, None
         if dispatch is None:
             return
-        part = opening_of(dispatch, self._new(from_json(dispatch.opened.claims_json, SurfaceClaims)))
+        part = opening_of(dispatch, self._new(dispatch.claims))
         body = msgspec.structs.replace(part.body, children=tuple(self._starts))
         texts = msgspec.structs.replace(part.texts, contracts=tuple(self._contracts))
         self._starts, self._contracts = [], []
@@ -160,22 +163,17 @@ class Drafting:
     def _child(self, opened: ChildOpened) -> None:
         parent = None if opened.parent_child_id is None else self._life(opened.parent_child_id)
         dispatch, contract = self._dispatches[opened.dispatch_id], contract_from_json(opened.context_json)
-        place = Place(
-            opened.turn_id,
-            opened.slot,
-            opened.step_idx,
-            said_in(dispatch.request, dispatch.places[opened.call_id])
+        claims, slot, step = dispatch.claims, opened.slot, opened.step_idx
+        bare, texts = stripped(
+            contract,
+            called(claims, slot, step, dispatch.request, dispatch.places[opened.call_id])
             if parent is None
-            else said_above(parent.so_far.contract),
-            opened.parent_child_id,
+            else below(claims, slot, step, parent.so_far.opened.child_id, parent.so_far.contract),
         )
-        bare, texts = stripped(contract, place)
         above = None if parent is None else parent.step
         with_dispatch = self._opening is not None and self._opening.opened.dispatch_id == opened.dispatch_id
         at = dispatch.opened.opened_at if with_dispatch else opened.opened_at
-        start = ChildStart(
-            opened.child_id, opened.slot, opened.step_idx, microseconds(opened.opened_at - at), bare, above
-        )
+        start = ChildStart(opened.child_id, slot, step, microseconds(opened.opened_at - at), bare, above)
         if with_dispatch and parent is None:
             self._starts.append(start)
             self._contracts.append(texts)
@@ -254,6 +252,8 @@ class Drafting:
 
     def _new(self, claims: SurfaceClaims) -> SurfaceClaims | None:
         """Return claims if they are not those of the facts before."""
+        if claims.turn_id != self._reading.turn_id:
+            raise ValueError(f"claims of another turn: {claims.turn_id}")
         known, self._claims = self._claims, claims
         return None if claims == known else claims
 

@@ -5,22 +5,15 @@ wrote, and what names the user. Texts can be erased; every decision stays as it 
 in neither: `reading` derives it.
 """
 
-from datetime import datetime, timedelta
-
-import msgspec
-
-from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome
-from sidecar.core.executing.contract import Contract
-from sidecar.core.identifiers import CallId, ChildId, DispatchId, Slot
+from sidecar.core.identifiers import ChildId, DispatchId, Slot
 from sidecar.core.journal.marks import Mark
+from sidecar.core.journal.opening.claims import BareClaims
+from sidecar.core.journal.opening.contracts import BareContract
+from sidecar.core.journal.opening.part import Part
+from sidecar.core.journal.opening.requests import Asked
 from subagents_errors import CallFailure
-
-
-class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Written without names: a field may be added at the end, with a default, in a new format version."""
-
 
 # --- parts of bodies
 
@@ -34,30 +27,13 @@ class Intents(Part, frozen=True):
     prior_context_missing: bool
 
 
-class Asked(Part, frozen=True):
-    """What a dispatch was asked for, without its texts. See `DispatchRequest`.
-
-    Attributes:
-        call_ids: in emission order; their index is the *place* of a call.
-    """
-
-    binding_digest: str
-    call_ids: tuple[CallId, ...]
-    declared_intent_count: int = 0
-    on_disconnect: str = "cancel"
-    continue_for: timedelta | None = None
-    min_success: int | None = None
-    max_parallel: int | None = None
-    timeout: timedelta | None = None
-
-
 class ChildStart(Part, frozen=True):
     """A child that exists and may start. Derived: its row, `created`, `started`.
 
     Attributes:
         step: emission index over the turn. Later facts name the child by it.
         after: microseconds from the fact's time.
-        contract: without texts and without what follows from its place; see `contracts`.
+        contract: without texts and without what follows from its place.
         parent: step of the child that delegates to it; None if the orchestrator called it.
     """
 
@@ -65,7 +41,7 @@ class ChildStart(Part, frozen=True):
     slot: Slot
     step: int
     after: int
-    contract: Contract
+    contract: BareContract
     parent: int | None = None
 
 
@@ -135,31 +111,32 @@ class Routing(Part, frozen=True):
     binding_digest: str = ""
 
 
-# --- bodies: one for each kind of fact
+# --- bodies: one for each kind of fact; a tag is never used for another kind
 
 
-class DispatchOpened(Part, frozen=True, tag="dispatch_opened"):
+class DispatchOpened(Part, frozen=True, tag=1):
     """A dispatch exists, with the children that start at once. Before any of them starts.
 
     Attributes:
         claims: what the turn was bound to, without the user; None if the facts before say the same.
         first_step: emission index of the first call.
         places: free under the cap when it was accepted.
-        settle_by: every call is stopped by then.
+        settle_after: microseconds from the fact's time; every call is stopped by then.
+        cap: None: within.
     """
 
     dispatch_id: DispatchId
-    claims: SurfaceClaims | None
+    claims: BareClaims | None
     asked: Asked
     first_step: int
     places: int
     intents: Intents
-    cap: CapBehaviour
-    settle_by: datetime
+    settle_after: int
+    cap: CapBehaviour | None = None
     children: tuple[ChildStart, ...] = ()
 
 
-class ChildrenOpened(Part, frozen=True, tag="children_opened"):
+class ChildrenOpened(Part, frozen=True, tag=2):
     """Children that start later: under `max_parallel`, or because a child delegates. Before any of them starts.
 
     Attributes:
@@ -171,28 +148,28 @@ class ChildrenOpened(Part, frozen=True, tag="children_opened"):
     progress: tuple[Progress, ...] = ()
 
 
-class AttemptRepeated(Part, frozen=True, tag="attempt_repeated"):
+class AttemptRepeated(Part, frozen=True, tag=3):
     """Another attempt of a child. Before that attempt starts: a takeover must not make one too many."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class ChildNoted(Part, frozen=True, tag="child_noted"):
+class ChildNoted(Part, frozen=True, tag=4):
     """Tool calls refused, data withheld, delegations refused, a takeover: worth keeping before the child settles."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class CallsCancelled(Part, frozen=True, tag="calls_cancelled"):
+class CallsCancelled(Part, frozen=True, tag=5):
     """Calls are to be stopped. Before the cancel is acknowledged; a takeover does not run them again."""
 
     dispatch_id: DispatchId
     places: tuple[int, ...]
 
 
-class CallsSettled(Part, frozen=True, tag="calls_settled"):
+class CallsSettled(Part, frozen=True, tag=6):
     """Outcomes of calls, with the end of their children's work. Before the parent is told.
 
     Attributes:
@@ -204,21 +181,21 @@ class CallsSettled(Part, frozen=True, tag="calls_settled"):
     progress: tuple[Progress, ...] = ()
 
 
-class DelegationSettled(Part, frozen=True, tag="delegation_settled"):
+class DelegationSettled(Part, frozen=True, tag=7):
     """A child that a child delegated to is through, joined and closed. Before the child that waits is told."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class ChildClosed(Part, frozen=True, tag="child_closed"):
+class ChildClosed(Part, frozen=True, tag=8):
     """The parent's verdict on one child before the turn ends (`CloseChild`). Before the parent is told."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class DispatchTaken(Part, frozen=True, tag="dispatch_taken"):
+class DispatchTaken(Part, frozen=True, tag=9):
     """A dispatch belongs to the sidecar that appends this. Before that sidecar goes on with it.
 
     Attributes:
@@ -229,7 +206,7 @@ class DispatchTaken(Part, frozen=True, tag="dispatch_taken"):
     epoch: int
 
 
-class TurnEnded(Part, frozen=True, tag="turn_ended"):
+class TurnEnded(Part, frozen=True, tag=10):
     """The turn is over, with the verdict on each child that was open and the routing. Before the parent is told.
 
     Attributes:
@@ -237,7 +214,7 @@ class TurnEnded(Part, frozen=True, tag="turn_ended"):
         progress: of each child that was open; all of them are closed then.
     """
 
-    claims: SurfaceClaims | None
+    claims: BareClaims | None
     close_reason: str
     routing: Routing
     progress: tuple[Progress, ...] = ()

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import Contract
@@ -24,23 +25,15 @@ from sidecar.core.executing.records import (
 from sidecar.core.identifiers import CallId, ChildId, DispatchId, TurnId
 from sidecar.core.journal import facts
 from sidecar.core.journal.child_events import MICROSECOND, NO_VALUES, ChildReading, ChildSoFar
-from sidecar.core.journal.dispatch_reading import DispatchReading
+from sidecar.core.journal.dispatch_reading import DispatchReading, routing_of
 from sidecar.core.journal.entries import Draft
 from sidecar.core.journal.facts import ChildStart, Progress, Settlement
 from sidecar.core.journal.heads import progress_of
 from sidecar.core.journal.marks import Mark, Values, What, trimmed
-from sidecar.core.journal.requests import (
-    Place,
-    UnnamedClaims,
-    fingerprint_of,
-    named,
-    request_of,
-    restored,
-    said_above,
-    said_in,
-)
-from sidecar.core.journal.routing import routing_of
-from sidecar.core.journal.texts import ContractTexts, EndTexts, OutcomeTexts, RequestTexts, UserTexts
+from sidecar.core.journal.opening.claims import BareClaims, UnnamedClaims, UserTexts, named
+from sidecar.core.journal.opening.contracts import ContractTexts, below, called, restored
+from sidecar.core.journal.opening.requests import RequestTexts, fingerprint_of, request_of
+from sidecar.core.journal.texts import EndTexts, OutcomeTexts
 
 BEGUN: Final = (Mark(What.CREATED, 0), Mark(What.STARTED, 0))
 """The events that each child has when it is on record."""
@@ -88,9 +81,9 @@ class TurnReading:
 
     # --- one kind each
 
-    def _bind(self, claims: SurfaceClaims | None, user: UserTexts | None) -> SurfaceClaims:
+    def _bind(self, claims: BareClaims | None, user: UserTexts | None) -> SurfaceClaims:
         if claims is not None:
-            self.claims = named(UnnamedClaims(claims, user or UserTexts()))
+            self.claims = named(UnnamedClaims(claims, user or UserTexts()), self.turn_id)
         if self.claims is None:
             raise LookupError(f"no fact of turn {self.turn_id} says what it was bound to")
         return self.claims
@@ -111,12 +104,12 @@ class TurnReading:
             places=body.places,
             calls=len(body.asked.call_ids),
             intents=IntentReport(*msgspec.structs.astuple(body.intents)),
-            cap=body.cap,
+            cap=body.cap or CapBehaviour.WITHIN,
             opened_at=draft.at,
-            settle_by=body.settle_by,
+            settle_by=draft.at + body.settle_after * MICROSECOND,
             turn_expires_at=claims.expires_at,
         )
-        self.dispatches[body.dispatch_id] = DispatchReading(opened, request)
+        self.dispatches[body.dispatch_id] = DispatchReading(opened, request, claims)
         return opened
 
     def _children(self, draft: Draft, dispatch_id: DispatchId, starts: Sequence[ChildStart]) -> Iterator[Record]:
@@ -135,13 +128,9 @@ class TurnReading:
         contract: Contract = restored(
             start.contract,
             texts,
-            Place(
-                self.turn_id,
-                start.slot,
-                start.step,
-                said_in(dispatch.request, place) if parent is None else said_above(parent.so_far.contract),
-                None if parent is None else parent.opened.child_id,
-            ),
+            called(dispatch.claims, start.slot, start.step, dispatch.request, place)
+            if parent is None
+            else below(dispatch.claims, start.slot, start.step, parent.opened.child_id, parent.so_far.contract),
         )
         opened = ChildOpened(
             child_id=start.child_id,

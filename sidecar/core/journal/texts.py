@@ -1,39 +1,10 @@
 """The texts of a fact: what a user, a model or a sub-agent wrote, and what names the user. They can be erased."""
 
-from sidecar.core.journal.facts import Part
 from sidecar.core.journal.marks import Values
-
-
-class UserTexts(Part, frozen=True):
-    """What of the claims names the user."""
-
-    principal: str = ""
-    locale: str | None = None
-    location: str | None = None
-
-
-class CallTexts(Part, frozen=True):
-    """One call as the model wrote it."""
-
-    tool_name: str = ""
-    arguments_json: str = ""
-
-
-class RequestTexts(Part, frozen=True):
-    """What a dispatch was asked for, in words."""
-
-    calls: tuple[CallTexts, ...] = ()
-    prior_context: str = ""
-    task_prompt: str = ""
-
-
-class ContractTexts(Part, frozen=True):
-    """Texts of one contract. None: the same as of the request; see `contracts`."""
-
-    description: str | None = None
-    task_prompt: str | None = None
-    goal_summary: str | None = None
-    title: str | None = None
+from sidecar.core.journal.opening.claims import UserTexts
+from sidecar.core.journal.opening.contracts import ContractTexts
+from sidecar.core.journal.opening.part import Part
+from sidecar.core.journal.opening.requests import RequestTexts
 
 
 class OutcomeTexts(Part, frozen=True):

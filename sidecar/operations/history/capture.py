@@ -9,7 +9,7 @@ into the queue, is on record: `catch_up` finds it there. History never fails a t
 import asyncio
 from collections import deque
 from datetime import datetime
-from itertools import count
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -24,6 +24,7 @@ from sidecar.operations.first_result import Ending
 from sidecar.operations.history.episode_facts import CompactionFacts
 from sidecar.operations.history.memory_boundary import MemoryBorder
 from sidecar.operations.ports import Recorder, Spawner
+from sidecar.operations.turn.state.child import ANSWERED
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.opening_records import request_from_json
 
@@ -32,6 +33,7 @@ LONGEST_WAIT: Final = 10.0
 """Seconds before a memory that is away is asked again."""
 LOST: Final = "history_lost"
 DEFERRED: Final = "history_deferred"
+IN_EMISSION_ORDER: Final = attrgetter("step_idx")
 
 Waiting = tuple[TurnHistory, Ending[None]]
 Answered = tuple[Slot, CallId, str, CallOutcome]
@@ -165,7 +167,7 @@ class HistoryCapture:
 
 def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str) -> TurnHistory:
     """Return what a turn leaves: narration, the answers of its sub-agents, their components as tool messages."""
-    children = sorted(turn.children.values(), key=lambda child: child.step_idx)
+    children = sorted(turn.children.values(), key=IN_EMISSION_ORDER)
     answered = [
         (child.slot, child.call_id, child.contract.step.description, child.outcome)
         for child in children
@@ -196,31 +198,28 @@ def history_on_record(turn: StoredTurn) -> TurnHistory | None:
 
 
 def _last(prompts: list[str]) -> str:
-    return next((prompt for prompt in reversed(prompts) if prompt), "")
+    given = [prompt for prompt in prompts if prompt]
+    return given[-1] if given else ""
 
 
 def _with_answers(history: TurnHistory, answered: list[Answered]) -> TurnHistory:
-    with_answer = [
-        each for each in answered if each[3].answered and (each[3].answer.narration or each[3].answer.components)
-    ]
-    places = count()
-    return msgspec.structs.replace(
-        history,
-        answers=tuple(
-            SubAgentAnswer(slot, call_id, asked, outcome.answer.narration)
-            for slot, call_id, asked, outcome in with_answer
-        ),
-        tool_messages=tuple(
-            ToolMessage(
-                turn_id=history.turn_id,
-                sub_agent_id=slot,
-                call_id=call_id,
-                position=next(places),
-                name=component.name,
-                tool_input_json=component.tool_input_json,
-                component_data_json=component.component_data_json,
+    answers: list[SubAgentAnswer] = []
+    messages: list[ToolMessage] = []
+    for slot, call_id, asked, outcome in answered:
+        answer = outcome.answer
+        if outcome.outcome not in ANSWERED or not (answer.narration or answer.components):
+            continue
+        answers.append(SubAgentAnswer(slot, call_id, asked, answer.narration))
+        for component in answer.components:
+            messages.append(
+                ToolMessage(
+                    turn_id=history.turn_id,
+                    sub_agent_id=slot,
+                    call_id=call_id,
+                    position=len(messages),
+                    name=component.name,
+                    tool_input_json=component.tool_input_json,
+                    component_data_json=component.component_data_json,
+                )
             )
-            for slot, call_id, _, outcome in with_answer
-            for component in outcome.answer.components
-        ),
-    )
+    return msgspec.structs.replace(history, answers=tuple(answers), tool_messages=tuple(messages))

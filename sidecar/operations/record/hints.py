@@ -61,6 +61,11 @@ class HintingStore(DelegatedReads):
         """Say whether `append` may have to wait for anything."""
         return self._store.waits
 
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record."""
+        return self._store.shared
+
     async def append(self, records: Sequence[Record]) -> None:
         """Append, then say so. See the port."""
         await self._store.append(records)

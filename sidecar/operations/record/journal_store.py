@@ -107,6 +107,11 @@ class JournalStore(ReadsOfJournal):
         """Say whether `append` may have to wait."""
         return self._journal.waits
 
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record."""
+        return self._journal.shared
+
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records`, all of one turn, durable, in order. See the port."""
         if records and self._waiting >= MOST_WAITING:

@@ -92,8 +92,11 @@ class JournalReads(Protocol):
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
         """Return turns that have not ended, newest first; those that began before another open turn, if it is named."""
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
-        """Return the turns that have some of the next `limit` facts after `after`. Raises `NotThisJournal`."""
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
+        """Return the turns that have some of the next `limit` facts after `after`, of some sequences, or of all.
+
+        Raises `NotThisJournal`.
+        """
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""
@@ -190,6 +193,10 @@ class Store(RecordReads, Protocol):
     @property
     def waits(self) -> bool:
         """Say whether `append` may have to wait for anything; if it never does, no timer is set for it."""
+
+    @property
+    def shared(self) -> bool:
+        """Say whether other processes may append to the same record while this one lives."""
 
     async def append(self, records: Sequence[Record]) -> None:
         """Make `records` durable, whole, after everything that was handed over before.

@@ -18,7 +18,9 @@ from sidecar.operations.turn.end_records import lay_out_end
 from sidecar.operations.turn.find_turn import FindTurn
 from sidecar.operations.turn.restore_turn import RestoreTurn
 from sidecar.operations.turn.settle_child import child_named, refuse_contradiction
+from sidecar.operations.turn.state.dispatch_stages import DispatchStage
 from sidecar.operations.turn.state.open_turns import Turn, Turns
+from sidecar.operations.turn.state.turn import Origin
 from sidecar.operations.turn.state.turn_ends import BY_OPERATOR, BY_PARENT, IDLE, PARENT_GONE, EndCause, TurnClosed
 from subagents_errors import CallFailure
 
@@ -59,7 +61,7 @@ class EndTurn:
         refuse_component_data("narration", request.narration)
         turn = await self._find(request.surface_token)
         ending = turn.ending
-        if any(each.child_id not in turn.children for each in request.integrations) and ending.closed is None:
+        if ending.closed is None and [each for each in request.integrations if each.child_id not in turn.children]:
             await self._restore(turn)
         self.report(turn)
         _refuse_other(turn, request)
@@ -147,8 +149,8 @@ class EndTurn:
             try:
                 if turn.uncertain:
                     await in_time(store.append(()), seconds)  # whatever was handed over before is decided then
-                if turn.uncertain or (store.waits and ending.laid_out is None):
-                    await self._restore(turn)  # another sidecar may have carried out a dispatch of the turn, too
+                if turn.uncertain or (ending.laid_out is None and self._may_be_anothers_too(turn)):
+                    await self._restore(turn)
                     turn.note_confirmed()
             except StoreUnavailable as away:
                 return away
@@ -164,6 +166,11 @@ class EndTurn:
             ending.contradicted()
             turn.note_unconfirmed()
         return refused
+
+    def _may_be_anothers_too(self, turn: Turn) -> bool:
+        """Say whether another sidecar may have carried out a dispatch of the turn, so that the record knows more."""
+        store = self._out.store
+        return store.waits and (store.shared or turn.origin is not Origin.BOUND_HERE)
 
     def _leave(self, turn: Turn) -> None:
         """Leave an idle turn to the sidecar that works in it; what is not on record yet has to get there first."""
@@ -181,7 +188,7 @@ class EndTurn:
 
     async def _stop(self, turn: Turn) -> None:
         """Stop what runs and wait until it has settled, which takes no longer than recording the outcomes."""
-        dispatches = list(turn.dispatches.values())
+        dispatches = [each for each in turn.dispatches.values() if each.stage is not DispatchStage.FINISHED]
         for dispatch in dispatches:  # all before waiting for any: none may run on while another is being recorded
             dispatch.calls.stop_all(CallFailure.TURN_OVER)
         for dispatch in dispatches:

@@ -1,23 +1,44 @@
 """How children and turns end, as messages."""
 
+from sidecar.core.binding.cohort import Cohort
+from sidecar.core.binding.surface import Candidate
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
 from sidecar.operations.turn.state.turn_ends import ChildSummary, TurnClosed
 from sidecar.rpc.translate.enums import AXIS, CAP, OUTCOME, REASON
-from sidecar.rpc.translate.fields import duration, timestamp
-from sidecar.rpc.translate.frames import intents_message
-from sidecar.rpc.translate.surfaces import candidate_message, cohort_message, start_state
+from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
+from sidecar.rpc.translate.frames import fill_intents
+from sidecar.rpc.translate.surfaces import MOST_SURFACES, candidate_message, cohort_message, start_state
 from subagents.dispatch.v1 import dispatch_pb2, routing_pb2
-from subagents.errors.v1 import error_reason_pb2
 
 
-def ended_turn(closed: TurnClosed, *, attached: bool) -> dispatch_pb2.EndTurnResponse:
-    """Return the answer to EndTurn."""
-    return dispatch_pb2.EndTurnResponse(
-        state=start_state(attached=attached),
-        children=[child_message(child) for child in closed.children],
-        gate_passed=closed.routing.gate_passed,
-        routing_decision=routing_message(closed.routing),
-    )
+class ClosedTurns:
+    """Makes answers to EndTurn. What a routing decision shares with all turns of a cohort is made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[tuple[Candidate, ...], Cohort, bytes]] = {}
+
+    def __call__(self, closed: TurnClosed, *, attached: bool) -> dispatch_pb2.EndTurnResponse:
+        """Return the answer to EndTurn."""
+        routing = closed.routing
+        answer = dispatch_pb2.EndTurnResponse(
+            state=start_state(attached=attached),
+            children=[child_message(child) for child in closed.children],
+            gate_passed=routing.gate_passed,
+        )
+        answer.routing_decision.MergeFromString(self._of_cohort(routing))
+        _fill_own(answer.routing_decision, routing)
+        return answer
+
+    def _of_cohort(self, record: RoutingRecord) -> bytes:
+        """Return the shared part; by identity of the candidates, for turns share surfaces and comparing costs more."""
+        made = self._made.get(id(record.candidates))
+        if made is None or made[1] is not record.cohort:
+            if len(self._made) >= MOST_SURFACES:
+                self._made = {}
+            shared = routing_pb2.RoutingDecision()
+            _fill_shared(shared, record)
+            made = self._made[id(record.candidates)] = (record.candidates, record.cohort, shared.SerializeToString())
+        return made[2]
 
 
 def child_message(child: ChildSummary) -> dispatch_pb2.ChildSummary:
@@ -33,40 +54,44 @@ def child_message(child: ChildSummary) -> dispatch_pb2.ChildSummary:
 
 def routing_message(record: RoutingRecord) -> routing_pb2.RoutingDecision:
     """Return the routing decision of a turn."""
-    return routing_pb2.RoutingDecision(
-        turn_id=record.turn_id,
-        episode_id=record.episode_id,
-        orchestrator_id=record.orchestrator_id,
-        candidates=[candidate_message(candidate) for candidate in record.candidates],
-        calls=[_routed(call) for call in record.calls],
-        intents=[intents_message(intents) for intents in record.intents],
-        intent_count=record.intent_count,
-        fan_out_cap=record.fan_out_cap,
-        cap=CAP[record.cap],
-        cohort=cohort_message(record.cohort),
-        binding_digest=record.binding_digest,
-        bound_at=timestamp(record.bound_at),
-        ended_at=timestamp(record.ended_at),
-        close_reason=record.close_reason,
-        overhead=duration(record.overhead),
-        principal_asserted_by=record.principal_asserted_by,
-        gate_passed=record.gate_passed,
-    )
+    message = routing_pb2.RoutingDecision()
+    _fill_shared(message, record)
+    _fill_own(message, record)
+    return message
 
 
-def _routed(call: RoutedCall) -> routing_pb2.RoutedCall:
-    reason = error_reason_pb2.ERROR_REASON_UNSPECIFIED if call.reason is None else REASON[call.reason]
-    return routing_pb2.RoutedCall(
-        call_id=call.call_id,
-        sub_agent_id=call.sub_agent_id or "",
-        child_id=call.child_id or "",
-        emission_index=call.emission_index,
-        outcome=OUTCOME[call.outcome],
-        reason=reason,
-        axis=AXIS[call.axis],
-        started_at=None if call.started_at is None else timestamp(call.started_at),
-        settled_at=timestamp(call.settled_at),
-        attempts=call.attempts,
-        status_events=call.status_events,
-        dispatch_id=call.dispatch_id,
-    )
+def _fill_shared(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> None:
+    """Fill in what the turns of a cohort have in common."""
+    message.candidates.extend([candidate_message(candidate) for candidate in record.candidates])
+    message.cohort.CopyFrom(cohort_message(record.cohort))
+
+
+def _fill_own(message: routing_pb2.RoutingDecision, record: RoutingRecord) -> None:
+    """Fill in the rest."""
+    message.turn_id, message.episode_id = record.turn_id, record.episode_id
+    message.orchestrator_id, message.binding_digest = record.orchestrator_id, record.binding_digest
+    called = set()
+    for call in record.calls:
+        called.add(call.sub_agent_id)
+        _fill_call(message.calls.add(), call)
+    for intents in record.intents:
+        fill_intents(message.intents.add(), intents)
+    message.intent_count = len(called - {None})
+    message.fan_out_cap, message.cap = record.fan_out_cap, CAP[record.cap]
+    fill_timestamp(message.bound_at, record.bound_at)
+    fill_timestamp(message.ended_at, record.ended_at)
+    fill_duration(message.overhead, record.overhead)
+    message.close_reason, message.gate_passed = record.close_reason, record.gate_passed
+    message.principal_asserted_by = record.principal_asserted_by
+
+
+def _fill_call(message: routing_pb2.RoutedCall, call: RoutedCall) -> None:
+    message.call_id, message.dispatch_id = call.call_id, call.dispatch_id
+    message.sub_agent_id, message.child_id = call.sub_agent_id or "", call.child_id or ""
+    message.emission_index, message.outcome, message.axis = call.emission_index, OUTCOME[call.outcome], AXIS[call.axis]
+    if call.reason is not None:
+        message.reason = REASON[call.reason]
+    if call.started_at is not None:
+        fill_timestamp(message.started_at, call.started_at)
+    fill_timestamp(message.settled_at, call.settled_at)
+    message.attempts, message.status_events = call.attempts, call.status_events

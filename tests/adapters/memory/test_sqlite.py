@@ -7,14 +7,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from sidecar.adapters.memory_sqlite import SqliteMemory
 from sidecar.adapters.migrations import DatabaseProblem
-from sidecar.core.history.records import OwnTurn
+from sidecar.core.history.records import EpisodeSize, OwnTurn
+from sidecar.core.identifiers import Principal
 from sidecar_conformance.episode_memory import EpisodeMemoryBench, EpisodeMemorySuite
 from sidecar_conformance.memory_bench import BEGAN, EPISODE, OTHER_EPISODE, OTHER_USER, REWARDS, SHOP, a_summary, a_turn
 from tests.support.requirement import requirement
+from tests.support.sqlite_statements import heard_statements
 
 
 class SqliteBench(EpisodeMemoryBench):
@@ -148,6 +151,26 @@ async def test_a_closed_memory_opens_nothing_again(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="closed"):
         await memory.append(a_turn(1, SHOP))
     assert not (tmp_path / "history.db").exists()
+
+
+async def test_the_size_of_a_new_episode_costs_no_read_after_a_restart_either(tmp_path: Path) -> None:
+    """What was kept, or summed up, is read; an episode of another user with the same id is new."""
+    async with opened(tmp_path / "history.db") as memory:
+        await memory.append(a_turn(1))
+        await memory.write_summary(OTHER_EPISODE, a_summary(1, 1))
+        sizes = [await memory.size(each) for each in (EPISODE, OTHER_EPISODE)]
+    new = msgspec.structs.replace(EPISODE, principal=Principal("nobody yet"))
+    with heard_statements() as heard:
+        async with opened(tmp_path / "history.db") as memory:
+            engine = await memory.open()
+            while not memory.knows_episodes:
+                await engine.read(lambda connection: None)
+            heard.clear()
+            assert await memory.size(new) == EpisodeSize()
+            assert heard == []
+            assert [await memory.size(each) for each in (EPISODE, OTHER_EPISODE)] == sizes
+            kept = await memory.append(msgspec.structs.replace(a_turn(1), episode=new))
+            assert await memory.size(new) == kept != EpisodeSize()
 
 
 async def test_nothing_of_an_erased_user_is_left_in_the_files(tmp_path: Path) -> None:

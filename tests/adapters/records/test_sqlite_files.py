@@ -7,7 +7,8 @@ import pytest
 
 from sidecar.adapters.migrations import DatabaseHeld, DatabaseProblem, Migration
 from sidecar.adapters.record_sqlite import SqliteJournal, record_schema
-from sidecar.adapters.sqlite import Schema, SqliteEngine, back_up, pending_migrations
+from sidecar.adapters.sqlite import Schema, SqliteEngine, pending_migrations
+from sidecar.adapters.sqlite.backup import back_up
 from sidecar.adapters.sqlite.opening import check_version
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery

@@ -7,8 +7,17 @@ from rich.console import Console
 
 from scripts.benchmark.aims import aims
 from scripts.benchmark.bare_server import unfolded
+from scripts.benchmark.durable.peers import (
+    DBOS_POSTGRES,
+    DBOS_SQLITE,
+    RESTATE_CALLS,
+    RESTATE_STEPS,
+    Here,
+    here,
+    missing,
+)
 from scripts.benchmark.load import Sample, sample_of
-from scripts.benchmark.peers import AGENTS, TOOL_NODE
+from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE
 from scripts.benchmark.plan import Plan
 from scripts.benchmark.report import as_json, show
 from scripts.benchmark.rounds import Series, twins_agree
@@ -20,16 +29,20 @@ from scripts.benchmark.targets import (
     BIND,
     COHORT,
     ECHO,
+    END,
     FAN_OUT,
     MANY,
     MORE,
     OBSERVED,
     OPEN,
+    PLAIN_BIND,
     POLICED,
     POSTGRES,
     SIDECAR,
     SQLITE,
     SQLITE_ASLEEP,
+    SQLITE_BIND,
+    SQLITE_END,
     SQLITE_FAN_OUT,
     START,
     TAKEN_AWAY,
@@ -39,7 +52,10 @@ from scripts.benchmark.targets import (
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import outcome_pb2
 
-IN_A_DATABASE = frozenset({SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES, TAKEN_AWAY})
+DURABLE_PEERS = frozenset({SAVED, DBOS_SQLITE, DBOS_POSTGRES, RESTATE_STEPS, RESTATE_CALLS})
+IN_A_DATABASE = frozenset(
+    {SQLITE, SQLITE_FAN_OUT, SQLITE_ASLEEP, POSTGRES, TAKEN_AWAY, SQLITE_BIND, SQLITE_END, *DURABLE_PEERS}
+)
 
 
 def sample(
@@ -62,6 +78,7 @@ def a_series(**changed: list[Sample]) -> Series:
         "sqlite_fan_out_16": ((SQLITE_FAN_OUT, MANY), sample(300, cpu=0.0006 + 7 * 0.00004, messages=2)),
         "sqlite_asleep_1": ((SQLITE_ASLEEP, 1), sample(40, p50=0.024)),
         "postgres_64": ((POSTGRES, MORE), sample(850)),
+        "postgres_16": ((POSTGRES, MANY), sample(800)),
         "bare_open": ((BARE, OPEN), sample(500, p99=0.002)),
         "sidecar_open": ((SIDECAR, OPEN), sample(490, p99=0.003)),
         "sqlite_open": ((SQLITE, OPEN), sample(450, p99=0.004)),
@@ -70,7 +87,12 @@ def a_series(**changed: list[Sample]) -> Series:
         "fan_out_16": ((FAN_OUT, MANY), sample(400, cpu=0.0004 + 7 * 0.00005, messages=2)),
         "asleep_1": ((ASLEEP, 1), sample(40, p50=0.024)),
         "tool_node_1": ((TOOL_NODE, 1), sample(38, p50=0.026)),
+        "saved_1": ((SAVED, 1), sample(30, p50=0.032)),
         "agents_1": ((AGENTS, 1), sample(20, p50=0.040)),
+        "dbos_sqlite_1": ((DBOS_SQLITE, 1), sample(10, p50=0.100)),
+        "dbos_postgres_1": ((DBOS_POSTGRES, 1), sample(20, p50=0.060)),
+        "restate_steps_1": ((RESTATE_STEPS, 1), sample(30, p50=0.030)),
+        "restate_calls_1": ((RESTATE_CALLS, 1), sample(20, p50=0.052)),
         "echo_16": ((ECHO, MANY), sample(3000, cpu=0.0003)),
         "policed_16": ((POLICED, MANY), sample(1000, cpu=0.000510)),
         "bind_16": ((BIND, MANY), sample(1500)),
@@ -80,6 +102,10 @@ def a_series(**changed: list[Sample]) -> Series:
         "cohort_1": ((COHORT, 1), sample_of([0.000002] * 50, 1.0, 0.0)),
         "bare_start_1": ((BARE_START, 1), sample(cpu=0.08)),
         "start_1": ((START, 1), sample(cpu=0.2)),
+        "plain_bind_16": ((PLAIN_BIND, MANY), sample(cpu=0.0004)),
+        "sqlite_bind_16": ((SQLITE_BIND, MANY), sample(cpu=0.0005)),
+        "end_16": ((END, MANY), sample(cpu=0.0006)),
+        "sqlite_end_16": ((SQLITE_END, MANY), sample(cpu=0.0007)),
         "taken_away_1": ((TAKEN_AWAY, 1), sample_of([0.001] * 49 + [0.2], 1.0, 0.0)),
     }
     return {key: changed.get(name, [usually] * 3) for name, (key, usually) in usual.items()}
@@ -108,9 +134,16 @@ def test_what_is_reached_counts_as_met() -> None:
     assert [(aim.row, round(aim.value or 0, 3), aim.met) for aim in found] == [
         (0, 0.98, True),
         (1, 0.9, True),
+        (1, 0.8, None),
         (3, 24.0, True),
+        (4, 4.0, None),
         (4, 0.667, True),
+        (4, 0.333, True),
         (4, 0.2, True),
+        (4, 0.05, None),
+        (4, 0.1, None),
+        (4, 0.4, None),
+        (4, 0.125, None),
         (6, 40.0, True),
         (6, 0.133, True),
         (6, 2, True),
@@ -130,6 +163,9 @@ def test_what_is_reached_counts_as_met() -> None:
         (11, 2.5, True),
         (13, 200.0, True),
         (13, 1.0, None),
+        (14, 1.4, True),
+        (14, 1.2, True),
+        (15, 1.25, None),
     ]
 
 
@@ -138,8 +174,9 @@ def test_what_is_reached_counts_as_met() -> None:
     [
         ("sidecar_16", sample(949, cpu=0.0004), [0]),
         ("sqlite_16", sample(849, cpu=0.0006), [1]),
-        ("sqlite_asleep_1", sample(p50=0.0251), [3, 4, 4]),
+        ("sqlite_asleep_1", sample(p50=0.0261), [3, 4, 4, 4]),
         ("tool_node_1", sample(p50=0.0249), [4]),
+        ("saved_1", sample(p50=0.0279), [4]),
         ("agents_1", sample(p50=0.0359), [4]),
         ("observed_16", sample(919), [7]),
         ("fan_out_16", sample(cpu=0.0004 + 7 * 0.000065), [6, 6]),
@@ -147,6 +184,8 @@ def test_what_is_reached_counts_as_met() -> None:
         ("sqlite_fan_out_16", sample(cpu=0.0006, messages=4), [6]),
         ("sqlite_open", sample(p99=0.0051), [9]),
         ("postgres_64", sample(799), [10]),
+        ("end_16", sample(cpu=0.00076), [14]),
+        ("sqlite_end_16", sample(cpu=0.00076), [14]),
         ("policed_16", sample(cpu=0.000516), [7]),
         ("bind_1", sample(p50=0.00116), [8]),
         ("cohort_1", sample_of([0.0000051] * 50, 1.0, 0.0), [8]),
@@ -167,24 +206,53 @@ def test_without_databases_their_rows_say_so_and_sleepers_are_judged_without_one
 
     found = aims(series)
 
-    assert [aim.row for aim in found if aim.value is None] == [1, 6, 6, 6, 9, 10, 13, 13]
+    assert [aim.row for aim in found if aim.value is None] == [1, 1, 4, 4, 4, 4, 4, 6, 6, 6, 9, 10, 13, 13, 14, 15]
     assert all(aim.met is None and aim.remark for aim in found if aim.value is None)
     assert [aim.what.split(", ")[1] for aim in found if aim.row == 3] == ["without a store"]
 
 
 def test_without_langgraph_its_rows_say_so_and_nothing_is_missed() -> None:
-    """Both rows of the comparison, in the table and for programs; the other aims are judged as ever."""
-    series = {key: samples for key, samples in a_series().items() if key[0] not in (TOOL_NODE, AGENTS)}
+    """Every row of the comparison, in the table and for programs; the other aims are judged as ever."""
+    series = {key: samples for key, samples in a_series().items() if key[0] not in (TOOL_NODE, SAVED, AGENTS)}
     printed = StringIO()
 
     show(series, Plan(rounds=3), Console(file=printed, width=300))
 
-    compared = [aim for aim in as_json(series, Plan(rounds=3))["aims"] if aim["row"] == 4]
-    assert [(aim["value"], aim["met"], aim["remark"]) for aim in compared] == [
-        (None, None, "LangGraph not installed")
-    ] * 2
-    assert printed.getvalue().count("LangGraph not installed") == 2
+    compared = [aim for aim in as_json(series, Plan(rounds=3))["aims"] if aim["row"] == 4 and aim["value"] is None]
+    assert [(aim["met"], aim["remark"]) for aim in compared] == [(None, "LangGraph not installed")] * 3
+    assert printed.getvalue().count("LangGraph not installed") == 3
     assert not any(aim.met is False for aim in aims(series))
+
+
+@pytest.mark.parametrize(
+    ("absent", "said"),
+    [
+        ("dbos", dict.fromkeys((DBOS_SQLITE, DBOS_POSTGRES), "DBOS not installed")),
+        ("restate", dict.fromkeys((RESTATE_STEPS, RESTATE_CALLS), "Restate not installed")),
+        ("server", dict.fromkeys((RESTATE_STEPS, RESTATE_CALLS), "Restate not installed")),
+        ("network", dict.fromkeys((RESTATE_STEPS, RESTATE_CALLS), "no network namespace for Restate")),
+        ("postgres", {DBOS_POSTGRES: "PostgreSQL not installed"}),
+    ],
+)
+def test_a_durable_peer_that_cannot_be_measured_says_why(absent: str, said: dict[str, str]) -> None:
+    """Whatever is absent of it: package, server, network, database. The others could be measured."""
+    there = dict.fromkeys(("dbos", "restate", "server", "network", "postgres"), True)
+
+    why = missing(Here(**there | {absent: False}))
+
+    assert {target: each for target, each in why.items() if each != "not measured"} == said
+    assert list(why) == [DBOS_SQLITE, DBOS_POSTGRES, RESTATE_STEPS, RESTATE_CALLS]
+
+
+def test_without_durable_peers_their_rows_say_so_and_nothing_is_missed() -> None:
+    """What is said is what is missing here; the rest of the comparison is judged as ever."""
+    peers = missing(here())
+    series = {key: samples for key, samples in a_series().items() if key[0] not in peers}
+
+    found = aims(series)
+
+    assert [aim.remark for aim in found if aim.row == 4 and aim.value is None] == list(peers.values())
+    assert not any(aim.met is False for aim in found)
 
 
 def test_the_json_holds_every_target_with_its_spread() -> None:
@@ -205,7 +273,7 @@ def test_the_json_holds_every_target_with_its_spread() -> None:
     }
     assert told["same_server_twice"] == {"1": 1.0, "16": 1.0}
     assert told["environment"].keys() >= {"python", "grpcio", "cores", "rounds", "server_cpu", "client_cpu"}
-    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13}
+    assert {aim["row"] for aim in told["aims"]} == {0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13, 14, 15}
 
 
 def test_only_the_rows_that_were_asked_for_are_judged() -> None:

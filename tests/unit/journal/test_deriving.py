@@ -20,9 +20,9 @@ from sidecar.core.journal.entries import Fact, Stored
 from sidecar.core.journal.facts import AttemptRepeated, CallsSettled, DelegationSettled
 from sidecar.core.journal.facts import TurnEnded as EndOfTurn
 from sidecar.core.journal.heads import TurnHead, links_of
+from sidecar.core.journal.opening.requests import fingerprint_of
 from sidecar.core.journal.reading import TurnReading, read
 from sidecar.core.journal.refusals import Refused
-from sidecar.core.journal.requests import fingerprint_of
 from sidecar.operations.requests import DispatchRequest, JoinPolicy, OnDisconnect
 from sidecar.operations.turn.state.opening_records import request_from_json, request_json_of
 from tests.support.child_logs import child_problems

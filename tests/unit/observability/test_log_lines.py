@@ -4,7 +4,7 @@ import io
 import json
 import logging
 import threading
-from typing import Literal
+from typing import Final, Literal
 
 import pytest
 
@@ -13,6 +13,10 @@ from sidecar.observability.log_thread import LogThread, LossyQueue
 from sidecar.observability.logging import ALWAYS, LineFormatter, StructuredLog, logging_to
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.redaction import Redactor
+from tests.support.call_counting import CallCounter
+
+HANGING_SECONDS: Final = 30
+INFO: Final = {"levelno": logging.INFO, "levelname": "INFO"}
 
 
 def lines(kind: Literal["text", "json"], level: str, redactor: Redactor | None = None) -> str:
@@ -89,19 +93,23 @@ def test_lines_that_nobody_reads_are_counted() -> None:
     """The queue is bounded; the caller never waits."""
     front = LossyQueue(ALWAYS, most=2)
     for _ in range(5):
-        front.emit(logging.makeLogRecord({"msg": "x"}))
+        front.handle(said("x"))
     assert front.lost == 3
 
 
 class CountedOutput(io.StringIO):
     """Counts how often it was written to."""
 
-    writes = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes, self.wrote = 0, threading.Semaphore(0)
 
     def write(self, text: str) -> int:
         """Count."""
         self.writes += 1
-        return super().write(text)
+        length = super().write(text)
+        self.wrote.release()
+        return length
 
 
 class CountedNews(threading.Event):
@@ -115,12 +123,123 @@ class CountedNews(threading.Event):
         super().set()
 
 
+class Period(threading.Event):
+    """A period that ends when the test says so, or an error does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = 0
+        self._began, self._over = threading.Semaphore(0), threading.Semaphore(0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for `end`, or `set`; `timeout` never comes."""
+        self.waits += 1
+        self._began.release()
+        self._over.acquire()
+        return self.is_set()
+
+    def set(self) -> None:
+        """End it at once."""
+        super().set()
+        self._over.release()
+
+    def began(self) -> None:
+        """Return when the thread waits for the end of a period."""
+        assert self._began.acquire(timeout=HANGING_SECONDS)
+
+    def end(self) -> None:
+        """End it."""
+        self._over.release()
+
+
+def said(text: str, level: int = logging.INFO) -> logging.LogRecord:
+    """Return a record."""
+    return logging.LogRecord("test", level, "", 0, text, (), None)
+
+
+class Writing:
+    """A log whose periods the test ends."""
+
+    def __init__(self) -> None:
+        self.out, self.front, self.period, self.news = CountedOutput(), LossyQueue(ALWAYS), Period(), CountedNews()
+        self.front.urgent, self.front.news = self.period, self.news
+        self._thread = LogThread(self.front, self.out, logging.LogRecord.getMessage)
+        self._thread.start()
+
+    def say(self, *texts: str) -> None:
+        """Log lines that are no errors."""
+        for text in texts:
+            self.front.handle(said(text))
+
+    def stop(self) -> list[str]:
+        """Stop; return what was written."""
+        self._thread.stop()
+        return self.out.getvalue().splitlines()
+
+
+def test_as_long_as_lines_keep_coming_nothing_wakes_the_thread() -> None:
+    """The first line does; then it looks once in each period, and writes once what came."""
+    log = Writing()
+    log.say("0.0")
+    log.period.began()
+    log.say("0.1", "0.2")
+    for number in range(1, 20):
+        log.period.end()
+        log.period.began()  # so what came before is written
+        log.say(*(f"{number}.{line}" for line in range(3)))
+    assert (log.news.sets, log.out.writes, log.period.waits) == (1, 19, 20)
+    assert log.stop() == [f"{number}.{line}" for number in range(20) for line in range(3)]
+
+
+def test_after_a_period_with_one_line_the_thread_sleeps_until_the_next() -> None:
+    """Looking again would find nothing most of the time."""
+    log = Writing()
+    for number in range(1, 5):
+        log.say("a line")
+        log.period.began()
+        log.period.end()
+        assert log.out.wrote.acquire(timeout=HANGING_SECONDS)
+        assert (log.news.sets, log.period.waits) == (number, number)
+    log.stop()
+
+
+def test_an_error_is_written_at_once_with_what_came_before() -> None:
+    """A process that is killed right after it has said why: nothing ends the period but the error."""
+    log = Writing()
+    log.say("before")
+    log.period.began()
+    log.front.handle(said("it failed", logging.ERROR))
+    assert log.out.wrote.acquire(timeout=HANGING_SECONDS)
+    assert log.out.getvalue() == "before\nit failed\n"
+    log.stop()
+
+
+def test_what_another_process_waits_for_is_written_at_once() -> None:
+    """A start that is ready is no error."""
+    out, events = io.StringIO(), StructuredLog("test")
+    with logging_to(out, "json", "info", Redactor()) as front:
+        front.urgent = period = Period()
+        events.info("test.event", "something happened")
+        assert not period.is_set()
+        events.prompt("test.listening", "it listens")
+        assert period.is_set()
+
+
+def test_a_line_costs_no_look_at_the_stack() -> None:
+    """Finding the file and the line that logs costs more than all the rest, and no line of ours shows it."""
+    with logging_to(io.StringIO(), "json", "info", Redactor()), CallCounter().counting() as counter:
+        StructuredLog("test").info("test.event", "something happened", slot="shop")
+    called = {each.function for each in counter.counted}
+    assert "StructuredLog.info" in called
+    assert called.isdisjoint({"Logger.findCaller", "Logger.makeRecord"})
+
+
 def test_lines_of_one_moment_cost_one_wake_up_and_one_write_and_a_stop_loses_none() -> None:
     """What a loop says in one pass; one line that cannot be made costs itself."""
     out, front = CountedOutput(), LossyQueue(ALWAYS)
     front.news = news = CountedNews()
     for number in range(300):
-        front.emit(logging.makeLogRecord({"msg": "line %d", "args": (number if number != 7 else "seven",)}))
+        front.emit(logging.makeLogRecord({"msg": "line %d", "args": (number if number != 7 else "seven",), **INFO}))
     assert news.sets == 1
     thread = LogThread(front, out, logging.LogRecord.getMessage)
     thread.start()
@@ -134,7 +253,7 @@ def test_a_line_that_the_output_cannot_encode_costs_only_itself() -> None:
     raw, front = io.BytesIO(), LossyQueue(ALWAYS)
     thread = LogThread(front, io.TextIOWrapper(raw, encoding="ascii"), logging.LogRecord.getMessage)
     for text in ("before", "caf\u00e9", "after"):
-        front.emit(logging.makeLogRecord({"msg": text}))
+        front.emit(said(text))
     thread.start()
     thread.stop()
     assert (raw.getvalue().decode("ascii").splitlines(), front.lost) == (["before", "after"], 1)
@@ -146,7 +265,7 @@ def test_a_closed_output_stops_nothing() -> None:
     out.close()
     thread = LogThread(front, out, logging.LogRecord.getMessage)
     thread.start()
-    front.emit(logging.makeLogRecord({"msg": "x"}))
+    front.emit(said("x"))
     thread.stop()
     assert front.lost == 1
 

@@ -1,18 +1,21 @@
 """No token of any kind that the sidecar makes or takes gets into the log, in whatever form it is written down."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sidecar.adapters.system import SystemIds, read_or_make_secret
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.identifiers import AttemptId
 from sidecar.core.operators.role_tokens import RoleClaims, seal
 from sidecar.core.roles import Role
-from sidecar.observability.redaction import REPLACEMENT, Redactor
+from sidecar.observability.redaction import BEARER, HEADERS, REPLACEMENT, TOKENS, Redactor
 from sidecar.operations.turn.state.grants import GrantTable
 from sidecar.rpc import authorisation, operators
 from tests.architecture.reading import modules
@@ -134,3 +137,58 @@ def test_what_is_no_token_stays_readable(text: str) -> None:
 def test_a_long_line_of_almost_tokens_is_looked_at_once(text: str) -> None:
     """A megabyte of beginnings: to look from each of them to the end would take longer than any test may."""
     assert Redactor().clean(text) == text
+
+
+def cleaned_by_every_pattern(text: str, secrets: list[str]) -> str:
+    """Return what is left if no pattern is spared, however little the text looks like what it is for."""
+    text = re.sub("|".join(map(re.escape, sorted(secrets, key=lambda each: (-len(each), each)))), REPLACEMENT, text)
+    text = TOKENS.sub(REPLACEMENT, text)
+    return BEARER.sub(rf"\1{REPLACEMENT}", HEADERS.sub(rf"\1{REPLACEMENT}", text))
+
+
+SECRETS = ["canary-one", "canary-one-longer", "aut\u212aey99"]
+PIECES = [
+    *(
+        "x-subagents-boot-secret",
+        "X-Subagents-Grant",
+        "x-\u017fubagent\u017f-token",
+        "authorization",
+        "Author\u0131zation",
+    ),
+    *(
+        "Bearer ",
+        "bearer\t",
+        "BEARER ",
+        ": ",
+        "=",
+        "('",
+        "', b'",
+        '"',
+        "value = ",
+        "\\n",
+        "v1.",
+        "rt1.",
+        "eyJ",
+        ".",
+        "a" * 9,
+    ),
+    *("k1.", "0123456789abcdef" * 2, "b" * 16, "c" * 15, "d" * 40, "\u00e9", " ", ", ", *SECRETS),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join))
+@settings(max_examples=500)
+def test_sparing_patterns_leaves_nothing_in(text: str) -> None:
+    """Of all lines that are made of what tokens and headers are made of; letters that only look alike included."""
+    redactor = Redactor()
+    redactor.learn(SECRETS)
+    assert redactor.clean(text) == cleaned_by_every_pattern(text, SECRETS)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [f"v1.k.{'a' * 16}.{'b' * 16}", f"rt1.{'a' * 16}.{'0' * 32}", f"ew{'a' * 8}.{'b' * 4}.{'c' * 32}"],
+)
+def test_the_shortest_token_of_each_form_is_taken_out(token: str) -> None:
+    """What spares long lines the patterns must not be choosier than they are."""
+    assert Redactor().clean(f"before {token} after") == f"before {REPLACEMENT} after"

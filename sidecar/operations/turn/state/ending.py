@@ -1,7 +1,6 @@
 """The end of a turn: one state machine, from its cause to the record."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
 from typing import TypeAlias
@@ -39,8 +38,7 @@ Settling: TypeAlias = Mapping[DispatchId, Mapping[CallId, CallOutcome]]
 """Outcomes by dispatch and call."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOut:
+class LaidOut(msgspec.Struct, frozen=True):
     """What is written of an end.
 
     Attributes:

@@ -1,7 +1,8 @@
 """How a turn and its children ended: what a repeated end is answered with."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sidecar.core.dispatching.routing_record import RoutingRecord
 from sidecar.core.executing.abandoned import PARENT_LOST
@@ -12,8 +13,7 @@ ENDED: Final = "ended"
 ENDED_BY_OPERATOR: Final = "ended_by_operator"
 
 
-@dataclass(frozen=True, slots=True)
-class EndCause:
+class EndCause(Struct, frozen=True):
     """Why a turn ends.
 
     Attributes:
@@ -33,8 +33,7 @@ IDLE: Final = EndCause(PARENT_LOST, SIDECAR, yields=True)
 BY_OPERATOR: Final = EndCause(ENDED_BY_OPERATOR, OPERATOR)
 
 
-@dataclass(frozen=True, slots=True)
-class ChildSummary:
+class ChildSummary(Struct, frozen=True):
     """The end state of one child."""
 
     child_id: ChildId
@@ -44,8 +43,7 @@ class ChildSummary:
     close_reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TurnClosed:
+class TurnClosed(Struct, frozen=True):
     """How a turn ended."""
 
     children: tuple[ChildSummary, ...]

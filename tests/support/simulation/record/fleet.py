@@ -89,10 +89,17 @@ class Beside:
 class LeasedDatabase(FaultyDatabase):
     """A database that keeps leases, too."""
 
-    def leased(self, lend: Callable[[InstanceId], None]) -> "LeasedDatabase":
-        """Have `lend` told of each renewal."""
-        self._lend = lend
+    is_shared = True
+
+    def leased(self, lend: Callable[[InstanceId], None], *, shared: bool) -> "LeasedDatabase":
+        """Have `lend` told of each renewal; not shared: only one process at a time has it, as a file."""
+        self._lend, self.is_shared = lend, shared
         return self
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may append meanwhile."""
+        return self.is_shared
 
     async def renew_lease(self) -> None:
         """Renew it, unless the store is away."""
@@ -214,7 +221,9 @@ class Fleet:
         loop, name = beside.loop, f"{schedule.name} {instance}"
         spawner, recorder = WatchedSpawner(loop), KeepingRecorder(loop)
         weather = Weather(Random(f"store {name}"), schedule.faults, beside.counted, self._power(place))
-        database = LeasedDatabase(loop, beside.disk, weather, instance, self.alive).leased(self._lend)
+        database = LeasedDatabase(loop, beside.disk, weather, instance, self.alive).leased(
+            self._lend, shared=schedule.shared
+        )
         self._lend(instance)
         lease = Lease(database, LEASE if schedule.shared else None, clock=beside.clock, recorder=recorder)
         slots = tuple(card.definition.slot for card in schedule.cards)

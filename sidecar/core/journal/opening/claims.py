@@ -1,0 +1,158 @@
+"""What a turn was bound to, as facts hold it: column by column, without the turn's id and what names the user."""
+
+from datetime import datetime
+from enum import IntEnum, unique
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.identifiers import DefinitionId, Digest, EpisodeId, Principal, Slot, TurnId
+from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
+from sidecar.core.rollout.serving import CandidateVerdict
+
+
+@unique
+class Verdict(IntEnum):
+    """A `CandidateVerdict`. A number is never used for another one."""
+
+    CHOSEN = 0
+    FLAG_OFF = 1
+    FLAG_STALE = 2
+    COHORT = 3
+    RAMP = 4
+    STATE = 5
+    DEPRECATED = 6
+    KILLED = 7
+    NOT_LISTED = 8
+
+
+NAMES: Final = MappingProxyType({verdict: CandidateVerdict[verdict.name].value for verdict in Verdict})
+CODES: Final = MappingProxyType({name: verdict for verdict, name in NAMES.items()})
+CHOSEN: Final = CandidateVerdict.CHOSEN.value
+ITS_SLOT: Final = 0
+
+
+class BareClaims(Part, frozen=True):
+    """`SurfaceClaims`, with these fields in place of tools and candidates.
+
+    Attributes:
+        digests: of the orchestrator, then of the tools.
+        slots: of the candidates.
+        verdicts: on the candidates, as text if it has no number; empty: each is chosen.
+        definitions: ids of the candidates, `ITS_SLOT` if it is the slot; empty: each is.
+        tools: their slots; None: the candidates that were chosen, in the same order.
+    """
+
+    episode_id: EpisodeId
+    source: str
+    date: str
+    digests: Digests
+    orchestrator_id: str
+    versions: tuple[str, str, str]
+    flags: tuple[str, ...]
+    arm: str
+    previous: tuple[Slot, ...] | None
+    fan_out_cap: int
+    max_dispatches: int
+    bound_at: datetime
+    expires_at: datetime
+    slots: tuple[Slot, ...]
+    verdicts: tuple[Verdict | str, ...] = ()
+    definitions: tuple[DefinitionId | Literal[0] | None, ...] = ()
+    tools: tuple[Slot, ...] | None = None
+
+
+class UserTexts(Part, frozen=True):
+    """What of the claims names the user."""
+
+    principal: str = ""
+    locale: str | None = None
+    location: str | None = None
+
+
+class UnnamedClaims(msgspec.Struct, frozen=True):
+    """Claims, and apart from them what names the user."""
+
+    claims: BareClaims
+    user: UserTexts
+
+
+def unnamed(claims: SurfaceClaims) -> UnnamedClaims:
+    """Return claims in the two parts that a fact has of them; the fact itself says of which turn they are."""
+    slots, definitions, verdicts = zip(*claims.candidates, strict=True) if claims.candidates else ((), (), ())
+    tools, digests = zip(*claims.tools, strict=True) if claims.tools else ((), ())
+    all_chosen = verdicts.count(CHOSEN) == len(verdicts)
+    bare = BareClaims(
+        episode_id=claims.episode_id,
+        source=claims.source,
+        date=claims.date,
+        digests=packed((claims.orchestrator_digest, *digests)),
+        orchestrator_id=claims.orchestrator_id,
+        versions=claims.versions,
+        flags=claims.flags,
+        arm=claims.arm,
+        previous=claims.previous,
+        fan_out_cap=claims.fan_out_cap,
+        max_dispatches=claims.max_dispatches,
+        bound_at=claims.bound_at,
+        expires_at=claims.expires_at,
+        slots=slots,
+        verdicts=() if all_chosen else tuple([CODES.get(verdict, verdict) for verdict in verdicts]),
+        definitions=() if definitions == slots else _unless_slots(definitions, slots),
+        tools=None if tools == (slots if all_chosen else _chosen(slots, verdicts)) else tools,
+    )
+    return UnnamedClaims(bare, UserTexts(claims.principal, claims.locale, claims.location))
+
+
+def named(parts: UnnamedClaims, turn_id: TurnId) -> SurfaceClaims:
+    """Return the claims that `unnamed` took apart. Raises `ValueError` if the columns are not equally long."""
+    bare, user, slots = parts.claims, parts.user, parts.claims.slots
+    verdicts = _verdicts(bare.verdicts) if bare.verdicts else (CHOSEN,) * len(slots)
+    definitions = _definitions(bare.definitions, slots) if bare.definitions else map(DefinitionId, slots)
+    tools = _chosen(slots, verdicts) if bare.tools is None else bare.tools
+    orchestrator_digest, *digests = map(Digest, unpacked(bare.digests))
+    return SurfaceClaims(
+        turn_id=turn_id,
+        episode_id=bare.episode_id,
+        principal=Principal(user.principal),
+        source=bare.source,
+        locale=user.locale,
+        location=user.location,
+        date=bare.date,
+        orchestrator_digest=orchestrator_digest,
+        orchestrator_id=bare.orchestrator_id,
+        tools=tuple(zip(tools, digests, strict=True)),
+        candidates=tuple(zip(slots, definitions, verdicts, strict=True)),
+        versions=bare.versions,
+        flags=bare.flags,
+        arm=bare.arm,
+        previous=bare.previous,
+        fan_out_cap=bare.fan_out_cap,
+        max_dispatches=bare.max_dispatches,
+        bound_at=bare.bound_at,
+        expires_at=bare.expires_at,
+    )
+
+
+def _chosen(slots: tuple[Slot, ...], verdicts: tuple[str, ...]) -> tuple[Slot, ...]:
+    return tuple([slot for slot, verdict in zip(slots, verdicts, strict=True) if verdict == CHOSEN])
+
+
+def _verdicts(stored: tuple[Verdict | str, ...]) -> tuple[str, ...]:
+    return tuple([NAMES[each] if isinstance(each, Verdict) else each for each in stored])
+
+
+def _unless_slots(
+    definitions: tuple[str | None, ...], slots: tuple[str, ...]
+) -> tuple[DefinitionId | Literal[0] | None, ...]:
+    pairs = zip(definitions, slots, strict=True)
+    return tuple([ITS_SLOT if id_ == slot else None if id_ is None else DefinitionId(id_) for id_, slot in pairs])
+
+
+def _definitions(
+    stored: tuple[DefinitionId | Literal[0] | None, ...], slots: tuple[Slot, ...]
+) -> tuple[DefinitionId | None, ...]:
+    pairs = zip(stored, slots, strict=True)
+    return tuple([DefinitionId(slot) if isinstance(each, int) else each for each, slot in pairs])

@@ -1,0 +1,236 @@
+"""The contract of a child, taken apart for a fact and put together again.
+
+A contract says again what the request and the claims say, and where its child stands. Only what differs is kept: a text
+that is the request's is None, and so is a value that follows from the child's place.
+"""
+
+import msgspec
+
+from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.decoding import Undecodable, from_json
+from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.executing.contract import (
+    DEFAULT_OUTPUTS,
+    GOAL_SUMMARY_LIMIT,
+    Ancestor,
+    Budgets,
+    Contract,
+    Execution,
+    Outputs,
+    Parent,
+    Permissions,
+    Step,
+)
+from sidecar.core.executing.delegation import path_of
+from sidecar.core.identifiers import ChildId, Slot, ToolId, TurnId
+from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
+from sidecar.core.journal.opening.requests import Request
+
+
+class BareAncestor(Part, frozen=True):
+    """An `Ancestor`; no definition id: it is the slot."""
+
+    child_id: ChildId
+    slot: Slot
+    definition_id: str | None
+
+
+class BareContract(Part, frozen=True):
+    """`Contract` without texts and without what `Place` says.
+
+    Attributes:
+        limits: wall clock, tool calls, tokens, idle timeout; None: there are none.
+        may_spawn: None: if it may delegate to any depth.
+        outputs: format and pattern; None: the usual ones.
+        definition_id: None: the slot.
+        digest: of the definition; None: the one that is bound.
+        commit: None: the digest.
+        ownership: None: the slot alone.
+        ancestors: None: those that follow from the place.
+    """
+
+    attempt_timeout_ms: int
+    time_left_ms: int | None
+    max_retries: int = 0
+    close_on_completion: bool = True
+    limits: tuple[int | None, int | None, int | None, int | None] | None = None
+    allowed_tools: tuple[ToolId, ...] = ()
+    max_delegation_depth: int = 0
+    may_spawn: bool | None = None
+    success_criteria: tuple[str, ...] = ()
+    outputs: tuple[str, str] | None = None
+    definition_id: str | None = None
+    digest: Digests | None = None
+    commit: str | None = None
+    ownership: tuple[str, ...] | None = None
+    ancestors: tuple[BareAncestor, ...] | None = None
+
+
+class ContractTexts(Part, frozen=True):
+    """Texts of one contract. None: what `Place.said` has."""
+
+    description: str | None = None
+    task_prompt: str | None = None
+    goal_summary: str | None = None
+    title: str | None = None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What a contract repeats of its child, and of who asked for it.
+
+    Attributes:
+        said: texts that the contract has if it says nothing of its own.
+        parent: the child that delegates to it.
+        digest: what the claims of its dispatch bind for the slot; None if they bind nothing.
+        ancestors: those of the parent, and the parent itself.
+    """
+
+    turn_id: TurnId
+    slot: Slot
+    step: int
+    said: ContractTexts
+    parent: ChildId | None = None
+    digest: str | None = None
+    ancestors: tuple[Ancestor, ...] = ()
+
+
+def called(claims: SurfaceClaims, slot: Slot, step: int, request: Request, place: int) -> Place:
+    """Return what the contract of a call repeats; `place` is that of the call in the request."""
+    return Place(claims.turn_id, slot, step, said_in(request, place), digest=dict(claims.tools).get(slot))
+
+
+def below(claims: SurfaceClaims, slot: Slot, step: int, parent: ChildId, contract: Contract) -> Place:
+    """Return what the contract of a child that `parent` delegates to repeats; `contract` is that of the parent."""
+    digest = dict(claims.tools).get(slot)
+    return Place(claims.turn_id, slot, step, said_above(contract), parent, digest, path_of(parent, contract))
+
+
+def said_in(request: Request, place: int) -> ContractTexts:
+    """Return what a request says that the contract of one of its calls repeats."""
+    call = request.calls[place]
+    return ContractTexts(
+        description=_asked_in(call),
+        task_prompt=request.task_prompt,
+        goal_summary=request.prior_context[:GOAL_SUMMARY_LIMIT],
+        title=call.tool_name,
+    )
+
+
+def said_above(contract: Contract) -> ContractTexts:
+    """Return what the contract of a child that delegates says, and the contract below it repeats."""
+    return ContractTexts(task_prompt=contract.step.description, goal_summary=contract.parent.goal_summary)
+
+
+def stripped(contract: Contract, place: Place) -> tuple[BareContract, ContractTexts]:
+    """Return a contract without what `place` says, and its own texts. Raises `ValueError` if it contradicts it."""
+    known, parent, step, budgets = place.said, contract.parent, contract.step, contract.budgets
+    execution, permissions, outputs = contract.execution, contract.permissions, contract.outputs
+    limits = (budgets.wall_clock_ms, budgets.tool_calls, budgets.tokens, budgets.idle_timeout_ms)
+    depth, may_spawn = permissions.max_delegation_depth, permissions.can_spawn_children
+    digest, slot = contract.definition_digest, contract.sub_agent_id
+    texts = ContractTexts(
+        description=None if step.description == known.description else step.description,
+        task_prompt=None if parent.task_prompt == known.task_prompt else parent.task_prompt,
+        goal_summary=None if parent.goal_summary == known.goal_summary else parent.goal_summary,
+        title=None if step.title == known.title else step.title,
+    )
+    bare = BareContract(
+        attempt_timeout_ms=execution.attempt_timeout_ms,
+        time_left_ms=budgets.time_left_ms,
+        max_retries=execution.max_retries,
+        close_on_completion=execution.close_on_completion,
+        limits=None if limits == (None, None, None, None) else limits,
+        allowed_tools=permissions.allowed_tools,
+        max_delegation_depth=depth,
+        may_spawn=None if may_spawn == (depth > 0) else may_spawn,
+        success_criteria=step.success_criteria,
+        outputs=None if outputs == DEFAULT_OUTPUTS else (outputs.report_format, outputs.report_path_pattern),
+        definition_id=None if contract.definition_id == slot else contract.definition_id,
+        digest=None if digest == place.digest else packed((digest,)),
+        commit=None if contract.definition_commit == digest else contract.definition_commit,
+        ownership=None if contract.ownership == (f"slot:{slot}",) else contract.ownership,
+        ancestors=None if contract.ancestors == place.ancestors else _bare(contract.ancestors),
+    )
+    if restored(bare, texts, place) != contract:
+        raise ValueError("the contract contradicts the place of its child")
+    return bare, texts
+
+
+def restored(bare: BareContract, texts: ContractTexts, place: Place) -> Contract:
+    """Return the contract that `stripped` took apart. Raises `ValueError` if it needs a digest that nothing says."""
+    known, depth = place.said, bare.max_delegation_depth
+    (digest,) = (place.digest,) if bare.digest is None else unpacked(bare.digest)
+    if digest is None:
+        raise ValueError(f"no definition is bound for {place.slot}")
+    wall_clock_ms, tool_calls, tokens, idle_timeout_ms = bare.limits or (None, None, None, None)
+    outputs = DEFAULT_OUTPUTS
+    if bare.outputs is not None:
+        outputs = Outputs(report_format=bare.outputs[0], report_path_pattern=bare.outputs[1])
+    return Contract(
+        parent=Parent(
+            run_id=place.turn_id,
+            step_idx=place.step,
+            task_prompt=(known.task_prompt or "") if texts.task_prompt is None else texts.task_prompt,
+            goal_summary=(known.goal_summary or "") if texts.goal_summary is None else texts.goal_summary,
+        ),
+        step=Step(
+            title=(known.title or "") if texts.title is None else texts.title,
+            description=(known.description or "") if texts.description is None else texts.description,
+            success_criteria=bare.success_criteria,
+        ),
+        permissions=Permissions(
+            allowed_tools=bare.allowed_tools,
+            can_spawn_children=depth > 0 if bare.may_spawn is None else bare.may_spawn,
+            max_delegation_depth=depth,
+        ),
+        execution=Execution(
+            attempt_timeout_ms=bare.attempt_timeout_ms,
+            max_retries=bare.max_retries,
+            close_on_completion=bare.close_on_completion,
+        ),
+        outputs=outputs,
+        budgets=Budgets(
+            wall_clock_ms=wall_clock_ms,
+            tool_calls=tool_calls,
+            tokens=tokens,
+            idle_timeout_ms=idle_timeout_ms,
+            time_left_ms=bare.time_left_ms,
+        ),
+        sub_agent_id=place.slot,
+        definition_id=place.slot if bare.definition_id is None else bare.definition_id,
+        definition_digest=digest,
+        definition_commit=digest if bare.commit is None else bare.commit,
+        ownership=(f"slot:{place.slot}",) if bare.ownership is None else bare.ownership,
+        parent_child_id=place.parent,
+        ancestors=place.ancestors if bare.ancestors is None else _whole(bare.ancestors),
+    )
+
+
+def _bare(ancestors: tuple[Ancestor, ...]) -> tuple[BareAncestor, ...]:
+    return tuple(
+        BareAncestor(
+            each.child_id, each.sub_agent_id, None if each.definition_id == each.sub_agent_id else each.definition_id
+        )
+        for each in ancestors
+    )
+
+
+def _whole(ancestors: tuple[BareAncestor, ...]) -> tuple[Ancestor, ...]:
+    return tuple(
+        Ancestor(
+            child_id=each.child_id,
+            sub_agent_id=each.slot,
+            definition_id=each.slot if each.definition_id is None else each.definition_id,
+        )
+        for each in ancestors
+    )
+
+
+def _asked_in(call: ToolCall) -> str:
+    """Return the words in which a call asks, if its arguments say them under the usual name; else the arguments."""
+    try:
+        request = from_json(call.arguments_json, dict)
+    except Undecodable:
+        return call.arguments_json
+    said = request.get("request")
+    return said if isinstance(said, str) else call.arguments_json

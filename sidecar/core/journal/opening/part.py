@@ -1,0 +1,35 @@
+"""What facts are made of: structs without field names, and digests as bytes."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import Undecodable, from_hex
+
+Digests = bytes | tuple[str, ...]
+"""One after another, 32 bytes each; texts if one of them is not written as `sha256:<64 hex digits>`."""
+
+PREFIX: Final = "sha256:"
+DIGEST_BYTES: Final = 32
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Written without names: a field may be added at the end, with a default, in a new format version."""
+
+
+def packed(texts: Iterable[str]) -> Digests:
+    """Return digests as they are stored."""
+    whole = tuple(texts)
+    try:
+        raw = from_hex("".join(whole).replace(PREFIX, ""))
+    except Undecodable:
+        return whole
+    return raw if unpacked(raw) == whole else whole  # capitals and spaces are hexadecimal digits as well
+
+
+def unpacked(digests: Digests) -> tuple[str, ...]:
+    """Return the texts that `packed` took."""
+    if isinstance(digests, tuple):
+        return digests
+    return tuple(map(PREFIX.__add__, digests.hex(" ", DIGEST_BYTES).split()))

@@ -1,0 +1,129 @@
+"""The request of a dispatch, taken apart for a fact and put together again."""
+
+from datetime import timedelta
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from sidecar.core.decoding import from_json
+from sidecar.core.dispatching.calls import ToolCall
+from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
+
+ON_DISCONNECT: Final = "cancel"
+
+
+class Asked(Part, frozen=True):
+    """What a dispatch was asked for, without its texts. See `DispatchRequest`.
+
+    Attributes:
+        binding_digest: that one.
+        on_disconnect: None: `ON_DISCONNECT`.
+        call_ids: in emission order; their index is the *place* of a call.
+    """
+
+    binding_digest: Digests
+    call_ids: tuple[CallId, ...]
+    declared_intent_count: int = 0
+    on_disconnect: str | None = None
+    continue_for: timedelta | None = None
+    min_success: int | None = None
+    max_parallel: int | None = None
+    timeout: timedelta | None = None
+
+
+class CallTexts(Part, frozen=True):
+    """One call as the model wrote it."""
+
+    tool_name: str = ""
+    arguments_json: str = ""
+
+
+class RequestTexts(Part, frozen=True):
+    """What a dispatch was asked for, in words."""
+
+    calls: tuple[CallTexts, ...] = ()
+    prior_context: str = ""
+    task_prompt: str = ""
+
+
+class Join(msgspec.Struct, frozen=True):
+    """`JoinPolicy`, as it is written."""
+
+    min_success: int | None
+    max_parallel: int | None
+    timeout: timedelta | None
+
+
+class Request(msgspec.Struct, frozen=True):
+    """`DispatchRequest` without its token, as `DispatchOpened.request_json` writes it: same names, same order."""
+
+    surface_token: str
+    binding_digest: str
+    dispatch_id: DispatchId
+    calls: tuple[ToolCall, ...]
+    declared_intent_count: int
+    prior_context: str
+    task_prompt: str
+    on_disconnect: str
+    continue_for: timedelta | None
+    join: Join
+
+    def to_json(self) -> str:
+        """Return the text whose fingerprint a repeated request is known by."""
+        return msgspec.json.encode(self).decode()
+
+
+def request_from_json(text: str, dispatch_id: DispatchId) -> Request:
+    """Return the request that was written down. Raises `ValueError` if it cannot be written again as it was."""
+    request: Request = from_json(text, Request)
+    if request.to_json() != text or request.surface_token or request.dispatch_id != dispatch_id:
+        raise ValueError(f"the request of {dispatch_id} is written otherwise")
+    return request
+
+
+def fingerprint_of(request_json: str) -> str:
+    """Return what two requests with the same contents share."""
+    return sha256(request_json.encode()).hexdigest()
+
+
+def asked_of(request: Request) -> Asked:
+    """Return the part of a request that is no text."""
+    return Asked(
+        packed((request.binding_digest,)),
+        tuple(call.call_id for call in request.calls),
+        request.declared_intent_count,
+        None if request.on_disconnect == ON_DISCONNECT else request.on_disconnect,
+        request.continue_for,
+        request.join.min_success,
+        request.join.max_parallel,
+        request.join.timeout,
+    )
+
+
+def texts_of(request: Request) -> RequestTexts:
+    """Return the texts of a request."""
+    calls = tuple(CallTexts(call.tool_name, call.arguments_json) for call in request.calls)
+    return RequestTexts(calls, request.prior_context, request.task_prompt)
+
+
+def request_of(dispatch_id: DispatchId, asked: Asked, texts: RequestTexts) -> Request:
+    """Return the request again; without texts if they were erased."""
+    calls = texts.calls or (CallTexts(),) * len(asked.call_ids)
+    (binding_digest,) = unpacked(asked.binding_digest)
+    return Request(
+        surface_token="",
+        binding_digest=binding_digest,
+        dispatch_id=dispatch_id,
+        calls=tuple(
+            ToolCall(call_id, call.tool_name, call.arguments_json)
+            for call_id, call in zip(asked.call_ids, calls, strict=True)
+        ),
+        declared_intent_count=asked.declared_intent_count,
+        prior_context=texts.prior_context,
+        task_prompt=texts.task_prompt,
+        on_disconnect=ON_DISCONNECT if asked.on_disconnect is None else asked.on_disconnect,
+        continue_for=asked.continue_for,
+        join=Join(asked.min_success, asked.max_parallel, asked.timeout),
+    )
