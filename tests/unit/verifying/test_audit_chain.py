@@ -23,6 +23,7 @@ def chain(*bodies: str, after: AuditHead | None = None) -> list[LinkedRow]:
 
 ROWS = chain("a", "b", "c", "d")
 HEAD = AuditHead(4, ROWS[3].link)
+ANEW = chain("a", "x", "c", "d")
 SECOND = AuditHead(2, ROWS[1].link)
 
 
