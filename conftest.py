@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.support.own_modules",
     "tests.support.packing",
     "tests.support.postgres",
+    "tests.support.verified_records",
     "tests.support.whole_demo",
     "pytester",
 ]

@@ -155,13 +155,7 @@ class SqliteEngine:
             worker.stop()
 
     async def compact(self) -> None:
-        """Write the file anew without what was deleted, and empty the write-ahead log: nothing of it is in either then.
-
-        Writes wait meanwhile; a gigabyte takes some ten seconds, and as much room on the disk twice over.
-
-        Raises:
-            StoreUnavailable: it could not be done; the contents are what they were.
-        """
+        """Write the file anew: nothing of what was deleted is left, in the log neither. Raises `StoreUnavailable`."""
         await self._writer.run(self._compact)
 
     async def close(self) -> None:

@@ -102,8 +102,8 @@ class JournalReads(Protocol):
         """Return the turns that have facts without texts."""
 
 
-class RecordArchive(Protocol):
-    """What verifying and retention need of the journal; reads see one consistent state each."""
+class ArchiveReads(Protocol):
+    """What verifying needs of the journal; reads see one consistent state each."""
 
     async def roots(self) -> Sequence[RootState]:
         """Return where each running root stands, by instance and day."""
@@ -120,6 +120,13 @@ class RecordArchive(Protocol):
     async def markers(self) -> Sequence[FactsRemoved]:
         """Return the marker of every removal, by instance and partition."""
 
+    async def erasures(self) -> Sequence[TextsErased]:
+        """Return the marker of every erasure."""
+
+
+class RecordArchive(ArchiveReads, Protocol):
+    """What verifying, retention and erasing need of the journal."""
+
     async def removable(self, ended_before: datetime) -> Sequence[RootState]:
         """Return the roots of the days on which each turn has ended, before then."""
 
@@ -129,9 +136,6 @@ class RecordArchive(Protocol):
         Returns how many turns are gone. Raises `RecordConflict`, and removes nothing, for markers that do not fit the
         roots, or leave out an instance that has appended to a day.
         """
-
-    async def erasures(self) -> Sequence[TextsErased]:
-        """Return the marker of every erasure."""
 
     def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Go through the turns among whose texts these characters stand; one may come more than once."""

@@ -7,16 +7,13 @@ each part holds at least what the part before names; what seems to be missing is
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import date
 from itertools import groupby
-from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.identifiers import TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
-from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.core.signatures import Judgement, SignatureJudge
-from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, AuditWalk
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.lines import Claims, RootKey
 from sidecar.core.verifying.turn_roots import FactsUnderRoots
@@ -25,35 +22,16 @@ from sidecar.core.verifying.verify_lines import LinesVerifier, judgement_of, mar
 from sidecar.core.verifying.verify_roots import RootWalk
 from sidecar.core.verifying.verify_turn import first_day, turn_findings
 from sidecar.operations.record.checkpoint_ports import AuditChain
-
-AUDIT_PAGE: Final = 500
-"""Rows of the audit that are read at once."""
+from sidecar.operations.record.ports import ArchiveReads
+from sidecar.operations.record.verify_audit import AuditVerification
 
 
 class RecordUnreadable(Exception):
     """A record, or what it is verified with, cannot be read; says which and why."""
 
 
-class RecordToVerify(Protocol):
-    """What is read of a record: the reading half of `RecordArchive`."""
-
-    async def roots(self) -> Sequence[RootState]:
-        """Return where each running root stands, by instance and day."""
-
-    def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
-        """Go through the facts that a running root covers, in order."""
-
-    def turn_ids(self) -> AsyncIterator[TurnId]:
-        """Go through all turns on record."""
-
-    async def facts(self, turn_id: TurnId) -> TurnFacts:
-        """Return all facts of a turn; none if nothing of it is on record."""
-
-    async def markers(self) -> Sequence[FactsRemoved]:
-        """Return the marker of every removal, by instance and partition."""
-
-    async def erasures(self) -> Sequence[TextsErased]:
-        """Return the marker of every erasure."""
+RecordToVerify = ArchiveReads
+"""What is read of a record."""
 
 
 class SecondPlace(Struct, frozen=True):
@@ -138,42 +116,12 @@ class LogVerification:
         async for finding in self._of_late_facts():
             yield finding
         if self._audit is not None:
-            async for finding in self._of_audit(self._audit):
+            audit = AuditVerification(self._audit, self._claims, None if self._place is None else self._place.judge)
+            async for finding in audit.findings():
                 yield finding
-
-    async def _of_audit(self, audit: AuditChain) -> AsyncIterator[Finding]:
-        """Go through the audit of rollouts: the head first, then the markers, then the rows."""
-        head, markers = await audit.audit_head(), await audit.audit_markers()
-        for marker in markers:
-            if not self._signed(marker):
-                text = f"the marker of retention of the audit of rollouts up to row {marker.number}"
-                yield Finding(FindingKind.MARKER_FORGED, f"{text} was forged or altered", sequence=marker.number)
-        walk = AuditWalk(self._removed(markers), self._claims.audit)
-        for finding in walk.begin():
-            yield finding
-        while rows := await audit.linked_audit(walk.number, AUDIT_PAGE):
-            for row in rows:
-                if row.number != walk.number + 1:  # has retention removed those before since the markers were read?
-                    removed = self._removed(await audit.audit_markers())
-                    if removed.number + 1 == row.number:
-                        walk.go_on_behind(removed)
-                for finding in walk.take(row):
-                    yield finding
-        for finding in walk.end(head, await audit.audit_head()):
-            yield finding
-        self.looked.audit = walk.rows
-        if self._place is not None and walk.unsigned:
-            self.looked.unsigned["the audit of rollouts"] = walk.unsigned
-
-    def _signed(self, marker: AuditRemoved) -> bool:
-        judge = None if self._place is None else self._place.judge
-        said = marker.key_id, marker.signed_bytes(), marker.signature
-        return judge is None or judge.judge(*said) is Judgement.FITS
-
-    def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
-        """Return up to where retention has removed rows, as signed markers say."""
-        heads = [AuditHead(marker.number, marker.link) for marker in markers if self._signed(marker)]
-        return max(heads, key=lambda head: head.number, default=AuditHead())
+            self.looked.audit = audit.rows
+            if self._place is not None and audit.unsigned:
+                self.looked.unsigned["the audit of rollouts"] = audit.unsigned
 
     def notices(self) -> Iterator[str]:
         """Yield what cannot be known, a sentence each; complete once the findings are through."""

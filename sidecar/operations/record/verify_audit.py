@@ -1,0 +1,66 @@
+"""Verifies the audit of rollouts: its chain, its markers, and what was signed of it. Rows may be added meanwhile."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, AuditWalk
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import Claims
+from sidecar.operations.record.checkpoint_ports import AuditChain
+
+PAGE: Final = 500
+"""Rows that are read at once."""
+
+
+class AuditVerification:
+    """One verification.
+
+    Args:
+        audit: what to verify.
+        claims: of the second place.
+        judge: knows the public keys; None: markers are taken as they are.
+
+    Attributes:
+        rows: that were looked at.
+        unsigned: of these, how many come after the newest checkpoint.
+    """
+
+    def __init__(self, audit: AuditChain, claims: Claims, judge: SignatureJudge | None) -> None:
+        self._audit = audit
+        self._claims = claims
+        self._judge = judge
+        self.rows = 0
+        self.unsigned = 0
+
+    async def findings(self) -> AsyncIterator[Finding]:
+        """Yield everything that is wrong: the head is read first, then the markers, then the rows."""
+        head, markers = await self._audit.audit_head(), await self._audit.audit_markers()
+        for marker in markers:
+            if not self._is_ours(marker):
+                text = f"the marker of retention of the audit of rollouts up to row {marker.number}"
+                yield Finding(FindingKind.MARKER_FORGED, f"{text} was forged or altered", sequence=marker.number)
+        walk = AuditWalk(self._removed(markers), self._claims.audit)
+        for finding in walk.begin():
+            yield finding
+        while rows := await self._audit.linked_audit(walk.number, PAGE):
+            for row in rows:
+                if row.number != walk.number + 1:  # has retention removed those before since the markers were read?
+                    removed = self._removed(await self._audit.audit_markers())
+                    if removed.number + 1 == row.number:
+                        walk.go_on_behind(removed)
+                for finding in walk.take(row):
+                    yield finding
+        for finding in walk.end(head, await self._audit.audit_head()):
+            yield finding
+        self.rows, self.unsigned = walk.rows, walk.unsigned
+
+    def _is_ours(self, marker: AuditRemoved) -> bool:
+        if self._judge is None:
+            return True
+        return self._judge.judge(marker.key_id, marker.signed_bytes(), marker.signature) is Judgement.FITS
+
+    def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
+        """Return up to where retention has removed rows, as signed markers say."""
+        heads = [AuditHead(marker.number, marker.link) for marker in markers if self._is_ours(marker)]
+        return max(heads, key=lambda head: head.number, default=AuditHead())
