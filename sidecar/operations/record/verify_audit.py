@@ -51,7 +51,10 @@ class AuditVerification:
                         walk.go_on_behind(removed)
                 for finding in walk.take(row):
                     yield finding
-        for finding in walk.end(head, await self._audit.audit_head()):
+        again, removed = await self._audit.audit_head(), self._removed(await self._audit.audit_markers())
+        if removed.number > walk.number:  # and of what was read first, nothing is left
+            walk.go_on_behind(removed)
+        for finding in walk.end(head, again):
             yield finding
         self.rows, self.unsigned = walk.rows, walk.unsigned
 
