@@ -275,25 +275,23 @@ class MemoryJournal:
 
     async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
         """Go through the turns among whose texts these characters stand."""
-        sought = text.encode()
         for turn_id, turn in list(self.contents.turns.items()):
-            if any(sought in fact.texts for fact in turn.facts if fact.texts is not None):
+            if any(text.encode() in (fact.texts or b"") for fact in turn.facts):
                 yield turn_id
 
     async def erase(self, erasure: Erasure) -> None:
         """Keep the marker, and take the texts."""
-        turns = self.contents.turns
-        for each in erasure.facts:
-            facts = turns[each.turn_id].facts if each.turn_id in turns else []
-            there = facts[each.version - 1] if each.version <= len(facts) else None
-            if there is None or there.link != each.link or there.texts is None:
-                raise RecordConflict("a fact that is to be erased is not there, or has no texts")
-        for each in erasure.facts:
-            facts = turns[each.turn_id].facts
-            facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
-        for turn_id in erasure.turns:
-            turns[turn_id].frames.clear()
-        self.contents.erased += len(erasure.turns)
+        turns = {turn_id: self.contents.turns[turn_id] for turn_id in erasure.turns if turn_id in self.contents.turns}
+        there = {fact.link for turn in turns.values() for fact in turn.facts if fact.texts is not None}
+        if any(each.link not in there for each in erasure.facts):
+            raise RecordConflict("a fact that is to be erased is not there, or has no texts")
+        gone = {each.link for each in erasure.facts}
+        for turn in turns.values():
+            turn.facts[:] = [
+                erased(fact, erasure.marker.marker_id) if fact.link in gone else fact for fact in turn.facts
+            ]
+            turn.frames.clear()
+        self.contents.erased += len(turns)
         self.contents.erasures.append(erasure.marker)
 
     async def compact(self) -> None:

@@ -40,7 +40,7 @@ class Audit:
     rows: list[LinkedRow] = field(default_factory=list)
     markers: list[Marker] = field(default_factory=list)
     meanwhile: Callable[["Audit"], None] | None = None
-    head: AuditHead = AuditHead()
+    head: AuditHead = field(default_factory=AuditHead)
 
     def add(self, *bodies: str) -> "Audit":
         """Add rows."""
