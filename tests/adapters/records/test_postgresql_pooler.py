@@ -6,8 +6,9 @@ import pytest
 
 from scripts.benchmark.scale.pooler import POOL, pooler, program
 from sidecar.adapters.postgresql import Limits, behind_transaction_pooler
-from sidecar.adapters.record_postgresql import RecordOptions, open_postgres_record
+from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal
 from sidecar.core.identifiers import InstanceId, TurnId
+from tests.adapters.records.bench import OpenedRecord
 from tests.support.postgres import PostgresServer
 from tests.support.record_builders import a_whole_turn
 
@@ -35,21 +36,22 @@ async def test_two_sidecars_append_through_a_pooler(postgres: PostgresServer, po
     """Whole turns, at the same time, with reads between them: no statement meets a connection that does not know it."""
     _needs_pgbouncer()
     told: list[str] = []
-    options = RecordOptions(anomaly=lambda kind, _detail: told.append(kind))
+    options = JournalOptions(anomaly=lambda kind, _detail: told.append(kind))
     async with pooler(postgres.folder) as between:
         dsn = between.dsn(_database(postgres_dsn))
-        records = [await open_postgres_record(dsn, InstanceId(name), options) for name in ("one", "two")]
+        journals = [await open_postgres_journal(dsn, InstanceId(name), options) for name in ("one", "two")]
+        records = [OpenedRecord(journal) for journal in journals]
         try:
 
             async def append(number: int) -> None:
                 for turn in range(TURNS):
                     turn_id = TurnId(f"turn-{number}-{turn}")
-                    await records[number].commit(a_whole_turn(turn_id))
+                    await records[number].append(a_whole_turn(turn_id))
                     assert await records[1 - number].turn(turn_id)
 
             await asyncio.gather(append(0), append(1))
         finally:
-            await asyncio.gather(*(record.close() for record in records))
+            await asyncio.gather(*(journal.close() for journal in journals))
 
     assert told == ["transaction_pooler"] * 2
     assert len(records) < POOL

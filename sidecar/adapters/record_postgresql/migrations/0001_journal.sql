@@ -44,6 +44,7 @@ create table facts (
   salt bytea,
   texts_digest bytea,
   link bytea not null,
+  erased_under text collate "C", -- id of the marker under which the texts were erased
   primary key (turn_id, version, day)
 ) partition by list (day);
 create index facts_of_instance on facts (instance_id, number);
@@ -74,10 +75,15 @@ create table markers ( -- of what was removed, signed
   primary key (instance_id, day)
 );
 
+create table erasures ( -- markers of erased texts, signed; they name nobody
+  marker_id text collate "C" primary key,
+  body text collate "C" not null
+);
+
 -- Nothing is changed; nothing is removed but by functions of retention, which say so for their transaction.
 create function record_stays() returns trigger language plpgsql as $$
 begin
-  if tg_op <> 'UPDATE' and current_setting('sidecar.purging', true) = 'on' then
+  if current_setting('sidecar.purging', true) = case tg_op when 'UPDATE' then 'texts' else 'on' end then
     return null;
   end if;
   raise exception '% is append-only: % is refused', tg_table_name, tg_op using errcode = 'SR403';
@@ -87,6 +93,7 @@ create trigger stays before update or delete or truncate on facts for each state
 create trigger stays before update or delete or truncate on attempt_frames
   for each statement execute function record_stays();
 create trigger stays before update or delete or truncate on markers for each statement execute function record_stays();
+create trigger stays before update or delete or truncate on erasures for each statement execute function record_stays();
 
 create function journal_partition_name(p_table text, p_day date) returns text language sql immutable as $$
   select p_table || to_char(p_day, '_YYYYMMDD')
@@ -256,4 +263,34 @@ begin
 end
 $$;
 
-revoke execute on function journal_partition(date), journal_remove(json), journal_remove_frames(timestamptz) from public;
+-- Keeps the marker of an erasure, and takes the texts of facts, whose digests are given, and the frames of their turns;
+-- returns of how many facts. Every other column of a fact stays. `facts` holds turn, version, link and digest of each.
+create function journal_erase(p_erasure json) returns bigint language plpgsql security definer
+  set search_path from current
+as $$
+declare
+  v_marker json := p_erasure -> 'marker';
+  v_day date := (v_marker ->> 'partition')::date;
+  v_changed bigint;
+begin
+  perform set_config('sidecar.purging', 'texts', true);
+  update facts fact
+    set texts = null, salt = null, texts_digest = decode(given ->> 3, 'hex'), erased_under = v_marker ->> 'marker_id'
+    from json_array_elements(p_erasure -> 'facts') given
+    where fact.day = v_day and fact.turn_id = given ->> 0 and fact.version = (given ->> 1)::integer
+      and fact.link = decode(given ->> 2, 'hex') and fact.texts is not null;
+  get diagnostics v_changed = row_count;
+  if v_changed <> json_array_length(p_erasure -> 'facts') then
+    raise exception 'a fact that is to be erased is not there, or has no texts' using errcode = 'SR409';
+  end if;
+  perform set_config('sidecar.purging', 'on', true);
+  delete from attempt_frames
+    where day = v_day and turn_id in (select given ->> 0 from json_array_elements(p_erasure -> 'facts') given);
+  perform set_config('sidecar.purging', '', true);
+  insert into erasures values (v_marker ->> 'marker_id', v_marker::text);
+  return v_changed;
+end
+$$;
+
+revoke execute on function journal_partition(date), journal_remove(json), journal_remove_frames(timestamptz),
+  journal_erase(json) from public;
