@@ -50,7 +50,6 @@ class JournalContents(Struct):
         number: of the newest fact.
         last_called: the turn of each episode that called a sub-agent and ended last.
         changed: the newest number of each turn, those that changed last at the end.
-        erased: how many turns have lost their texts.
         rows: of lists.
     """
 
@@ -62,7 +61,6 @@ class JournalContents(Struct):
     erasures: list[TextsErased] = field(default_factory=list)
     last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
     changed: dict[TurnId, int] = field(default_factory=dict)
-    erased: int = 0
     rows: RowsInMemory = field(default_factory=RowsInMemory)
 
     def __post_init__(self) -> None:
@@ -204,10 +202,10 @@ class MemoryJournal:
             found.append(turn_id)
         page = found[-limit:][::-1]
         if not page:
-            return Changes((), Watermarks(after.reached, kept.erased), 0)
+            return Changes((), Watermarks(after.reached, len(kept.erasures)), 0)
         newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
         turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
-        reached, left = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased), len(found) - len(page)
+        reached, left = Watermarks({SEQUENCE: Reached(newest, last.link)}, len(kept.erasures)), len(found) - len(page)
         return Changes(turns, reached, left, last.at if left else None)
 
     async def erased_turns(self) -> Sequence[TurnId]:
@@ -293,7 +291,6 @@ class MemoryJournal:
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
         for turn_id in erasure.turns:
             turns[turn_id].frames.clear()
-        self.contents.erased += len(erasure.turns)
         self.contents.erasures.append(erasure.marker)
 
     async def compact(self) -> None:
