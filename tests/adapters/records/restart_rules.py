@@ -103,6 +103,7 @@ class RestartRules:
             roots = {root.instance: root.number for root in await second.journal.roots()}
             day = (await second.journal.roots())[0].day
             assert roots[InstanceId("one")] == 1
-            assert [fact.by async for fact in second.journal.facts_under(second.instance, day)] == ["two"] * roots[
-                "two"
+            under = [fact.by async for fact in second.journal.facts_under(second.instance, day)]
+            assert under == ["two"] * roots[second.instance]
+                InstanceId("two")
             ]

@@ -29,7 +29,6 @@ from sidecar.operations.record.erase_user import Erased, EraseUser
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.verify_log import LogVerification, SecondPlace
-from sidecar.operations.turn.state.opening_records import fingerprint_of
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import (
     BEGIN,
