@@ -50,7 +50,7 @@ UPDATE instances SET reached = max(reached, (SELECT coalesce(max(number), 0) FRO
   WHERE number = (SELECT max(number) FROM instances)
 """
 """So that no number is given twice, should the newest fact be among those that go."""
-FRAMES_WHERE: Final = f"DELETE FROM attempt_frames WHERE place IN (SELECT a.place FROM {WITH_FRAMES} WHERE "  # noqa: S608
+FRAMES_WHERE: Final = f"DELETE FROM attempt_frames WHERE place IN (SELECT a.place FROM {WITH_FRAMES} WHERE "  # noqa: S608 - names only
 OLD_FRAMES: Final = f"{FRAMES_WHERE} t.ended_at < ?)"
 FRAMES_GONE: Final = f"{FRAMES_WHERE} t.day = ?)"
 SAYING: Final = """

@@ -244,6 +244,7 @@ def test_a_delegated_contract_without_ancestors_stays_without() -> None:
     above = a_contract(TURN, "shop", 0)
     place = below(some_claims(TURN), Slot("rewards"), 1, ChildId("child-0"), above)
     contract = msgspec.structs.replace(a_contract(TURN, "rewards", 1), parent_child_id=ChildId("child-0"))
+    assert place.ancestors == (Ancestor(child_id=ChildId("child-0"), sub_agent_id=Slot("shop"), definition_id="shop"),)
     for ancestors in ((), path_of(ChildId("child-0"), above), path_of(ChildId("child-7"), above)):
         whole = msgspec.structs.replace(contract, ancestors=ancestors)
         bare, texts = stripped(whole, place)
