@@ -21,7 +21,7 @@ from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
-from sidecar.rpc import outermost
+from sidecar.rpc import guarding, outermost
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.in_flight import InFlight
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -141,7 +141,7 @@ async def served(folder: Path, record: str, seed: int = 1) -> AsyncIterator[Serv
         kept = await opened.enter_async_context(opened_record(parts.settings.record, around))
         opened.push_async_callback(parts.tasks.close)
         _, (plan, *_), _ = await joined_operations(parts, kept, SECRET, opened)
-        rpc = outermost.Surroundings(
+        rpc = guarding.Surroundings(
             on_defect=lambda method, _, error: strays.append(f"{method}: {error!r}"), correlation_id=lambda: "none"
         )
         yield Served(outermost.Outermost(plan.entrance, plan.methods, rpc), parts.tasks, Random(SEEDS + seed))

@@ -40,7 +40,7 @@ from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, En
 from sidecar.rpc.dispatch_servicer import DispatchServicer
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.outermost import ServingRules, Surroundings
+from sidecar.rpc.guarding import ServingRules, Surroundings
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import LimitsSettings
 from subagents.dispatch.v1 import dispatch_pb2 as pb

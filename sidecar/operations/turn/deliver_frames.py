@@ -46,7 +46,7 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
     except ListenerGone:
         return
     finally:
-        dispatch.leave(number)
+        dispatch.leave(number, stream.grace)
 
 
 async def _let_things_happen(dispatch: LiveDispatch) -> None:
