@@ -39,6 +39,11 @@ Detail = TypeVar("Detail", bound=Message)
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 
+
+class NotSent(grpc.aio.AioRpcError):
+    """A session lane broke before a request left: the sidecar has begun nothing, as if it had answered so."""
+
+
 STATUS_OF: Final[dict[type[SubagentsError], grpc.StatusCode]] = {
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     NotKnown: grpc.StatusCode.NOT_FOUND,
@@ -76,11 +81,12 @@ def error_from(failure: grpc.aio.AioRpcError, method: str) -> SubagentsError:
 def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[SubagentsError, bool]:
     """Return the exception, and whether the peer itself answered (False: the transport, or somebody between)."""
     code = failure.code()
+    sent = not isinstance(failure, NotSent)
     base = CLASS_OF.get(code, InternalFault)
     status = _status_in(failure)
     info = _first(status, ErrorInfo)
     if status is None or info is None or info.domain != DOMAIN:
-        return base(_unexplained(code, method), metadata={"status": code.name}), False
+        return base(_unexplained(code, method), metadata={"status": code.name}), not sent
     cls = error_of_reason(info.reason) or base
     error = cls(
         status.message or f"{method} failed ({info.reason})",

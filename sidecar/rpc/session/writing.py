@@ -52,9 +52,8 @@ class LaneWriter:
                 self._sent_at = self._clock.monotonic()
             if self.over:
                 return
+            await self._wake.wait()
             self._wake.clear()
-            if not outgoing.ready and not self._failed:
-                await self._wake.wait()
 
     @property
     def _failed(self) -> bool:

@@ -1,0 +1,109 @@
+"""Which lane operations go over: opened where the sidecar offers it, renewed when it ends, none while there is none."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents_client.pacing import Surroundings
+from subagents_client.session.lane import Lane, Stream
+
+FEATURE: Final = "session"
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 30.0
+OPENING_SECONDS: Final = 5.0
+"""A lane that has not said hello by then is given up."""
+
+
+class Lanes:
+    """The lanes of one client; at most one takes operations.
+
+    Args:
+        open_stream: calls `Session` with a deadline in seconds.
+        surroundings: clock and chance.
+        enabled: use lanes at all.
+    """
+
+    def __init__(self, open_stream: Callable[[float], Stream], surroundings: Surroundings, *, enabled: bool) -> None:
+        self._open_stream = open_stream
+        self._surroundings = surroundings
+        self._enabled = enabled
+        self._deadline = timedelta(0)
+        self._lane: Lane | None = None
+        self._next: Lane | None = None
+        self._previous_id = ""
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._pause = 0.0
+        self._not_before = 0.0
+        self._closed = False
+
+    def offered(self, contract: pb.Contract) -> None:
+        """Take note of what the sidecar offers; opens a lane if it is one, and there is none."""
+        if self._enabled and FEATURE in contract.features and not self._closed:
+            self._deadline = contract.session_deadline.ToTimedelta()
+            self.current()
+
+    def current(self) -> Lane | None:
+        """Return the lane that takes operations; None: use the plain RPCs. Opens one if it should be there."""
+        lane = self._lane
+        if lane is not None and lane.usable:
+            if lane.draining:
+                self._open()
+            return lane
+        if self._deadline:
+            self._open()
+        return None
+
+    async def ready(self) -> Lane | None:
+        """Wait for the lane that is being opened, if any, and return the one that takes operations."""
+        opening = self._next
+        if opening is not None:
+            await opening.opened.wait()
+        return self.current()
+
+    async def close(self) -> None:
+        """End all lanes; what is in flight fails."""
+        self._closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _open(self) -> None:
+        now = self._surroundings.now()
+        if self._next is not None or self._closed or now < self._not_before:
+            return
+        lane = self._next = Lane(self._open_stream(self._deadline.total_seconds()), self._previous_id)
+        for work in (self._run(lane), self._take_over(lane)):
+            task = asyncio.get_running_loop().create_task(work)
+            self._tasks[task] = None
+            task.add_done_callback(self._ended)
+
+    async def _run(self, lane: Lane) -> None:
+        await lane.run()
+
+    async def _take_over(self, lane: Lane) -> None:
+        """Let a lane take the place of the one before it, once it is open."""
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                await lane.opened.wait()
+        except TimeoutError:
+            lane.give_up()
+        self._next = None
+        if lane.hello is None or lane.over:
+            self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
+            self._not_before = self._surroundings.now() + self._surroundings.chance.uniform(
+                self._pause / 2, self._pause
+            )
+            return
+        self._pause = 0.0
+        before, self._lane = self._lane, lane
+        self._previous_id = lane.hello.lane_id
+        if before is not None:
+            before.retire()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            task.exception()  # a lane ends as its stream does; operations have been told
