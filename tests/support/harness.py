@@ -13,6 +13,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.rollout.view import RolloutView
+from sidecar.core.session.stalls import Stall
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
@@ -38,21 +40,28 @@ from sidecar.policy.memory import EpisodeMemory
 from sidecar.rpc import dispatch_servicer, history_servicer, tool_gateway_servicer
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, Entrance
 from sidecar.rpc.dispatch_servicer import DispatchServicer
+from sidecar.rpc.guarding import ServingRules, Surroundings
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.guarding import ServingRules, Surroundings
+from sidecar.rpc.session.hello import contract
+from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import LimitsSettings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
+from subagents_client.session.lane import Lane
 from tests.support.builders import a_card, a_catalogue
 from tests.support.fake_runner import ScriptedConnector, ScriptedRunner
 from tests.support.journal_beside import RecordWithJournal
+from tests.support.lane_stub import LaneStub, open_lane
 from tests.support.requests import a_bind, some_calls
 from tests.support.scripted_configuration import ScriptedDefinitions, ScriptedFlags
 
 SECRET: Final = "boot-secret-of-the-tests-0123456789abcdef"
+DRIVEN_OVER_LANES: ContextVar[bool] = ContextVar("driven over lanes", default=False)
+"""Whether sidecars that do not say otherwise are driven over a lane; see `tests/rpc/conftest.py`."""
 SLOTS: Final = ("shop", "rewards", "support")
 VOCABULARY: Final = Vocabulary(
     {
@@ -91,6 +100,23 @@ class KeepingRecorder:
         self.told.append((name, arguments))
         if name in self._awaited:
             self._awaited[name].set()
+
+
+class KeptLaneReports:
+    """Keeps what lanes report."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.stalls: list[Stall] = []
+        self.credits: list[str] = []
+
+    def stalled(self, stall: Stall) -> None:
+        """Keep a stall."""
+        self.stalls.append(stall)
+
+    def out_of_credit(self, credit: str) -> None:
+        """Keep whose credit it was."""
+        self.credits.append(credit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +169,17 @@ class SidecarForTests:
     defects: list[BaseException] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     metadata: tuple[tuple[str, str], ...] = ((BOOT_SECRET_KEY, SECRET),)
+    lane: Lane | None = None
+    lanes: Any = None
+    lane_counts: LaneCounts = field(default_factory=LaneCounts)
+    lane_reports: KeptLaneReports = field(default_factory=KeptLaneReports)
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
 
     @property
-    def stub(self) -> dispatch_pb2_grpc.DispatchServiceStub:
-        """The consumer-agent's stub; give it `metadata=sidecar.metadata`."""
-        return dispatch_pb2_grpc.DispatchServiceStub(self.channel)
+    def stub(self) -> Any:
+        """The consumer-agent's stub, over a lane if there is one; give it `metadata=sidecar.metadata`."""
+        plain = dispatch_pb2_grpc.DispatchServiceStub(self.channel)
+        return plain if self.lane is None else LaneStub(self.lane, plain)
 
     @property
     def dispatch_target(self) -> str:
@@ -235,6 +266,8 @@ class Setup:
         flags: backends or scripted ones, with `current`.
         rollouts: what binds read of them; None: everything configured is promoted and at 100 %, so that flags decide.
         defects_expected: do not assert at the end that there was none.
+        session: how lanes are served.
+        over_lane: drive everything over a lane; see `DRIVEN_OVER_LANES`.
     """
 
     cap: int = 3
@@ -253,6 +286,8 @@ class Setup:
     rollouts: Callable[[], RolloutView] | None = None
     flags: Any = field(default_factory=ScriptedFlags)
     defects_expected: bool = False
+    session: SessionRules = field(default_factory=SessionRules)
+    over_lane: bool = field(default_factory=DRIVEN_OVER_LANES.get)
 
 
 @asynccontextmanager
@@ -280,6 +315,8 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
         stack.push_async_callback(sidecar.tools_channel.close)
         for loop in sidecar.operations.loops if setup.background else ():
             tasks.spawn(loop(), "loop")
+        if setup.over_lane:
+            sidecar.lane = await stack.enter_async_context(open_lane(sidecar.channel, sidecar.metadata))
         yield sidecar
     assert setup.defects_expected or not defects, defects
     if isinstance(sidecar.store, MemoryStore) and isinstance(sidecar.store.contents, RecordWithJournal):
@@ -345,12 +382,21 @@ class OneRunner:
 
 
 def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
-    servicer = DispatchServicer(sidecar.operations, setup.serving.write_timeout)
+    servicer = DispatchServicer(sidecar.operations, setup.serving.write_timeout, contract(setup.session))
+    around = SessionSurroundings(
+        spawner=sidecar.tasks,
+        clock=setup.clock,
+        ids=SystemIds(),
+        chance=SystemChance(),
+        reports=sidecar.lane_reports,
+        counts=sidecar.lane_counts,
+    )
+    sidecar.lanes = SessionServicer(setup.session, around, servicer.methods())
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
         entrance=Entrance(CallerKind.CONSUMER_AGENT, SECRET),
         services=(dispatch_servicer.SERVICE, history_servicer.SERVICE),
-        methods=(*servicer.methods(), *HistoryServicer(sidecar.operations.history).methods()),
+        methods=(*servicer.methods(), *sidecar.lanes.methods(), *HistoryServicer(sidecar.operations.history).methods()),
         streams=1024,
         reflection=setup.reflection,
     )

@@ -179,6 +179,8 @@ def test_overhead_is_the_sidecars_own_time_only(looking_up: float, thinking: flo
 class Watch:
     """A listener that notes when each progress report arrives."""
 
+    grace = timedelta(0)
+
     def __init__(self) -> None:
         self.seen_at: list[float] = []
         self.done_at = 0.0

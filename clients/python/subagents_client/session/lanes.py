@@ -93,9 +93,8 @@ class Lanes:
         self._next = None
         if lane.hello is None or lane.over:
             self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
-            self._not_before = self._surroundings.now() + self._surroundings.chance.uniform(
-                self._pause / 2, self._pause
-            )
+            wait = self._surroundings.chance.uniform(self._pause / 2, self._pause)
+            self._not_before = self._surroundings.now() + wait
             return
         self._pause = 0.0
         before, self._lane = self._lane, lane
