@@ -28,7 +28,6 @@ from sidecar.core.binding.bind import BindingRules
 from sidecar.core.binding.surface_token import SigningKeys
 from sidecar.core.definitions.cards.card import Card, Catalogue
 from sidecar.core.rollout.view import RolloutView
-from sidecar.core.session.stalls import Stall
 from sidecar.core.status_events.policy import EventRule, Handling, Vocabulary
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.turn_assembly import Operations, Ports, assemble
@@ -55,7 +54,7 @@ from subagents_client.session.lane import Lane
 from tests.support.builders import a_card, a_catalogue
 from tests.support.fake_runner import ScriptedConnector, ScriptedRunner
 from tests.support.journal_beside import RecordWithJournal
-from tests.support.lane_stub import LaneStub, open_lane
+from tests.support.lane_stub import KeptLaneReports, LaneStub, open_lane
 from tests.support.requests import a_bind, some_calls
 from tests.support.scripted_configuration import ScriptedDefinitions, ScriptedFlags
 
@@ -100,23 +99,6 @@ class KeepingRecorder:
         self.told.append((name, arguments))
         if name in self._awaited:
             self._awaited[name].set()
-
-
-class KeptLaneReports:
-    """Keeps what lanes report."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.stalls: list[Stall] = []
-        self.credits: list[str] = []
-
-    def stalled(self, stall: Stall) -> None:
-        """Keep a stall."""
-        self.stalls.append(stall)
-
-    def out_of_credit(self, credit: str) -> None:
-        """Keep whose credit it was."""
-        self.credits.append(credit)
 
 
 @dataclass(frozen=True, slots=True)

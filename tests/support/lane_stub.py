@@ -1,7 +1,7 @@
 """The stub of the dispatch service over a session lane: what tests drive the plain RPCs with drives the lane, too."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -9,6 +9,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
+from sidecar.core.session.stalls import Stall
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc
 from subagents_client.session.lane import Lane
@@ -86,11 +87,82 @@ async def open_lane(
         await asyncio.gather(running, return_exceptions=True)
 
 
+class KeptLaneReports:
+    """Keeps what lanes report."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.stalls: list[Stall] = []
+        self.credits: list[str] = []
+
+    def stalled(self, stall: Stall) -> None:
+        """Keep a stall."""
+        self.stalls.append(stall)
+
+    def out_of_credit(self, credit: str) -> None:
+        """Keep whose credit it was."""
+        self.credits.append(credit)
+
+
+class RawLane:
+    """A lane, message by message: what is sent is what a test says, and nothing is granted behind its back.
+
+    Attributes:
+        messages: what came, in order.
+        hello: of the sidecar.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, metadata: Any, seconds: float | None = SECONDS) -> None:
+        """Call `Session`."""
+        self.call: Any = dispatch_pb2_grpc.DispatchServiceStub(channel).Session(timeout=seconds, metadata=metadata)
+        self.messages: list[pb.SessionResponse] = []
+        self.results: list[pb.SessionResult] = []
+        self.hello = pb.SessionServerHello()
+
+    async def say_hello(self, **fields: Any) -> pb.SessionServerHello:
+        """Open it."""
+        await self.call.write(hello(**fields))
+        self.hello = (await self.read()).hello
+        return self.hello
+
+    async def send(self, *operations: pb.SessionOperation, **fields: Any) -> None:
+        """Send one message."""
+        await self.call.write(pb.SessionRequest(operations=operations, **fields))
+
+    async def read(self) -> pb.SessionResponse:
+        """Return the next message; heartbeats are passed over."""
+        while True:
+            async with asyncio.timeout(10):
+                message: pb.SessionResponse = await self.call.read()
+            assert isinstance(message, pb.SessionResponse), "the lane has ended"
+            if not message.HasField("heartbeat"):
+                self.messages.append(message)
+                self.results += message.results
+                return message
+
+    async def ended(self, correlation_id: int) -> pb.SessionStatus:
+        """Read until an operation has ended; returns its status."""
+        while True:
+            for result in self.results:
+                if result.correlation_id == correlation_id and result.HasField("status"):
+                    return result.status
+            await self.read()
+
+    async def frames(self, correlation_id: int) -> Sequence[pb.DispatchFrame]:
+        """Read until an operation has ended; returns its frames."""
+        await self.ended(correlation_id)
+        parts = [each for each in self.results if each.correlation_id == correlation_id]
+        return [(each.dispatch if each.HasField("dispatch") else each.resume_dispatch).frame for each in parts]
+
+
+def operation(correlation_id: int, seconds: float | None = None, **fields: Any) -> pb.SessionOperation:
+    """Return an operation; `fields` has its request."""
+    message = pb.SessionOperation(correlation_id=correlation_id, **fields)
+    if seconds is not None:
+        message.deadline.FromTimedelta(timedelta(seconds=seconds))
+    return message
+
+
 def hello(**fields: Any) -> pb.SessionRequest:
     """Return a first message."""
-    return pb.SessionRequest(hello=pb.SessionClientHello(contract_version=1, **fields))
-
-
-def some_deadline(seconds: float) -> Any:
-    """Return a duration as operations have it."""
-    return timedelta(seconds=seconds)
+    return pb.SessionRequest(hello=pb.SessionClientHello(**{"contract_version": 1, **fields}))

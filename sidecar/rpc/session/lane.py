@@ -227,7 +227,6 @@ class Lane:
             return
         if self._heartbeats and self._clock.monotonic() - self._heard_at >= SILENT_INTERVALS * interval:
             self._writer.fail(_over("silent", "the client has sent no heartbeat"))
-            return
         if self._writer.quiet_for() >= interval / 2:
             self._writer.tell(HEARTBEAT)
         self._later(min(interval, stalled_for) / 2, self._tick)
@@ -239,7 +238,7 @@ class Lane:
         stall = Stall(self.lane_id, self._clock.now(), unended, dropped)
         self._parts.stalls.add(stall)
         self._parts.around.reports.stalled(stall)
-        self._writer.fail(_over("stalled", "the client has not read the lane"))
+        self._writer.give_up(_over("stalled", "the client has not read the lane"))
 
     def _break(self) -> None:
         """Let every operation go, with the grace to come back."""

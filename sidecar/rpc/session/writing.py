@@ -69,10 +69,14 @@ class LaneWriter:
         self._wake.set()
 
     def fail(self, error: Exception) -> None:
-        """End the lane, unless it fails already; a write that is not taken does not keep it."""
+        """End the lane once the message that is being written is taken: only then can its client be told why."""
         self.failure = self.failure or error
         self._wake.set()
-        if self._writing_since is not None and self._task is not None:
+
+    def give_up(self, error: Exception) -> None:
+        """End the lane although a message is not taken."""
+        self.fail(error)
+        if self._task is not None:
             self._task.cancel()
 
     def blocked_for(self) -> float:
