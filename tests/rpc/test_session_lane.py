@@ -15,7 +15,7 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 from tests.support.fake_runner import answers, hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import RawLane, hello, operation
-from tests.support.requests import Failure, a_bind, failure_of, stream_failure_of
+from tests.support.requests import Failure, a_bind, failure_of
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -27,7 +27,7 @@ def raw_lane(sidecar: SidecarForTests, seconds: float | None = 60.0) -> RawLane:
 
 async def end_of(lane: RawLane) -> Failure:
     """Return how a lane failed."""
-    return await stream_failure_of(lane.call)
+    return await lane.failure()
 
 
 async def test_bind_dispatch_and_end_travel_over_one_stream() -> None:

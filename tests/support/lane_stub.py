@@ -14,6 +14,7 @@ from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc
 from subagents_client.session.lane import Lane
 from subagents_client.session.operation import LaneOperation
+from tests.support.requests import Failure, failure_of
 
 SECONDS: Final = 120.0
 TRACE: Final = ("traceparent", "tracestate")
@@ -139,6 +140,15 @@ class RawLane:
                 self.messages.append(message)
                 self.results += message.results
                 return message
+
+    async def failure(self) -> Failure:
+        """Read to the end, which has to be a failure; returns it."""
+
+        async def to_the_end() -> None:
+            while await self.call.read() is not grpc.aio.EOF:
+                pass
+
+        return await failure_of(to_the_end())
 
     async def ended(self, correlation_id: int) -> pb.SessionStatus:
         """Read until an operation has ended; returns its status."""
