@@ -37,7 +37,7 @@ from sidecar.operations.process.turn_assembly import Operations
 from sidecar.rpc.guarding import Surroundings as CallSurroundings
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
-from sidecar.rpc.listeners import listening
+from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.ops_http import OpsHttp
 from sidecar.settings import Settings, SettingsProblem
 
@@ -105,20 +105,23 @@ async def running_sidecar(
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
         loops += await parts.telemetry.begin(ending)
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
-        sidecar = Sidecar(
-            settings,
-            operations,
-            parts.metrics,
-            parts.readiness,
-            parts.in_flight,
-            boot_secret,
-            ops_address,
-            set_health,
-            [plan.drain for plan in plans if plan.drain is not None],
-        )
+        sidecar = _whole(parts, operations, boot_secret, ops_address, set_health, plans)
         _say_where(sidecar)
         parts.readiness.clear("start")
         yield sidecar
+
+
+def _whole(
+    parts: Parts,
+    operations: Operations,
+    boot_secret: str,
+    ops_address: str,
+    set_health: Callable[[bool], Coroutine[Any, Any, None]],
+    plans: Sequence[ListenerPlan],
+) -> Sidecar:
+    drains = [plan.drain for plan in plans if plan.drain is not None]
+    shown = (parts.settings, operations, parts.metrics, parts.readiness, parts.in_flight)
+    return Sidecar(*shown, boot_secret, ops_address, set_health, drains)
 
 
 def _parts(

@@ -18,6 +18,7 @@ from tests.support.fake_runner import hangs
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 
 RULES: Final = SessionRules(resume_grace=timedelta(hours=1))
+HELLOS: Final = 2
 MESSAGES: Final = 14
 """More than the turn has, in both directions together; the last cuts therefore cut nothing."""
 CALL: Final = ToolCall("call-1", "ask_shop", '{"request": "what is new?"}')
@@ -112,7 +113,7 @@ async def test_a_turn_comes_to_its_end_wherever_its_lane_is_cut(at: int, deliver
     async with running_sidecar_for_tests(session=RULES) as sidecar, client_of(sidecar, scissors) as client:
         sidecar.runner.use("shop", hangs())
         turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
-        await on_a_lane(client)
+        lane = await on_a_lane(client)
         again = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-2", turn_id="turn-2"))
         async with turn.dispatch([CALL], dispatch_id="d-1") as stream:
             reading = asyncio.create_task(stream.result())
@@ -130,4 +131,4 @@ async def test_a_turn_comes_to_its_end_wherever_its_lane_is_cut(at: int, deliver
     assert [child.sub_agent_id for child in end.children] == ["shop", "rewards"]
     assert repeated.state is StartState.ATTACHED
     assert sidecar.runner.started == ["shop", "rewards"]
-    assert scissors.lanes
+    assert lane is not None or at <= HELLOS

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from sidecar.core.session.outgoing import OutgoingLimits
+from sidecar.core.session.outgoing import OutgoingLimits, cost
 from sidecar.core.status_events.policy import EventRule, Vocabulary
 from sidecar.policy.protocols import StatusReported
 from sidecar.rpc.session.rules import SessionRules
@@ -141,8 +141,6 @@ async def test_a_lane_that_is_not_read_is_given_up_and_the_next_one_is_told() ->
 @pytest.mark.parametrize("size", [1, 127, 128, 129, 130, 16_383, 16_384, 16_390, 300_000])
 async def test_a_result_costs_its_own_size(size: int) -> None:
     """What clients reckon, and grant again, is what the sidecar has taken off: else a long lane would run dry."""
-    from sidecar.core.session.outgoing import cost  # noqa: PLC0415
-
     result = pb.SessionResult(correlation_id=1, cancel_call=pb.CancelCallResponse(cancelled=True))
     result.status.message = "x" * size
     assert cost(pb.SessionResponse(results=[result]).SerializeToString()) == result.ByteSize()

@@ -12,6 +12,7 @@ from grpc import StatusCode
 from sidecar.core.session.outgoing import OutgoingLimits
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.errors.v1 import error_reason_pb2
 from tests.support.fake_runner import answers, hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import RawLane, hello, operation
@@ -129,8 +130,6 @@ async def test_a_cancel_beside_its_dispatch_finds_it() -> None:
 
 def pb_reason(name: str) -> Any:
     """Return a reason by name."""
-    from subagents.errors.v1 import error_reason_pb2  # noqa: PLC0415
-
     return error_reason_pb2.ErrorReason.Value(f"ERROR_REASON_{name}")
 
 

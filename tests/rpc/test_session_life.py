@@ -10,6 +10,7 @@ from grpc import StatusCode
 from sidecar.core.session.incoming import lifetime
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents.errors.v1 import error_reason_pb2
 from tests.support.fake_runner import hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import RawLane, operation
@@ -192,6 +193,4 @@ async def test_a_client_that_says_nothing_at_all_is_not_waited_for() -> None:
 
 def pb_reason(name: str) -> int:
     """Return a reason by name."""
-    from subagents.errors.v1 import error_reason_pb2  # noqa: PLC0415
-
     return int(error_reason_pb2.ErrorReason.Value(f"ERROR_REASON_{name}"))

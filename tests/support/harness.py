@@ -176,7 +176,8 @@ class SidecarForTests:
     async def bind(self, **fields: Any) -> pb.BindTurnResponse:
         """Bind a turn; without a `turn_id` a new one."""
         fields.setdefault("turn_id", f"turn-{next(self._numbers)}")
-        return await self.stub.BindTurn(a_bind(**fields), metadata=self.metadata)
+        answer: pb.BindTurnResponse = await self.stub.BindTurn(a_bind(**fields), metadata=self.metadata)
+        return answer
 
     def dispatch_request(
         self, bound: pb.BindTurnResponse, *calls: str | pb.ToolCall, **fields: Any
@@ -212,7 +213,8 @@ class SidecarForTests:
     async def end(self, bound: pb.BindTurnResponse, **fields: Any) -> pb.EndTurnResponse:
         """End a turn."""
         request = pb.EndTurnRequest(surface_token=bound.surface_token, **fields)
-        return await self.stub.EndTurn(request, timeout=10, metadata=self.metadata)
+        answer: pb.EndTurnResponse = await self.stub.EndTurn(request, timeout=10, metadata=self.metadata)
+        return answer
 
     async def call_tool(self, grant: str, tool_id: str, arguments_json: str) -> ToolResult:
         """Call a tool as a runner host would."""

@@ -160,6 +160,8 @@ class DispatchStream:
         if not await self._wire.connected(min(limit.left(), self._deadline.left())):
             self._give_up(DependencyAway("no connection to the sidecar could be made in time"))
             return None
+        if self._stage is Stage.UNCERTAIN and self._sent_to:
+            await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
         left = self._deadline.left()
         if left <= 0:
             self._give_up(OutOfTime("the dispatch's deadline has passed"))

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
+from subagents_client.session.operation import DETAILS_KEY, NotSent
 from subagents_errors import (
     AlreadyExists,
     Conflict,
@@ -36,13 +37,6 @@ DOMAIN: Final = "sidecar.subagents"
 """`ErrorInfo.domain` of every failure of ours; details of another domain (a proxy's, say) are not looked at."""
 
 Detail = TypeVar("Detail", bound=Message)
-
-DETAILS_KEY: Final = "grpc-status-details-bin"
-
-
-class NotSent(grpc.aio.AioRpcError):
-    """A session lane broke before a request left: the sidecar has begun nothing, as if it had answered so."""
-
 
 STATUS_OF: Final[dict[type[SubagentsError], grpc.StatusCode]] = {
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,

@@ -63,7 +63,7 @@ class Wire:
     ) -> None:
         self._channel = channel
         self._secret: Sequence[tuple[str, str]] = ((BOOT_SECRET_KEY, boot_secret),) if boot_secret else ()
-        self.lanes = Lanes(self._session, surroundings, enabled=session_lane)
+        self.lanes = Lanes(self._session, surroundings.now, surroundings.chance.uniform, enabled=session_lane)
         self.stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
         self.history = history_pb2_grpc.HistoryServiceStub(channel)
         self.limits = limits

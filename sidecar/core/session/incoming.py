@@ -13,6 +13,8 @@ CONTRACT_VERSION: Final = 1
 SESSION_FEATURE: Final = "session"
 MARGIN: Final = timedelta(minutes=1)
 """By how much the deadline of a lane may be further away than its life can last."""
+ROUNDING: Final = 1.02
+"""gRPC rounds deadlines up on their way: those of half an hour to ten seconds."""
 OPERATIONS_LIMIT: Final = "lane_operations"
 RETRY_AFTER: Final = timedelta(milliseconds=100)
 
@@ -93,7 +95,7 @@ def check_deadline(left: timedelta | None, most: timedelta) -> None:
 
     A client that does not read cannot be told anything, not even that its lane is over; the deadline ends the stream.
     """
-    if left is None or left > most:
+    if left is None or left > most * ROUNDING:
         raise _invalid("deadline", f"set a deadline of at most {most.total_seconds():g} s on the call of Session")
 
 

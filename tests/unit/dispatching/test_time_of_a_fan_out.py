@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
 from random import Random
 from typing import Any
 

@@ -8,8 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from subagents.dispatch.v1 import dispatch_pb2 as pb
-from subagents_client.errors import NotSent
-from subagents_client.session.operation import LaneOperation, broken
+from subagents_client.session.operation import LaneOperation, NotSent, broken
 
 CONTRACT_VERSION: Final = 1
 LANE_CREDIT: Final = 4 * 1024 * 1024

@@ -1,12 +1,11 @@
 """Which lane operations go over: opened where the sidecar offers it, renewed when it ends, none while there is none."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from subagents.dispatch.v1 import dispatch_pb2 as pb
-from subagents_client.pacing import Surroundings
 from subagents_client.session.lane import Lane, Stream
 
 FEATURE: Final = "session"
@@ -21,17 +20,25 @@ class Lanes:
 
     Args:
         open_stream: calls `Session` with a deadline in seconds.
-        surroundings: clock and chance.
+        now: monotonic seconds.
+        uniform: a number between two, at random.
         enabled: use lanes at all.
     """
 
-    def __init__(self, open_stream: Callable[[float], Stream], surroundings: Surroundings, *, enabled: bool) -> None:
-        self._open_stream = open_stream
-        self._surroundings = surroundings
+    def __init__(
+        self,
+        open_stream: Callable[[float], Stream],
+        now: Callable[[], float],
+        uniform: Callable[[float, float], float],
+        *,
+        enabled: bool,
+    ) -> None:
+        self._open_stream, self._now, self._uniform = open_stream, now, uniform
         self._enabled = enabled
         self._deadline = timedelta(0)
         self._lane: Lane | None = None
         self._next: Lane | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._previous_id = ""
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._pause = 0.0
@@ -56,11 +63,12 @@ class Lanes:
         return None
 
     async def ready(self) -> Lane | None:
-        """Wait for the lane that is being opened, if any, and return the one that takes operations."""
-        opening = self._next
-        if opening is not None:
-            await opening.opened.wait()
-        return self.current()
+        """Return the lane that takes operations; wait for it if it has to be opened first."""
+        lane = self.current()
+        if lane is None and self._next is not None and self._opening is not None:
+            await asyncio.wait((self._opening,))
+            lane = self.current()
+        return lane
 
     async def close(self) -> None:
         """End all lanes; what is in flight fails."""
@@ -71,17 +79,18 @@ class Lanes:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _open(self) -> None:
-        now = self._surroundings.now()
+        now = self._now()
         if self._next is not None or self._closed or now < self._not_before:
             return
         lane = self._next = Lane(self._open_stream(self._deadline.total_seconds()), self._previous_id)
-        for work in (self._run(lane), self._take_over(lane)):
-            task = asyncio.get_running_loop().create_task(work)
-            self._tasks[task] = None
-            task.add_done_callback(self._ended)
+        self._spawn(lane.run())
+        self._opening = self._spawn(self._take_over(lane))
 
-    async def _run(self, lane: Lane) -> None:
-        await lane.run()
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
 
     async def _take_over(self, lane: Lane) -> None:
         """Let a lane take the place of the one before it, once it is open."""
@@ -93,8 +102,8 @@ class Lanes:
         self._next = None
         if lane.hello is None or lane.over:
             self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
-            wait = self._surroundings.chance.uniform(self._pause / 2, self._pause)
-            self._not_before = self._surroundings.now() + wait
+            wait = self._uniform(self._pause / 2, self._pause)
+            self._not_before = self._now() + wait
             return
         self._pause = 0.0
         before, self._lane = self._lane, lane

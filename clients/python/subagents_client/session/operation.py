@@ -7,10 +7,14 @@ from typing import Any, Final, Protocol
 import grpc
 
 from subagents.dispatch.v1 import dispatch_pb2
-from subagents_client.errors import DETAILS_KEY
 
+DETAILS_KEY: Final = "grpc-status-details-bin"
 CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 EOF: Final = grpc.aio.EOF
+
+
+class NotSent(grpc.aio.AioRpcError):
+    """A lane broke before a request left: the sidecar has begun nothing, as if it had answered so."""
 
 
 class LaneSide(Protocol):
