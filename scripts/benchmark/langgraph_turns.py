@@ -25,7 +25,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from scripts.benchmark.definitions import ANSWER, MOST_CHILDREN, SLEEP_SECONDS
-from scripts.benchmark.peers import AGENTS, TOOL_NODE
+from scripts.benchmark.peers import AGENTS, INSTANT_NODE, TOOL_NODE
 from scripts.benchmark.serving import READY, pin
 
 TOOLS: Final = tuple(f"ask_{number}" for number in range(1, MOST_CHILDREN + 1))
@@ -69,21 +69,22 @@ class Scripted(BaseChatModel):
         return self._generate(messages)
 
 
-def tool_node() -> Turn:
+def tool_node(tools: Sequence[str] = TOOLS, seconds: float = SLEEP_SECONDS) -> Turn:
     """Return a turn of `ToolNode` alone: eight calls in, eight results out, each tool sleeps."""
 
     async def answer(request: str) -> str:
-        await asyncio.sleep(SLEEP_SECONDS)
+        if seconds:
+            await asyncio.sleep(seconds)
         return ANSWER
 
     graph = StateGraph(MessagesState)
-    graph.add_node("tools", ToolNode([_tool(name, answer) for name in TOOLS]))
+    graph.add_node("tools", ToolNode([_tool(name, answer) for name in tools]))
     graph.add_edge(START, "tools")
     graph.add_edge("tools", END)
     compiled = graph.compile()
 
     async def turn() -> Sequence[BaseMessage]:
-        return _messages(await compiled.ainvoke({"messages": [_calls(TOOLS)]}))
+        return _messages(await compiled.ainvoke({"messages": [_calls(tools)]}))
 
     return turn
 
@@ -98,14 +99,14 @@ def agents() -> Turn:
     return turn
 
 
-async def latencies(turn: Turn, turns: int) -> list[float]:
+async def latencies(turn: Turn, turns: int, results: int = MOST_CHILDREN) -> list[float]:
     """Run turns one after the other and return how long each took, in seconds. Raises `WrongTurn`."""
     taken = []
     for _ in range(turns):
         began = time.perf_counter()
         messages = await turn()
         taken.append(time.perf_counter() - began)
-        _check(messages)
+        _check(messages, results)
     return taken
 
 
@@ -136,10 +137,10 @@ def _messages(state: Mapping[str, Any]) -> list[AnyMessage]:
     return messages
 
 
-def _check(messages: Sequence[BaseMessage]) -> None:
+def _check(messages: Sequence[BaseMessage], wanted: int) -> None:
     results = [one for one in messages if isinstance(one, ToolMessage)]
-    if len(results) != MOST_CHILDREN or any(one.status != "success" or one.content != ANSWER for one in results):
-        raise WrongTurn(f"{MOST_CHILDREN} sub-agents should have answered; the results are {results}")
+    if len(results) != wanted or any(one.status != "success" or one.content != ANSWER for one in results):
+        raise WrongTurn(f"{wanted} sub-agents should have answered; the results are {results}")
 
 
 def main() -> None:
@@ -148,12 +149,18 @@ def main() -> None:
     parser.add_argument("--cpu", type=int)
     pin(parser.parse_args().cpu)
     os.environ["LANGSMITH_TRACING"] = "false"
-    turns: Mapping[str, Turn] = {TOOL_NODE: tool_node(), AGENTS: agents()}
+    turns: Mapping[str, Turn] = {
+        TOOL_NODE: tool_node(),
+        INSTANT_NODE: tool_node(TOOLS[:1], 0.0),
+        AGENTS: agents(),
+    }
     print(READY, flush=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for line in sys.stdin:
             asked = json.loads(line)
-            print(json.dumps(runner.run(latencies(turns[asked["target"]], asked["turns"]))), flush=True)
+            results = 1 if asked["target"] == INSTANT_NODE else MOST_CHILDREN
+            taken = runner.run(latencies(turns[asked["target"]], asked["turns"], results))
+            print(json.dumps(taken), flush=True)
 
 
 if __name__ == "__main__":
