@@ -17,6 +17,8 @@ from subagents.dispatch.v1 import dispatch_pb2_grpc
 
 KIB: Final = 1024
 OPENED_AT_ONCE: Final = 50
+SETTLED_SECONDS: Final = 1.5
+"""After that, those dispatches have run: what is measured is what their unread answers cost."""
 UNREAD: Final = 64
 """Dispatches of eight that a client sends without reading any answer."""
 
@@ -74,6 +76,7 @@ async def client_that_stops_reading(socket: Path, secret: str) -> AsyncIterator[
         for number, job in enumerate(jobs, start=1):
             operation = pb.SessionOperation(correlation_id=number, dispatch=job.request)
             await call.write(pb.SessionRequest(operations=[operation]))
+        await asyncio.sleep(SETTLED_SECONDS)
         try:
             yield
         finally:

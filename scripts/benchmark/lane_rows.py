@@ -2,8 +2,8 @@
 
     python -m scripts.benchmark.lane_rows [--rounds N] [--share S] [--json]
 
-A bare stream twice (the A/A pair), a bare bind, `ToolNode`, and a sidecar whose record is in SQLite, which is asked over
-plain RPCs and over one lane. Each has its turn in every round.
+A bare stream twice (the A/A pair), a bare bind, `ToolNode`, and a sidecar whose record is in SQLite, which is asked
+over plain RPCs and over one lane. Each has its turn in every round.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import uvloop
 
 from scripts.benchmark.bare_server import write_answers
 from scripts.benchmark.clients import BareClient, SidecarClient, turn_request
-from scripts.benchmark.definitions import INSTANT, MOST_CHILDREN, SLEEP_SECONDS, write_definitions
+from scripts.benchmark.definitions import INSTANT, MOST_CHILDREN, SLEEP_SECONDS, SLEEPING, write_definitions
 from scripts.benchmark.lane_client import LaneClient, lane_to
 from scripts.benchmark.lane_crowds import bytes_of_a_lane, client_that_stops_reading
 from scripts.benchmark.load import Call, Sample, measure
@@ -88,7 +88,7 @@ def takes(around: Around, share: float) -> Mapping[str, Take]:
         return [turn_request(INSTANT) for _ in range(count)]
 
     plain, lane = around.plain, around.lane
-    one = partial(_prepared, plain, 1, False)
+    one = partial(_prepared, plain, 1, INSTANT)
     found: dict[str, Take] = {}
     for in_flight in (MANY, MORE):
         usual = 640
@@ -96,7 +96,7 @@ def takes(around: Around, share: float) -> Mapping[str, Take]:
         found[f"lane {in_flight}"] = of(around.sidecar, lane.dispatch, in_flight, usual, one)
         found[f"plain {in_flight}"] = of(around.sidecar, plain.dispatch, in_flight, usual, one)
         found[f"twin {in_flight}"] = of(around.twin, twin.stream, in_flight, usual, one)
-    found["lane asleep"] = of(around.sidecar, lane.dispatch, 1, 32, partial(_prepared, plain, MOST_CHILDREN, True))
+    found["lane asleep"] = of(around.sidecar, lane.dispatch, 1, 32, partial(_prepared, plain, MOST_CHILDREN, SLEEPING))
     found["lane instant"] = of(around.sidecar, lane.dispatch, 1, 200, one)
     for in_flight in (1, MANY):
         found[f"bare bind {in_flight}"] = of(around.bare, bare.bind, in_flight, 400, turns)
@@ -104,8 +104,8 @@ def takes(around: Around, share: float) -> Mapping[str, Take]:
     return found
 
 
-async def _prepared(client: SidecarClient, children: int, asleep: bool, count: int) -> Sequence[Any]:
-    return await client.prepared("sleeping" if asleep else INSTANT, children, count)
+async def _prepared(client: SidecarClient, children: int, kind: str, count: int) -> Sequence[Any]:
+    return await client.prepared(kind, children, count)
 
 
 async def run(rounds: int, share: float) -> Sequence[Ratio]:
@@ -122,13 +122,8 @@ async def run(rounds: int, share: float) -> Sequence[Ratio]:
                 if number:  # the first round warms up
                     samples.setdefault(name, []).append(sample)
         stopped = await _goodput_beside_one_that_stops_reading(around, share)
-        idle = await bytes_of_a_lane(
-            around.sidecar,
-            around.socket,
-            around.plain.metadata,
-            max(8, round(IDLE_LANES * min(1.0, share))),
-            CONNECTIONS,
-        )
+        lanes, metadata = max(8, round(IDLE_LANES * min(1.0, share))), around.plain.metadata
+        idle = await bytes_of_a_lane(around.sidecar, around.socket, metadata, lanes, CONNECTIONS)
     return ratios(samples, stopped, idle)
 
 
@@ -142,52 +137,52 @@ async def _goodput_beside_one_that_stops_reading(around: Around, share: float) -
 def ratios(samples: Series, stopped: float, idle: float) -> Sequence[Ratio]:
     """Return the rows."""
 
-    def rate(name: str) -> float:
-        return median(sample.rate for sample in samples[name])
-
-    def p50(name: str) -> float:
-        return median(sample.p50 for sample in samples[name])
+    def compared(name: str, of: str, what: Callable[[Sample], float]) -> float:
+        return _median(samples, name, what) / _median(samples, of, what)
 
     rows = [
-        *(
-            _at_most(f"A/A pair, {n} in flight", abs(rate(f"twin {n}") / rate(f"bare {n}") - 1), TOLERANCE)
-            for n in (MANY, MORE)
-        ),
-        _at_least("durable over the lane, 16 in flight, of a bare stream", rate("lane 16") / rate("bare 16"), 1.2),
-        _at_least("durable over the lane, 64 in flight, of a bare stream", rate("lane 64") / rate("bare 64"), 1.4),
-        Ratio("the same over plain RPCs, 16 in flight", rate("plain 16") / rate("bare 16"), "", None),
-        Ratio("the same over plain RPCs, 64 in flight", rate("plain 64") / rate("bare 64"), "", None),
-        _at_most("8 children of 20 ms over the lane, ms", p50("lane asleep") * 1000, 24.0),
-        *(
-            _at_most(
-                f"BindTurn over the lane, {n} in flight, of a bare echo's CPU",
-                _cpu(samples, f"lane bind {n}") / _cpu(samples, f"bare bind {n}"),
-                1.15,
-            )
-            for n in (1, MANY)
-        ),
-        *(
-            _at_most(
-                f"BindTurn over the lane, {n} in flight, of a bare echo's time",
-                p50(f"lane bind {n}") / p50(f"bare bind {n}"),
-                1.15,
-            )
-            for n in (1, MANY)
-        ),
+        _at_most(f"A/A pair, {n} in flight", abs(compared(f"twin {n}", f"bare {n}", _rate) - 1), TOLERANCE)
+        for n in (MANY, MORE)
+    ]
+    for n, aim in ((MANY, 1.2), (MORE, 1.4)):
+        rows += [
+            _at_least(f"durable over the lane, {n} in flight", compared(f"lane {n}", f"bare {n}", _rate), aim),
+            Ratio(f"the same over plain RPCs, {n} in flight", compared(f"plain {n}", f"bare {n}", _rate), "", None),
+        ]
+    for n in (1, MANY):
+        rows += [
+            _at_most(f"BindTurn, {n} in flight: {what}", compared(f"lane bind {n}", f"bare bind {n}", get), 1.15)
+            for what, get in (("latency", _p50), ("CPU", _cpu))
+        ]
+    rows += [
+        _at_most("8 children of 20 ms, milliseconds", _median(samples, "lane asleep", _p50) * 1000, 24.0),
         _at_most("an idle lane, KiB", idle / 1024, 48.0),
         Ratio("goodput beside a client that stops reading", stopped, "", None),
     ]
     if "ToolNode asleep" in samples:
-        over, theirs = p50("lane asleep") - SLEEP_SECONDS, p50("ToolNode asleep") - SLEEP_SECONDS
+        over = _median(samples, "lane asleep", _p50) - SLEEP_SECONDS
+        theirs = _median(samples, "ToolNode asleep", _p50) - SLEEP_SECONDS
         rows += [
             _at_most("overhead of those 8, of ToolNode's", over / theirs, 0.65),
-            _at_most("one instant child, latency of ToolNode's", p50("lane instant") / p50("ToolNode instant"), 1.0),
+            _at_most("1 instant child, of ToolNode's latency", compared("lane instant", "ToolNode instant", _p50), 1.0),
         ]
     return rows
 
 
-def _cpu(samples: Series, name: str) -> float:
-    return median(sample.cpu for sample in samples[name])
+def _median(samples: Series, name: str, what: Callable[[Sample], float]) -> float:
+    return median(map(what, samples[name]))
+
+
+def _rate(sample: Sample) -> float:
+    return sample.rate
+
+
+def _p50(sample: Sample) -> float:
+    return sample.p50
+
+
+def _cpu(sample: Sample) -> float:
+    return sample.cpu
 
 
 def _at_least(name: str, value: float, aim: float) -> Ratio:
@@ -236,7 +231,7 @@ def main() -> int:
     else:
         for row in rows:
             said = "" if row.met is None else f"{row.aim:>8}  {'met' if row.met else 'NOT MET'}"
-            print(f"{row.name:<64}{row.value:>10.3f}  {said}")
+            print(f"{row.name:<48}{row.value:>10.3f}  {said}")
     valid = all(row.met for row in rows if row.name.startswith("A/A"))
     if not valid:
         print("void: the same server measured twice differs by more than a tenth", file=sys.stderr)
