@@ -133,7 +133,8 @@ class DispatchServicer:
 
     async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> None:
         begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left, call.trace)
-        frames = self._listener(call, resumed=False)
+        lane = call.lane
+        frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
         await deliver_frames(begun, 0, frames)
         frames.check()
 
@@ -154,14 +155,10 @@ class DispatchServicer:
     async def _resume(self, message: pb.ResumeDispatchRequest, call: Call) -> None:
         request = requests.resume(message)
         begun = await self._operations.resume_dispatch(request)
-        frames = self._listener(call, resumed=True)
+        lane, timeout = call.lane, self._write_timeout
+        frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.ResumeDispatchResponse, timeout)
         await deliver_frames(begun, request.after_sequence, frames)
         frames.check()
-
-    def _listener(self, call: Call, *, resumed: bool) -> Listener:
-        if call.lane is not None:
-            return call.lane.listener(resumed=resumed)
-        return GrpcFrames(call, pb.ResumeDispatchResponse if resumed else pb.DispatchResponse, self._write_timeout)
 
     async def _cancel_call(self, message: pb.CancelCallRequest, call: Call) -> pb.CancelCallResponse:
         return pb.CancelCallResponse(cancelled=await self._operations.cancel_call(requests.cancel(message)))

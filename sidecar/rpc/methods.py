@@ -97,8 +97,8 @@ class Listener(Protocol):
 class LaneListeners(Protocol):
     """One operation of a lane."""
 
-    def listener(self, *, resumed: bool) -> Listener:
-        """Return what takes the frames of its dispatch, to be told as of `Dispatch` or as of `ResumeDispatch`."""
+    def listener(self) -> Listener:
+        """Return what takes the frames of its dispatch."""
 
 
 class Guarding(Protocol):

@@ -69,7 +69,7 @@ class Operation:
         self._ends_at = None if self._seconds is None else now + self._seconds
         self._metadata = _with_trace(metadata, message)
         self._queue = queue
-        self._resumed = False
+        self._resumed = self.kind == "resume_dispatch"
         self._exhausted: Credit | None = None
         self._last: pb.SessionResponse | None = None
         self._awaited: asyncio.Future[None] | None = None
@@ -99,9 +99,8 @@ class Operation:
 
     # --- the listener of its dispatch
 
-    def listener(self, *, resumed: bool) -> Listener:
+    def listener(self) -> Listener:
         """Return itself; what comes after it in the same turn may begin."""
-        self._resumed = resumed
         self.has_begun()
         return self
 
