@@ -17,7 +17,7 @@ from tests.support.lane_stub import RawLane, operation
 
 LONG_GRACE = SessionRules(resume_grace=timedelta(hours=1))
 NO_GRACE = SessionRules(resume_grace=timedelta(0))
-SHORT_GRACE = SessionRules(resume_grace=timedelta(milliseconds=20))
+SHORT_GRACE = SessionRules(resume_grace=timedelta(milliseconds=300))
 
 
 async def opened(sidecar: SidecarForTests, **fields: Any) -> RawLane:
@@ -78,20 +78,24 @@ async def test_a_dispatch_is_cancelled_once_the_grace_is_over() -> None:
 
 
 async def test_a_dispatch_that_was_resumed_in_time_is_not_cancelled_by_the_old_lanes_grace() -> None:
-    """The resumed listener is there when the grace ends; when it breaks, too, its own grace begins."""
+    """Of two dispatches on a lane that breaks, one is resumed: when the grace is over, the other alone is cancelled."""
     async with running_sidecar_for_tests(session=SHORT_GRACE) as sidecar:
         gate = asyncio.Event()
-        lane, after = await opened(sidecar), await opened(sidecar)
+        lane = await opened(sidecar)
         bound = await running(sidecar, lane, waits_for(gate))
+        sidecar.runner.use("rewards", hangs())
+        await lane.send(operation(2, dispatch=sidecar.dispatch_request(await sidecar.bind(), "ask_rewards")))
+        await sidecar.runner.until_started("rewards")
+        await lane.read()
+        after = await opened(sidecar)
+        await broken(sidecar, lane)
         again = pb.ResumeDispatchRequest(surface_token=bound.surface_token, dispatch_id="d-1")
         await after.send(operation(1, resume_dispatch=again))
         await after.read()
-        lane.call.cancel()
-        third = await opened(sidecar)
-        await third.send(operation(1, cancel_call=pb.CancelCallRequest(surface_token=bound.surface_token)))
-        await third.ended(1)
+        await sidecar.runner.until_cancelled("rewards")
         gate.set()
         assert (await after.frames(1))[-1].result.outcomes[0].narration == "hello from shop"
+    assert sidecar.runner.cancelled == ["rewards"]
 
 
 async def test_an_abandoned_dispatch_is_cancelled_at_once() -> None:
