@@ -9,7 +9,6 @@ import pytest
 from google.rpc.status_pb2 import Status
 from grpc import StatusCode
 
-from sidecar.adapters.record_memory import MemoryStore
 from sidecar.core.session.outgoing import OutgoingLimits
 from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -132,23 +131,6 @@ async def test_a_cancel_beside_its_dispatch_finds_it() -> None:
 def pb_reason(name: str) -> Any:
     """Return a reason by name."""
     return error_reason_pb2.ErrorReason.Value(f"ERROR_REASON_{name}")
-
-
-async def test_a_cancel_waits_for_its_dispatch_where_the_turn_has_to_be_looked_up_first() -> None:
-    """In a sidecar that does not know the turn yet: the cancel does not overtake the dispatch that it was sent after."""
-    store = MemoryStore()
-    async with running_sidecar_for_tests(store=store) as first:
-        bound = await first.bind()
-        assert (await first.dispatch(bound, "ask_rewards")).outcomes == ["SUCCEEDED"]
-    async with running_sidecar_for_tests(store=store) as sidecar:
-        sidecar.runner.use("shop", hangs())
-        request = sidecar.dispatch_request(bound, "ask_shop", dispatch_id="d-2")
-        cancel = pb.CancelCallRequest(surface_token=bound.surface_token, dispatch_id="d-2", call_id="call-1")
-        lane = raw_lane(sidecar)
-        await lane.say_hello()
-        await lane.send(operation(1, dispatch=request), operation(2, cancel_call=cancel))
-        assert (await lane.ended(2)).code == 0
-        assert (await lane.frames(1))[-1].result.outcomes[0].status.reason == pb_reason("CALL_CANCELLED")
 
 
 async def test_an_operation_has_its_own_deadline() -> None:
