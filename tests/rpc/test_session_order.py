@@ -101,4 +101,3 @@ async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() 
         await session.handle(messages(), call)
     assert handlers.entered == ["end_turn", "dispatch", "cancel_call"]
     await tasks.close()
-
