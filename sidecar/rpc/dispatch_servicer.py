@@ -9,7 +9,6 @@ from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest, Overloaded
-from sidecar.core.session.incoming import CONTRACT_VERSION
 from sidecar.operations.ports import ListenerGone
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
@@ -96,6 +95,7 @@ class ResultOnly:
 SERVICE: Final = "subagents.dispatch.v1.DispatchService"
 
 
+CONTRACT_VERSION: Final = 1
 PLAIN_CONTRACT: Final = pb.Contract(version=CONTRACT_VERSION)
 
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from sidecar.core.errors import AdmissionRefused, FieldProblem, SessionInvalid
 
-CONTRACT_VERSION: Final = 1
 SESSION_FEATURE: Final = "session"
 MARGIN: Final = timedelta(minutes=1)
 """By how much the deadline of a lane may be further away than its life can last."""
@@ -48,7 +47,7 @@ class Incoming(Struct):
         if self.stage is not LaneStage.OPENING:
             raise _invalid("hello", "was sent before; it belongs into the first message only")
         if contract_version < 1:
-            raise _invalid("hello.contract_version", f"must be at least 1; this sidecar's is {CONTRACT_VERSION}")
+            raise _invalid("hello.contract_version", "must be at least 1")
         self.stage = LaneStage.OPEN
 
     def check_open(self) -> None:

@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
-from sidecar.core.session.incoming import CONTRACT_VERSION, SESSION_FEATURE, longest_deadline
+from sidecar.core.session.incoming import SESSION_FEATURE, longest_deadline
 from sidecar.core.session.stalls import Stall
+from sidecar.rpc.dispatch_servicer import CONTRACT_VERSION
 from sidecar.rpc.session.rules import SessionRules
 from sidecar.rpc.translate.fields import timestamp
 from subagents.dispatch.v1 import dispatch_pb2 as pb
