@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.message import Message
 
 from sidecar.core.session.stalls import Stall
+from sidecar.rpc.session.rules import SessionRules
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc
 from subagents_client.session.lane import Lane
@@ -171,6 +172,11 @@ def operation(correlation_id: int, seconds: float | None = None, **fields: Any) 
     if seconds is not None:
         message.deadline.FromTimedelta(timedelta(seconds=seconds))
     return message
+
+
+def session_rules(**chosen: Any) -> SessionRules:
+    """Return rules of lanes, for tests that import nothing of the sidecar."""
+    return SessionRules(**chosen)
 
 
 def hello(**fields: Any) -> pb.SessionRequest:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from sidecar.rpc.session.rules import SessionRules
 from subagents_client import Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.pacing import Surroundings
 from subagents_errors import AdmissionRefused, InvalidRequest
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
+from tests.support.lane_stub import session_rules
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CALLS = [ToolCall("call-1", "ask_shop", '{"request": "what is new?"}')]
@@ -57,7 +57,7 @@ async def test_a_client_can_be_told_not_to_use_lanes() -> None:
 
 async def test_where_a_lane_is_refused_turns_travel_without_one() -> None:
     """No room for another lane: the plain RPCs serve, and the sidecar is not asked for a lane with each turn."""
-    async with running_sidecar_for_tests(session=SessionRules(most_lanes=0)) as sidecar, connected(sidecar) as client:
+    async with running_sidecar_for_tests(session=session_rules(most_lanes=0)) as sidecar, connected(sidecar) as client:
         for number in range(3):
             assert await a_turn(client, f"turn-{number}") is Outcome.SUCCEEDED
         assert carried(sidecar) == {}
@@ -90,7 +90,7 @@ async def test_a_new_lane_takes_over_when_the_old_one_drains() -> None:
 
 async def test_errors_over_a_lane_are_the_same_exceptions() -> None:
     """With their fields; what is overloaded is asked again."""
-    async with running_sidecar_for_tests(session=SessionRules(most_operations=1)) as sidecar:
+    async with running_sidecar_for_tests(session=session_rules(most_operations=1)) as sidecar:
         async with connected(sidecar) as client:
             await a_turn(client, "turn-1")
             with pytest.raises(InvalidRequest) as refused:
