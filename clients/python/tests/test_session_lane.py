@@ -1,6 +1,7 @@
 """The client uses a session lane where there is one, and else the plain RPCs; an application sees no difference."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from subagents_client import Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.pacing import Surroundings
 from subagents_errors import AdmissionRefused, InvalidRequest
+from tests.support.fake_runner import hangs
 from tests.support.harness import SECRET, SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import session_rules
 
@@ -100,6 +102,22 @@ async def test_errors_over_a_lane_are_the_same_exceptions() -> None:
             done = await asyncio.gather(*many, return_exceptions=True)
         assert all(each is Outcome.SUCCEEDED or isinstance(each, AdmissionRefused) for each in done)
         assert Outcome.SUCCEEDED in done
+
+
+@pytest.mark.parametrize("session_lane", [True, False])
+async def test_a_client_that_is_closed_has_gone_away_at_once(session_lane: bool) -> None:
+    """What it left running is cancelled, by default, and not only when a grace of an hour is over."""
+    async with running_sidecar_for_tests(session=session_rules(resume_grace=timedelta(hours=1))) as sidecar:
+        sidecar.runner.use("shop", hangs())
+        client = connected(sidecar, session_lane=session_lane)
+        turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="e-1"))
+        await lanes_of(client).ready()
+        waiting = asyncio.create_task(turn.dispatch_and_wait(CALLS))
+        await sidecar.runner.until_started("shop")
+        await client.close()
+        await sidecar.runner.until_cancelled("shop")
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
 
 
 @pytest.mark.parametrize("session_lane", [True, False])

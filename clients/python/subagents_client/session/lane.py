@@ -152,6 +152,13 @@ class Lane:
         """Break it off."""
         self._stream.cancel()
 
+    def leave(self) -> None:
+        """Abandon what is in flight, and end: the equal of closing a connection with calls on it."""
+        for correlation_id, operation in list(self._operations.items()):
+            operation.end(broken("the client was closed"))
+            self.abandon(correlation_id)
+        self.retire()
+
     def retire(self) -> None:
         """Take no more operations, and end once those in flight have."""
         self._retiring = True

@@ -11,6 +11,8 @@ from subagents_client.session.lane import Lane, Stream
 FEATURE: Final = "session"
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 30.0
+LEAVING_SECONDS: Final = 0.5
+"""For telling the sidecar that nobody waits any more."""
 OPENING_SECONDS: Final = 5.0
 """A lane that has not said hello by then is given up."""
 
@@ -39,6 +41,7 @@ class Lanes:
         self._lane: Lane | None = None
         self._next: Lane | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._known: list[Lane] = []
         self._previous_id = ""
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._pause = 0.0
@@ -71,9 +74,13 @@ class Lanes:
         return lane
 
     async def close(self) -> None:
-        """End all lanes; what is in flight fails."""
+        """End all lanes; what is in flight fails here, and its client has gone away there."""
         self._closed = True
+        for lane in self._known:
+            lane.leave()
         tasks = list(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=LEAVING_SECONDS)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -83,6 +90,7 @@ class Lanes:
         if self._next is not None or self._closed or now < self._not_before:
             return
         lane = self._next = Lane(self._open_stream(self._deadline.total_seconds()), self._previous_id)
+        self._known = [each for each in self._known if not each.over] + [lane]
         self._spawn(lane.run())
         self._opening = self._spawn(self._take_over(lane))
 
