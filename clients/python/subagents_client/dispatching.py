@@ -3,7 +3,8 @@
 What may be sent when: `Dispatch` goes out over a standing connection, and again only after the sidecar itself said
 that it started nothing. Once the connection broke with no answer, sub-agents may be running, and a sub-agent may have
 side effects; from then on only `ResumeDispatch` is used. If the sidecar knows nothing of the dispatch then (it
-was restarted), or cannot be reached, the outcomes are synthesised.
+was restarted), or cannot be reached, the outcomes are synthesised. Over a session lane the sidecar says which run of
+it answers: where that is the same one, a dispatch that it does not know never arrived, and is sent again.
 """
 
 from collections import deque
