@@ -1,9 +1,9 @@
 """The rows of the session lane, as ratios of one run.
 
-    python -m scripts.benchmark.lane_rows [--rounds N] [--share S] [--json]
+    python -m scripts.benchmark.lane_rows [--rounds N] [--share S] [--record memory] [--json]
 
-A bare stream twice (the A/A pair), a bare bind, `ToolNode`, and a sidecar whose record is in SQLite, which is asked
-over plain RPCs and over one lane. Each has its turn in every round.
+A bare stream twice (the A/A pair), a bare bind, `ToolNode`, and a sidecar whose record is in SQLite unless it is said
+otherwise, which is asked over plain RPCs and over one lane. Each has its turn in every round.
 """
 
 import argparse
@@ -108,10 +108,10 @@ async def _prepared(client: SidecarClient, children: int, kind: str, count: int)
     return await client.prepared(kind, children, count)
 
 
-async def run(rounds: int, share: float) -> Sequence[Ratio]:
+async def run(rounds: int, share: float, record: str = SQLITE) -> Sequence[Ratio]:
     """Measure everything. Raises `ServerLost`, `WrongAnswer`."""
     samples: dict[str, list[Sample]] = {}
-    async with everything() as around, langgraph(None) as peer:
+    async with everything(record) as around, langgraph(None) as peer:
         slots = dict(takes(around, share))
         if peer is not None:
             slots["ToolNode asleep"] = partial(peer.measure, TOOL_NODE, max(1, round(32 * share)))
@@ -146,7 +146,7 @@ def ratios(samples: Series, stopped: float, idle: float) -> Sequence[Ratio]:
     ]
     for n, aim in ((MANY, 1.2), (MORE, 1.4)):
         rows += [
-            _at_least(f"durable over the lane, {n} in flight", compared(f"lane {n}", f"bare {n}", _rate), aim),
+            _at_least(f"over the lane, {n} in flight", compared(f"lane {n}", f"bare {n}", _rate), aim),
             Ratio(f"the same over plain RPCs, {n} in flight", compared(f"plain {n}", f"bare {n}", _rate), "", None),
         ]
     for n in (1, MANY):
@@ -194,7 +194,7 @@ def _at_most(name: str, value: float, aim: float) -> Ratio:
 
 
 @asynccontextmanager
-async def everything() -> AsyncIterator[Around]:
+async def everything(record: str) -> AsyncIterator[Around]:
     """Start the sidecar, and two bare servers that answer what it does."""
     async with AsyncExitStack() as started:
         folder = Path(started.enter_context(TemporaryDirectory(prefix="bench-")))
@@ -202,7 +202,7 @@ async def everything() -> AsyncIterator[Around]:
         own = folder / "own"
         own.mkdir(mode=0o700)
         socket = own / "sidecar.sock"
-        said = ["--definitions", str(folder / "definitions"), "--record", SQLITE, "--lanes"]
+        said = ["--definitions", str(folder / "definitions"), "--record", record, "--lanes"]
         sidecar = await started.enter_async_context(running("sidecar_server", socket, said))
         secret = secret_file(socket).read_text(encoding="utf-8").strip()
         plain = SidecarClient(sidecar.channel, secret)
@@ -222,10 +222,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The rows of the session lane.")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--record", default=SQLITE)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rows = runner.run(run(given.rounds, given.share))
+        rows = runner.run(run(given.rounds, given.share, given.record))
     if given.json:
         print(json.dumps([{"name": row.name, "value": row.value, "aim": row.aim, "met": row.met} for row in rows]))
     else:
