@@ -14,6 +14,7 @@ from subagents.errors.v1 import error_reason_pb2
 from tests.support.fake_runner import hangs, waits_for
 from tests.support.harness import SidecarForTests, running_sidecar_for_tests
 from tests.support.lane_stub import RawLane, operation
+from tests.support.requests import failure_of
 
 LONG_GRACE = SessionRules(resume_grace=timedelta(hours=1))
 NO_GRACE = SessionRules(resume_grace=timedelta(0))
@@ -151,6 +152,29 @@ async def test_a_dispatch_whose_lane_breaks_while_it_opens_is_held_for_the_grace
             pytest.skip("the lane broke before the sidecar had read the dispatch")
         gate.set()
         assert (await sidecar.resume(bound, "d-1")).outcomes == ["SUCCEEDED"]
+
+
+async def test_a_message_that_is_too_large_ends_the_lane_and_no_dispatch() -> None:
+    """GRPC does not read it; what else runs on the lane can be resumed on the next one."""
+    async with running_sidecar_for_tests(session=LONG_GRACE) as sidecar:
+        gate = asyncio.Event()
+        lane = await opened(sidecar)
+        bound = await running(sidecar, lane, waits_for(gate))
+        large = pb.EndTurnRequest(surface_token=bound.surface_token, narration="x" * 5 * 1024 * 1024)
+        await lane.send(operation(2, end_turn=large))
+        assert (await lane.failure()).code is StatusCode.RESOURCE_EXHAUSTED
+        gate.set()
+        assert (await sidecar.resume(bound, "d-1")).outcomes == ["SUCCEEDED"]
+
+
+async def test_bytes_that_are_no_message_end_the_lane() -> None:
+    """With the reason that a plain RPC has."""
+    async with running_sidecar_for_tests() as sidecar:
+        path = "/subagents.dispatch.v1.DispatchService/Session"
+        call: Any = sidecar.channel.stream_stream(path)(timeout=60, metadata=sidecar.metadata)
+        await call.write(b"\xff")
+        failure = await failure_of(call.read())
+    assert (failure.code, failure.reason) == (StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
 
 
 async def test_a_lane_is_drained_when_it_has_reached_its_age() -> None:

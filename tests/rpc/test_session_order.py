@@ -23,7 +23,7 @@ class Handlers:
 
     def __init__(self) -> None:
         """Begin with a closed gate."""
-        self.gate = asyncio.Event()
+        self.gate, self.ended = asyncio.Event(), asyncio.Event()
         self.entered: list[str] = []
 
     def methods(self) -> list[Method]:
@@ -40,6 +40,8 @@ class Handlers:
                 assert call.lane is not None
                 call.lane.listener()
             self.entered.append(kind)
+            if kind == "end_turn":
+                self.ended.set()
             return pb.CancelCallResponse() if kind == "cancel_call" else None
 
         return handle
@@ -69,15 +71,23 @@ class Context:
         self.written.append(pb.SessionResponse.FromString(message))
 
 
-async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() -> None:
-    """The cancel is held up with the dispatch; that of another turn is not; nothing is, once the dispatch has begun."""
-    handlers, context, tasks = Handlers(), Context(), OwnedTasks(lambda name, error: None)
+async def served(handlers: Handlers, entrance: Entrance, messages: AsyncIterator[pb.SessionRequest]) -> Context:
+    """Serve one lane to its end, in this task; returns what it wrote."""
+    context, tasks = Context(), OwnedTasks(lambda name, error: None)
     around = SessionSurroundings(
         spawner=tasks, clock=SystemClock(), ids=SystemIds(), chance=SystemChance(), reports=KeptLaneReports()
     )
-    servicer = SessionServicer(SessionRules(), around, handlers.methods())
-    guard = Guard(Entrance(CallerKind.CONSUMER_AGENT), Surroundings(lambda *_: None, lambda: "none"))
-    others = asyncio.Event()
+    (session,) = SessionServicer(SessionRules(), around, handlers.methods()).methods()
+    guard = Guard(entrance, Surroundings(lambda *_: None, lambda: "none"))
+    async with asyncio.timeout(10):
+        await session.handle(messages, Call(context, (), timedelta(seconds=60), "", guard=guard))
+    await tasks.close()
+    return context
+
+
+async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() -> None:
+    """The cancel is held up with the dispatch; that of another turn is not; nothing is, once the dispatch has begun."""
+    handlers = Handlers()
 
     async def messages() -> AsyncIterator[pb.SessionRequest]:
         yield hello()
@@ -88,16 +98,27 @@ async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() 
                 operation(3, end_turn=pb.EndTurnRequest(surface_token="another turn")),
             ]
         )
-        while not others.is_set():
-            await asyncio.sleep(0)
-            if "end_turn" in handlers.entered:
-                others.set()
+        await handlers.ended.wait()
         assert handlers.entered == ["end_turn"]
         handlers.gate.set()
 
-    (session,) = servicer.methods()
-    call = Call(context, (), timedelta(seconds=60), "", guard=guard)
-    async with asyncio.timeout(10):
-        await session.handle(messages(), call)
+    await served(handlers, Entrance(CallerKind.CONSUMER_AGENT), messages())
     assert handlers.entered == ["end_turn", "dispatch", "cancel_call"]
-    await tasks.close()
+
+
+async def test_each_operation_is_authorised_as_its_rpc() -> None:
+    """Whatever let the lane in: no handler is reached by an operation that its RPC would not let in."""
+    for entrance, reason in (
+        (Entrance(CallerKind.CONSUMER_AGENT, "the secret of a listener"), "BOOT_SECRET_WRONG"),
+        (Entrance(CallerKind.RUNNER_HOST), "WRONG_LISTENER"),
+    ):
+        handlers = Handlers()
+
+        async def messages() -> AsyncIterator[pb.SessionRequest]:
+            yield hello()
+            yield pb.SessionRequest(operations=[operation(1, bind_turn=pb.BindTurnRequest())])
+
+        context = await served(handlers, entrance, messages())
+        statuses = [result.status for message in context.written for result in message.results]
+        assert [status.reason for status in statuses] == [reason]
+        assert handlers.entered == []
