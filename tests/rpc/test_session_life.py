@@ -18,7 +18,8 @@ from tests.support.requests import failure_of
 
 LONG_GRACE = SessionRules(resume_grace=timedelta(hours=1))
 NO_GRACE = SessionRules(resume_grace=timedelta(0))
-SHORT_GRACE = SessionRules(resume_grace=timedelta(milliseconds=300))
+SHORT_GRACE = SessionRules(resume_grace=timedelta(milliseconds=20))
+A_SECOND = SessionRules(resume_grace=timedelta(seconds=1))
 
 
 async def opened(sidecar: SidecarForTests, **fields: Any) -> RawLane:
@@ -80,7 +81,7 @@ async def test_a_dispatch_is_cancelled_once_the_grace_is_over() -> None:
 
 async def test_a_dispatch_that_was_resumed_in_time_is_not_cancelled_by_the_old_lanes_grace() -> None:
     """Of two dispatches on a lane that breaks, one is resumed: when the grace is over, the other alone is cancelled."""
-    async with running_sidecar_for_tests(session=SHORT_GRACE) as sidecar:
+    async with running_sidecar_for_tests(session=A_SECOND) as sidecar:
         gate = asyncio.Event()
         lane = await opened(sidecar)
         bound = await running(sidecar, lane, waits_for(gate))
