@@ -105,5 +105,3 @@ class RestartRules:
             assert roots[InstanceId("one")] == 1
             under = [fact.by async for fact in second.journal.facts_under(second.instance, day)]
             assert under == ["two"] * roots[second.instance]
-                InstanceId("two")
-            ]
