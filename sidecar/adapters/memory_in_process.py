@@ -11,7 +11,7 @@ from sidecar.core.history.compaction import outdated, size_of, tokens_of
 from sidecar.core.history.isolation import own_turns_of
 from sidecar.core.history.layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
-from sidecar.core.identifiers import Slot, TurnId
+from sidecar.core.identifiers import Principal, Slot, TurnId
 from sidecar.policy.hookspecs import hookimpl
 from sidecar.policy.specs import EpisodeMemorySpec
 
@@ -93,6 +93,13 @@ class InProcessMemory:
         self._weigh(kept, len(summary.text.encode()) - before)
         self._make_room()
         return kept.size
+
+    async def erase(self, principal: Principal) -> int:
+        """Remove every episode of a user."""
+        gone = [episode for episode in self._episodes if episode.principal == principal]
+        for episode in gone:
+            self._weight -= self._episodes.pop(episode).weight
+        return len(gone)
 
     async def close(self) -> None:
         """Do nothing: memory holds no connection."""

@@ -76,7 +76,7 @@ def _in_virtual_time(document: ReplayDocument, recording: Recording, card_of: Ca
         ports = Ports(
             clock=_Clock(loop, document.dispatches[0].opened_at),
             ids=ids,
-            chance=RecordedChance(recording),
+            chance=RecordedChance(recording, grants),
             spawner=tasks,
             store=_StoreAsFast(recording, loop),
             recorder=cast("Recorder", _Nobody()),

@@ -217,6 +217,9 @@ OPERATOR_REFUSED: Final = "sidecar.operators.refused"
 TURN_ENDED_BY_OPERATOR: Final = "sidecar.operators.turn_ended"
 """An operator ends a turn: which, who, why. Written before it is done."""
 
+USER_ERASED_BY_OPERATOR: Final = "sidecar.operators.user_erased"
+"""An operator has the content of a user erased: who, why; not whose. Written before it is done."""
+
 OPERATOR_KEYS_UNRESTRICTED: Final = "sidecar.operators.keys_unrestricted"
 """Some keys of operators have limits and others none: names of the latter."""
 

@@ -50,3 +50,10 @@ def say_who_ends(turn_id: str, by: str, reason: str) -> None:
     StructuredLog(ALWAYS).info(
         names.TURN_ENDED_BY_OPERATOR, "an operator ends a turn", turn_id=turn_id, subject=by, reason=reason
     )
+
+
+def say_who_erases(by: str, reason: str) -> None:
+    """Write down that an operator has the content of a user erased. Whose is not said: a log is not erased."""
+    StructuredLog(ALWAYS).info(
+        names.USER_ERASED_BY_OPERATOR, "an operator erases the content of a user", subject=by, reason=reason
+    )

@@ -6,10 +6,10 @@ for an outage, unless it is named here. Nothing here says how it is stored: an a
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
-from sidecar.core.identifiers import Slot
+from sidecar.core.identifiers import Principal, Slot
 
 
 class EpisodeMemory(Protocol):
@@ -55,4 +55,12 @@ class EpisodeMemory(Protocol):
         """Release connections. Called once, at shutdown."""
 
 
-__all__: Sequence[str] = ("EpisodeMemory",)
+@runtime_checkable
+class ErasesUsers(Protocol):
+    """What an episode memory may have as well, so that `sidecar erase` reaches the conversations, too."""
+
+    async def erase(self, principal: Principal) -> int:
+        """Remove every episode of a user, summaries included, and return how many; nothing of them is left in files."""
+
+
+__all__: Sequence[str] = ("EpisodeMemory", "ErasesUsers")

@@ -5,8 +5,9 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
 
-from sidecar.core.identifiers import TurnId
+from sidecar.core.identifiers import Principal, TurnId
 from sidecar.operations.process.administration import Administer, SidecarStatus, Verified
+from sidecar.operations.record.erase_user import Erased
 from sidecar.policy.loading import InventoryRow
 from sidecar.rpc.lifecycle_servicer import WRITE_TIMEOUT, send
 from sidecar.rpc.methods import Call, Method, Shape
@@ -44,6 +45,13 @@ class AdminServicer:
                 self._verify_log,
                 reserved=True,  # it may take long, changes nothing, and a drain must not wait for it
             ),
+            Method(
+                f"/{SERVICE}/EraseUser",
+                Shape.ONE_TO_MANY,
+                pb.EraseUserRequest.FromString,
+                self._erase_user,
+                reserved=True,  # what a stop interrupts goes on when it is asked for again
+            ),
         )
 
     async def _list_plugins(self, message: pb.ListPluginsRequest, call: Call) -> pb.ListPluginsResponse:
@@ -71,6 +79,16 @@ class AdminServicer:
         async with aclosing(self._administer.verify()) as news:
             async for verified in news:
                 await send(call, _verified(verified), self._write_timeout)
+
+    async def _erase_user(self, message: pb.EraseUserRequest, call: Call) -> None:
+        fields = Fields("EraseUserRequest")
+        principal = Principal(fields.principal("principal", message.principal))
+        reason = _reason(fields, message.reason)
+        fields.check()
+        news = self._administer.erase_user(principal, call.subject, reason, preview=message.preview)
+        async with aclosing(news):
+            async for erased in news:
+                await send(call, _erased(erased), self._write_timeout)
 
 
 def _reason(fields: Fields, reason: str) -> str:
@@ -107,6 +125,17 @@ def _status(status: SidecarStatus) -> pb.GetStatusResponse:
     fill_timestamp(message.started_at, status.started_at)
     fill_duration(message.uptime, status.uptime)
     return message
+
+
+def _erased(erased: Erased) -> pb.EraseUserResponse:
+    return pb.EraseUserResponse(
+        looked_at=erased.looked_at,
+        turns=erased.turns,
+        open_turn_ids=erased.open_turns,
+        facts=erased.facts,
+        conversations=erased.conversations,
+        done=erased.done,
+    )
 
 
 def _verified(verified: Verified) -> pb.VerifyLogResponse:

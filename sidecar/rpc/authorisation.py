@@ -86,6 +86,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.admin.v1.AdminService/EndTurn": _OPERATOR,
         "/subagents.admin.v1.AdminService/GetStatus": _OPERATOR,
         "/subagents.admin.v1.AdminService/VerifyLog": _OPERATOR,
+        "/subagents.admin.v1.AdminService/EraseUser": _OPERATOR,
         "/subagents.envelope.v1.EnricherService/Enrich": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Run": _NOBODY,
         "/subagents.runner.v1.SubAgentRunnerService/Describe": _NOBODY,

@@ -9,6 +9,7 @@ from grpc.aio import BaseError
 
 from sidecar.core.dispatching.frames import DispatchResult, Frame
 from sidecar.core.errors import FieldProblem, InternalFault, InvalidRequest, Overloaded
+from sidecar.operations.deadlines import by
 from sidecar.operations.ports import ListenerGone
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
@@ -48,8 +49,8 @@ class GrpcFrames:
             for part in _parts_of(frame):
                 message = self._response()
                 fill_frame(message.frame, part)
-                async with asyncio.timeout(self._timeout.total_seconds()):
-                    await self._call.write(message)
+                loop = asyncio.get_running_loop()
+                await by(loop.time() + self._timeout.total_seconds(), self._call.write(message), loop.call_at)
         except TimeoutError:
             self._too_slow = True
             raise ListenerGone from None

@@ -3,27 +3,30 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from sidecar.adapters.checkpoints import read_or_make_signer
+from sidecar.adapters.record_postgresql import open_postgres_journal
 from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.cli.record.source import RecordSource
 from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
 from sidecar.cli.record.verify_log import verify_log
 from sidecar.composition.record.verification import record_source, verifying
+from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.lines import Statement, line_from, line_hash, line_text, signed_line
 from sidecar.settings import read_settings
+from tests.adapters.records.bench import OpenedRecord
 from tests.support.alterations import ALTERATIONS, end_written_anew, first_part, second_part
 from tests.support.record_builders import a_whole_turn
 from tests.support.requirement import requirement
-from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, change_lines, shorten, signing, write, written
-from tests.support.tampering import SqliteTampering
+from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, change_lines, erase, shorten, signing, write, written
+from tests.support.tampering import PostgresTampering, SqliteTampering
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +85,7 @@ def test_a_whole_log_is_said_to_be_whole(folder: Path) -> None:
     """What was looked at, in one line."""
     assert run(*over(folder)) == (
         0,
-        "whole: 14 facts in 4 turns under 2 running roots, 5 checkpoints, 0 retention markers\n",
+        "whole: 14 facts in 4 turns under 2 running roots, 5 checkpoints, 0 retention markers, 0 erasures\n",
         "",
     )
 
@@ -238,6 +241,74 @@ def test_an_alteration_of_the_second_place_or_of_a_marker_is_named(folder: Path,
     assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
 
 
+def _erased(*statements: str, key: str = KEY, lines: str = LINES) -> Callable[[Path], None]:
+    """Return: the texts of the user are erased; then statements, as somebody else gives them."""
+
+    def work(folder: Path) -> None:
+        asyncio.run(erase(folder, key, lines))
+        record = SqliteTampering(folder / RECORD)
+        for statement in statements:
+            record.connection.execute(statement)
+            assert record.connection.changes()
+        record.close()
+
+    return work
+
+
+ERASURES: dict[str, tuple[Callable[[Path], None], set[str], str]] = {
+    "nothing": (_erased(), set(), ""),
+    "a marker that others signed": (
+        _erased(key="theirs.key", lines="theirs.jsonl"),
+        {"marker_forged", "texts_removed"},
+        "the marker erasure-1 of an erasure in turns of 2026-03-01 was forged or altered: it is by an unknown key",
+    ),
+    "a marker that is not in the second place": (
+        _erased(lines="elsewhere.jsonl"),
+        {"marker_misfit"},
+        "the marker erasure-1 of an erasure in turns of 2026-03-01 is not in the checkpoint files",
+    ),
+    "a marker changed": (
+        _erased("UPDATE erasures SET body = replace(body, '\"facts\":14', '\"facts\":15')"),
+        {"marker_forged", "texts_removed"},
+        "the texts of fact 1 of turn turn-1, and of 13 more of that day, were removed",
+    ),
+    "a marker taken out": (
+        _erased("DELETE FROM erasures"),
+        {"texts_removed"},
+        "were removed, and no marker of an erasure covers them",
+    ),
+    "another fact put under the marker": (
+        _erased("UPDATE facts SET erased_under = NULL WHERE number = 3"),
+        {"texts_removed", "marker_misfit"},
+        "the marker erasure-1 of an erasure in turns of 2026-03-01 covers 14 facts, and 13 are there",
+    ),
+    "texts put back": (
+        _erased("UPDATE facts SET texts = x'00', salt = x'00' WHERE number = 3"),
+        {"fact_unreadable", "marker_misfit"},
+        "covers 14 facts, and 13 are there",
+    ),
+    "the digest of erased texts": (
+        _erased("UPDATE facts SET texts_digest = x'00' WHERE number = 3"),
+        {"fact_altered"},
+        "fact 3 of turn turn-1 (turn_ended) was altered",
+    ),
+}
+
+
+@requirement("SX-38")
+@pytest.mark.parametrize("name", ERASURES)
+def test_texts_are_gone_only_where_a_signed_marker_says_so(folder: Path, name: str) -> None:
+    """A record whose texts were erased verifies; what somebody else makes of it is named."""
+    tamper, kinds, text = ERASURES[name]
+    tamper(folder)
+
+    code, found = findings(folder)
+
+    assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
+    assert code == bool(kinds)
+    assert any(text in one["text"] for one in found) or not kinds, [one["text"] for one in found]
+
+
 def test_facts_that_are_there_beside_the_marker_of_their_removal_are_named(folder: Path) -> None:
     """Somebody puts the record of before into the place of the shortened one, with the markers of the latter."""
     before = shutil.copytree(folder, folder / "before")
@@ -307,7 +378,7 @@ def test_a_log_verifies_after_retention(folder: Path) -> None:
     code, out, _ = run(*over(folder))
     assert (code, out) == (
         0,
-        "whole: 3 facts in 1 turns under 1 running roots, 8 checkpoints, 2 retention markers\n",
+        "whole: 3 facts in 1 turns under 1 running roots, 8 checkpoints, 2 retention markers, 0 erasures\n",
     )
 
 
@@ -347,3 +418,44 @@ def test_the_help_teaches() -> None:
         "sidecar verify-log --sqlite backup.db --checkpoints checkpoints.jsonl --public-key checkpoint.key.pub" in said
     )
     assert "Exit codes: 0 whole, 1 findings, 2 something cannot be read." in said
+
+
+# --- PostgreSQL
+
+
+async def _in_postgresql(postgres_dsn: str, tmp_path: Path) -> list[str]:
+    """Write the same record to PostgreSQL, with its second place; return the arguments for it."""
+    for instance, part in (("first", first_part), ("second", second_part)):
+        journal = await open_postgres_journal(postgres_dsn, InstanceId(instance))
+        await part(OpenedRecord(journal), signing(journal, tmp_path))
+        await journal.close()
+    (tmp_path / "dsn").touch(0o600)
+    (tmp_path / "dsn").write_text(postgres_dsn)
+    return ["--postgresql-dsn-file", str(tmp_path / "dsn"), *over(tmp_path)[2:]]
+
+
+IN_POSTGRESQL: Final[Mapping[str, tuple[set[str], str]]] = {}
+"""Where PostgreSQL has other rows, and other findings follow."""
+
+
+@pytest.mark.system
+@requirement("SX-38", "SX-39")
+@pytest.mark.parametrize("name", ["nothing", *ALTERATIONS])
+async def test_an_alteration_of_the_record_in_postgresql_is_named(postgres_dsn: str, tmp_path: Path, name: str) -> None:
+    """The same table, on a real server."""
+    arguments = await _in_postgresql(postgres_dsn, tmp_path)
+    if name != "nothing":
+        alter, kinds, text = ALTERATIONS[name]
+        kinds, text = IN_POSTGRESQL.get(name, (kinds, text))
+        record = await PostgresTampering.opened(postgres_dsn)
+        await alter(record)
+        await record.connection.close()
+
+    code, out, err = await asyncio.to_thread(run, *arguments, "--json")
+
+    found = json.loads(out)["findings"]
+    if name == "nothing":
+        assert (code, found, err) == (0, [], "")
+        return
+    assert any(text in one["text"] for one in found), [one["text"] for one in found]
+    assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]

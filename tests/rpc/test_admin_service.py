@@ -103,3 +103,40 @@ async def test_the_plugins_are_listed() -> None:
         answer = await bench.admin.ListPlugins(pb.ListPluginsRequest(), metadata=bench.role("viewer"))
 
     assert list(answer.plugins) == []
+
+
+async def test_the_content_of_a_user_is_erased_and_the_log_does_not_say_whose() -> None:
+    """A turn that is open keeps it; then it goes, once; the record is whole."""
+    async with an_operated_sidecar() as bench:
+        await bench.promoted(ramp=9999)
+        bound = await bench.sidecar.bind(principal="user-20")
+        await bench.sidecar.dispatch(bound, "ask_shop")
+        token, reason = bench.role(), "they asked for it"
+
+        async def erased(principal: str, *, preview: bool = False) -> pb.EraseUserResponse:
+            request = pb.EraseUserRequest(principal=principal, reason=reason, preview=preview)
+            return [each async for each in bench.admin.EraseUser(request, timeout=10, metadata=token)][-1]
+
+        refused = await erased("user-20")
+        await bench.sidecar.end(bound)
+        found = await erased("user-20", preview=True)
+        done = await erased("user-20")
+        again = await erased("user-20")
+        news = [each async for each in bench.admin.VerifyLog(pb.VerifyLogRequest(), timeout=10, metadata=token)]
+
+    assert (len(refused.open_turn_ids), refused.done) == (1, False)
+    assert (found.turns, found.facts, found.done) == (1, 0, False)
+    assert (done.turns, done.facts > 0, done.HasField("conversations"), done.done) == (1, True, True, True)
+    assert (again.turns, again.facts, again.done) == (0, 0, True)
+    assert [list(each.findings) for each in news] == [[]]
+    assert [reason for _, reason in bench.erasures] == ["they asked for it"] * 3
+
+
+async def test_an_erasure_needs_a_user_and_a_reason() -> None:
+    """Both are said at once."""
+    async with an_operated_sidecar() as bench:
+        failed = await stream_failure_of(
+            bench.admin.EraseUser(pb.EraseUserRequest(), timeout=10, metadata=bench.role())
+        )
+    assert failed.reason == "INVALID_REQUEST"
+    assert "principal" in failed.message

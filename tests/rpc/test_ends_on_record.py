@@ -2,15 +2,15 @@
 
 from typing import Any
 
+from sidecar.adapters.record_memory import JournalContents
 from sidecar.core.identifiers import InstanceId, TurnId
 from tests.support.harness import running_sidecar_for_tests
-from tests.support.journal_beside import RecordWithJournal
 from tests.support.records import StoreThatCanBeAway
 
 
 async def test_the_end_tells_calls_that_only_the_other_sidecar_knows() -> None:
     """A refused call has no child that would keep the turn open on record: the first one has to look."""
-    record = RecordWithJournal()
+    record = JournalContents()
     stores = [StoreThatCanBeAway(record, InstanceId(name), {"first", "second"}.__contains__) for name in "ab"]
     async with (
         running_sidecar_for_tests(store=stores[0], background=False) as first,
@@ -38,7 +38,7 @@ class ReadsCounted(StoreThatCanBeAway):
 
 async def test_a_turn_is_ended_without_reading_it_where_the_record_is_this_processes_alone() -> None:
     """Bound and dispatched here, nothing else can be on record of it. One that a restart has left behind is read."""
-    store = ReadsCounted(RecordWithJournal(), InstanceId("first"))
+    store = ReadsCounted(JournalContents(), InstanceId("first"))
     async with running_sidecar_for_tests(store=store, background=False) as sidecar:
         for forgotten in (False, True):
             bound = await sidecar.bind()

@@ -13,7 +13,7 @@ import msgspec
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import EpisodeId
-from sidecar.core.journal.chain import NOTHING, link_of, rooted
+from sidecar.core.journal.chain import NOTHING, digest_of_texts, link_of, rooted
 from sidecar.core.journal.encoding import VERSION, draft_of
 from sidecar.core.journal.facts import Body, CallsSettled, DispatchOpened, TurnEnded
 from sidecar.core.journal.heads import links_of
@@ -185,6 +185,12 @@ async def turn_removed_with_its_root(record: Tampering) -> None:
     await record.set_root("first", number=9, root=root)
 
 
+async def texts_removed(record: Tampering) -> None:
+    """As an erasure would do it, without a marker."""
+    stored = await record.fact(WHOLE, 2)
+    await record.set_fact(WHOLE, 2, texts=None, salt=None, texts_digest=digest_of_texts(stored))
+
+
 def does(name: str, *values: Any, **named: Any) -> Callable[[Tampering], Awaitable[None]]:
     """Return an alteration that is one of `Tampering`."""
     return lambda record: getattr(record, name)(*values, **named)
@@ -221,6 +227,11 @@ ALTERATIONS: Final[Mapping[str, Alteration]] = MappingProxyType(
         ),
         "a salt": (does("set_fact", WHOLE, 2, salt=bytes(16)), _named("fact_altered"), SETTLED),
         "a link": (does("set_fact", WHOLE, 2, link=bytes(32)), _named("fact_altered root_contradicted"), SETTLED),
+        "texts taken out": (
+            texts_removed,
+            _named("texts_removed"),
+            "the texts of fact 2 of turn turn-2 were removed, and no marker of an erasure covers them",
+        ),
         "a form of the future": (new_version, _named("fact_unreadable"), "fact 2 of turn turn-2 cannot be read"),
         "a fact taken out": (
             does("remove_facts", WHOLE, [2]),

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.calls import ToolCall
-from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.contract import (
     DEFAULT_OUTPUTS,
@@ -154,8 +153,7 @@ def an_opening(
         first_step=first_step,
         places=3,
         intents=Intents(1, 1, switched=False, prior_context_missing=False),
-        cap=CapBehaviour.WITHIN,
-        settle_by=moment(100_000_000),
+        settle_after=100_000_000,
         children=tuple(starts),
     )
     return body, Texts(

@@ -32,6 +32,8 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.process.administration import Administer, OpenRecord
 from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
+from sidecar.operations.record.erase_user import EraseUser
+from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.verify_log import RecordToVerify
 from sidecar.operations.rollout.store.ports import RolloutWrite
 from sidecar.policy.lifecycle import LifecyclePolicy
@@ -57,6 +59,7 @@ from tests.support.operators_outside import (
     StopsInMemory,
 )
 from tests.support.requests import Failure, failure_of
+from tests.support.second_place import PlaceInMemory, a_signer
 
 DEPLOYMENT: Final = "tests"
 ADA: Final = "ada@example"
@@ -74,6 +77,7 @@ class OperatedSidecar:
     Attributes:
         signer, other: keys that are accepted for everything.
         watchdog: one that is for the breaker `watchdog@ci` only.
+        erasures: who had content erased, and why.
     """
 
     sidecar: SidecarForTests
@@ -90,6 +94,7 @@ class OperatedSidecar:
     other: Ed25519Signer
     watchdog: Ed25519Signer
     channel: grpc.aio.Channel
+    erasures: list[tuple[str, str]] = field(default_factory=list)
     _numbers: Any = field(default_factory=lambda: count(1))
 
     @property
@@ -284,6 +289,10 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
     async def in_memory() -> AsyncIterator[tuple[RecordToVerify, None]]:
         yield cast("MemoryStore", bench.sidecar.store).journal, None
 
+    journal = cast("MemoryStore", bench.sidecar.store).journal
+    projector = Projector(journal, journal.contents.rows, bench.sidecar.recorder)
+    memory, outside = bench.sidecar.operations.history.memory, (a_signer(), PlaceInMemory(), bench.clock)
+    eraser = EraseUser(journal, journal.instance, projector, memory, *outside, SystemIds())
     return Administer(
         version="1.0",
         instance="instance-of-the-tests",
@@ -298,6 +307,8 @@ def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Admin
         tombstones=bench.rollout.tombstones,
         inventory=lambda: (),
         open_record=open_record or in_memory,
+        eraser=lambda: eraser,
+        say_who_erases=lambda by, reason: bench.erasures.append((by, reason)),
     )
 
 

@@ -11,9 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.record_memory import MemoryJournal, MemoryStore
 from sidecar.core.identifiers import InstanceId
-from sidecar.core.journal.appends import RootState
 from sidecar.core.verifying.findings import Finding
-from sidecar.core.verifying.lines import NO_LINE, Statement, line_from, line_hash, line_text, signed_line
+from sidecar.core.verifying.lines import NO_LINE, Statement, furthest, line_from, line_hash, line_text, signed_line
 from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules
@@ -49,9 +48,7 @@ class PlaceInMemory:
         """Return the furthest statements."""
         self._refuse_if_away()
         lines = (line for text in self.lines if (line := line_from(text)) is not None)
-        found = sorted(lines, key=lambda line: line.number)
-        roots = {line.key: RootState(line.instance, line.day, line.number, line.root) for line in found}
-        return Standing(roots, self.since)
+        return Standing(furthest(lines), self.since)
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""

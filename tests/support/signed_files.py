@@ -2,15 +2,21 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer
 from sidecar.adapters.record_sqlite import SqliteJournal
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import InstanceId, Principal
+from sidecar.observability.metrics import Metrics
+from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.operations.record.checkpoints import Checkpointing
+from sidecar.operations.record.erase_user import EraseUser
 from sidecar.operations.record.ports import Journal
+from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.retention import Retention
+from sidecar.operations.record.rows_in_memory import RowsInMemory
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import BEGIN, a_whole_turn
 from tests.support.second_place import INTERVAL, RULES, Anomalies, SettableClock
@@ -56,6 +62,39 @@ async def shorten(folder: Path, days: float, key: str = KEY, lines: str = LINES)
         await retention.remove()
         assert anomalies.kinds == []
         return retention.turns
+
+
+async def erase(folder: Path, key: str = KEY, lines: str = LINES) -> None:
+    """Erase the texts of `user-1`."""
+    async with written(folder, [], "erasing") as record:
+        signer = read_or_make_signer(folder / key)
+        place = CheckpointFile(folder / lines, signer, lambda *_: None)
+        memory = (Projector(record.journal, RowsInMemory(), MeasuringRecorder(Metrics())), NoConversations())
+        outside = (signer, place, SettableClock(), CountedIds())
+        operation = EraseUser(record.journal, record.journal.instance, *memory, *outside)
+        told = [each async for each in operation(Principal("user-1"), preview=False)]
+        assert told[-1].done
+
+
+@dataclass
+class NoConversations:
+    """None are kept."""
+
+    async def erase(self, principal: Principal) -> int:
+        """Remove nothing."""
+        return 0
+
+
+@dataclass
+class CountedIds:
+    """Numbers."""
+
+    made: int = 0
+
+    def new(self, kind: str) -> str:
+        """Return the next one."""
+        self.made += 1
+        return f"{kind}-{self.made}"
 
 
 def change_lines(folder: Path, old: bytes, new: bytes) -> None:

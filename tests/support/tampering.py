@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import asyncpg
 import msgspec
 
 from sidecar.adapters.record_sqlite.reading import turn_facts
@@ -153,3 +154,49 @@ class SqliteTampering(Tampering):
         if column == "by":
             return self.connection.execute("SELECT number FROM instances WHERE instance = ?", (value,)).get
         return microseconds(value) if isinstance(value, datetime) else value
+
+
+class PostgresTampering(Tampering):
+    """A PostgreSQL database."""
+
+    of_turn = "turn_id = ?"
+    of_instance = "instance_id = ?"
+    turns = "turn_heads"
+    instance_column = "instance_id"
+
+    def __init__(self, connection: Any) -> None:
+        """Take a connection of the owner; see `opened`."""
+        self.connection = connection
+
+    @classmethod
+    async def opened(cls, dsn: str) -> "PostgresTampering":
+        """Connect, and disable the triggers."""
+        connection = await asyncpg.connect(dsn)
+        for table in ("facts", "attempt_frames", "markers", "erasures"):
+            await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+        return cls(connection)
+
+    async def execute(self, statement: str, *values: Any) -> int:
+        """Run a statement."""
+        done: str = await self.connection.execute(_numbered(statement), *values)
+        return int(done.rpartition(" ")[2])
+
+    async def scalar(self, statement: str, *values: Any) -> Any:
+        """Return one value."""
+        return await self.connection.fetchval(_numbered(statement), *values)
+
+    async def fact(self, turn: str, version: int) -> Stored:
+        """Return a fact."""
+        columns = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
+        sql = f"SELECT {columns} FROM facts WHERE turn_id = $1 AND version = $2"
+        return Stored(*await self.connection.fetchrow(sql, turn, version))
+
+    def value(self, column: str, value: Any) -> Any:
+        """Return what the column takes."""
+        return bool(value) if column == "called" else value
+
+
+def _numbered(statement: str) -> str:
+    """Return a statement with `$1`, `$2` and so on in the place of `?`."""
+    first, *others = statement.split("?")
+    return first + "".join(f"${number}{other}" for number, other in enumerate(others, 1))

@@ -44,10 +44,15 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True)
 class TurnPage:
-    """Some turns, newest first; `next_page_token` is empty on the last page."""
+    """Some turns, newest first; `next_page_token` is empty on the last page.
+
+    Attributes:
+        as_of: what came on record after this may be missing, or shown as it was; None: everything is in it.
+    """
 
     turns: Sequence[TurnRow]
     next_page_token: str
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

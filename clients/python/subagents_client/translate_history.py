@@ -27,7 +27,8 @@ STATES = {record_pb2.TurnState.Value(f"TURN_STATE_{state.name}"): state for stat
 
 def turn_page(message: history_pb2.ListTurnsResponse) -> TurnPage:
     """Return a page of turns."""
-    return TurnPage([_row(row) for row in message.turns], message.next_page_token)
+    as_of = moment(message.as_of) if message.HasField("as_of") else None
+    return TurnPage([_row(row) for row in message.turns], message.next_page_token, as_of)
 
 
 def recorded_turn(message: history_pb2.GetTurnResponse) -> RecordedTurn:

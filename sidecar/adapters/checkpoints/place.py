@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from sidecar.core.journal.appends import RootState
 from sidecar.core.signatures import Signer
 from sidecar.core.verifying.lines import (
     NO_LINE,
     CheckpointLine,
     LineKind,
     Statement,
+    furthest,
     line_from,
     line_hash,
     line_text,
@@ -64,9 +64,8 @@ class CheckpointFile:
     def _standing(self) -> tuple[Standing, str]:
         with self._locked() as handle:
             lines, _, damaged = _end_of(handle)
-            by_number = sorted((line for line, _ in lines), key=lambda line: line.number)
-            roots = {line.key: RootState(line.instance, line.day, line.number, line.root) for line in by_number}
-            days = [line.day for line in by_number if line.kind is LineKind.CHECKPOINT]
+            roots = furthest(line for line, _ in lines)
+            days = [line.day for line, _ in lines if line.kind is LineKind.CHECKPOINT]
             since = min(days, default=None) if os.fstat(handle).st_size > LOOKS_BACK else None
             return Standing(roots, since), self._unreported(handle, damaged)
 

@@ -17,7 +17,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import outdated
 from sidecar.core.history.layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
-from sidecar.core.identifiers import Slot
+from sidecar.core.identifiers import Principal, Slot
 
 PACKAGE: Final = "sidecar.adapters.memory_postgresql"
 LOCK: Final = 0x53436869
@@ -131,6 +131,10 @@ class PostgresMemory:
         while gone := await self._run(lambda connection: rows.forget_idle(connection, before, AT_ONCE)):
             removed += gone
         return removed
+
+    async def erase(self, principal: Principal) -> int:
+        """Remove every episode of a user."""
+        return await self._run(lambda connection: rows.forget_user(connection, principal))
 
     async def close(self) -> None:
         """Give the connections up; may be called twice."""

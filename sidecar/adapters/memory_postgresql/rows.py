@@ -16,7 +16,7 @@ from sidecar.core.history.records import (
     ToolMessage,
     TurnHistory,
 )
-from sidecar.core.identifiers import Slot
+from sidecar.core.identifiers import Principal, Slot
 
 
 def plain(text: str) -> str:
@@ -174,6 +174,12 @@ async def forget_idle(connection: Any, before: datetime, most: int) -> int:
         " where last_at < $1 order by last_at limit $2 for update skip locked) returning episode_no",
         *(before, most),
     )
+    return len(gone)
+
+
+async def forget_user(connection: Any, principal: Principal) -> int:
+    """Remove every episode of a user; returns how many."""
+    gone = await connection.fetch("delete from history_episodes where principal = $1 returning episode_no", principal)
     return len(gone)
 
 

@@ -19,7 +19,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.history.compaction import outdated
 from sidecar.core.history.layers import check_bodies
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
-from sidecar.core.identifiers import Slot
+from sidecar.core.identifiers import Principal, Slot
 from sidecar.operations.record.ports import CommitUnknown
 
 PACKAGE: Final = "sidecar.adapters.memory_sqlite"
@@ -127,6 +127,13 @@ class SqliteMemory:
         engine, removed, before = await self.open(), 0, self._now() - idle
         while gone := await engine.write(partial(rows.forget_idle, before=before, most=AT_ONCE)):
             removed += gone
+        return removed
+
+    async def erase(self, principal: Principal) -> int:
+        """Remove every episode of a user, and write the file anew, so that nothing of them is left in it."""
+        engine = await self.open()
+        removed = await engine.write(partial(rows.forget_user, principal=principal))
+        await engine.compact()
         return removed
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from sidecar.core.history.records import (
     ToolMessage,
     TurnHistory,
 )
-from sidecar.core.identifiers import Slot
+from sidecar.core.identifiers import Principal, Slot
 
 
 def text_of(at: datetime) -> str:
@@ -156,6 +156,12 @@ def forget_idle(connection: apsw.Connection, before: datetime, most: int) -> int
         (text_of(before), most),
     ).fetchall()
     return len(gone)
+
+
+def forget_user(connection: apsw.Connection, principal: Principal) -> int:
+    """Remove every episode of a user; returns how many."""
+    gone = connection.execute("DELETE FROM history_episodes WHERE principal = ? RETURNING episode_no", (principal,))
+    return len(gone.fetchall())
 
 
 def _turn(connection: apsw.Connection, key: EpisodeKey, row: Sequence[Any]) -> TurnHistory:

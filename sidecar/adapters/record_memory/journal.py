@@ -12,9 +12,10 @@ from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceI
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.heads import TurnHead
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
 from sidecar.operations.record.ports import NotThisJournal
 from sidecar.operations.record.rows_in_memory import RowsInMemory
@@ -58,6 +59,7 @@ class JournalContents(Struct):
     turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
     roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
     markers: list[FactsRemoved] = field(default_factory=list)
+    erasures: list[TextsErased] = field(default_factory=list)
     last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
     changed: dict[TurnId, int] = field(default_factory=dict)
     erased: int = 0
@@ -188,7 +190,7 @@ class MemoryJournal:
         begin = found.index(before) + 1 if before in found else 0
         return found[begin : begin + limit]
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns whose newest facts come after `after`; how many facts are behind is counted in turns."""
         kept, found = self.contents, list[TurnId]()
         mark = after.reached.get(SEQUENCE, Reached(0, b""))
@@ -202,11 +204,11 @@ class MemoryJournal:
             found.append(turn_id)
         page = found[-limit:][::-1]
         if not page:
-            return Changes((), Watermarks(after.reached, kept.erased, after.at), 0)
+            return Changes((), Watermarks(after.reached, kept.erased), 0)
         newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
         turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
-        reached = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased, last.at)
-        return Changes(turns, reached, len(found) - len(page))
+        reached, left = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased), len(found) - len(page)
+        return Changes(turns, reached, left, last.at if left else None)
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""
@@ -266,6 +268,36 @@ class MemoryJournal:
             del self.contents.roots[key]
         self.contents.markers += markers
         return len(gone)
+
+    async def erasures(self) -> Sequence[TextsErased]:
+        """Return the marker of every erasure."""
+        return tuple(self.contents.erasures)
+
+    async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
+        """Go through the turns among whose texts these characters stand."""
+        sought = text.encode()
+        for turn_id, turn in list(self.contents.turns.items()):
+            if any(sought in fact.texts for fact in turn.facts if fact.texts is not None):
+                yield turn_id
+
+    async def erase(self, erasure: Erasure) -> None:
+        """Keep the marker, and take the texts."""
+        turns = self.contents.turns
+        for each in erasure.facts:
+            facts = turns[each.turn_id].facts if each.turn_id in turns else []
+            there = facts[each.version - 1] if each.version <= len(facts) else None
+            if there is None or there.link != each.link or there.texts is None:
+                raise RecordConflict("a fact that is to be erased is not there, or has no texts")
+        for each in erasure.facts:
+            facts = turns[each.turn_id].facts
+            facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
+        for turn_id in erasure.turns:
+            turns[turn_id].frames.clear()
+        self.contents.erased += len(erasure.turns)
+        self.contents.erasures.append(erasure.marker)
+
+    async def compact(self) -> None:
+        """Do nothing: there are no files."""
 
     async def remove_frames(self, ended_before: datetime) -> int:
         """Remove what runners sent."""

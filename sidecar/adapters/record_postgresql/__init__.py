@@ -2,5 +2,6 @@
 
 from sidecar.adapters.record_postgresql.journal import JournalOptions, PostgresJournal
 from sidecar.adapters.record_postgresql.opening import SCHEMA, open_postgres_journal
+from sidecar.adapters.record_postgresql.projection import PostgresProjection
 
-__all__ = ["SCHEMA", "JournalOptions", "PostgresJournal", "open_postgres_journal"]
+__all__ = ["SCHEMA", "JournalOptions", "PostgresJournal", "PostgresProjection", "open_postgres_journal"]

@@ -10,7 +10,7 @@ from sidecar.adapters.postgresql import Connection
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend
 
-TURN, FACT, FRAMES = 9, 8, 5
+TURN, FACT, FRAMES = 10, 8, 5
 """Columns of each."""
 APPEND: Final = f"select journal_append({', '.join(f'${number}' for number in range(1, TURN + FACT + FRAMES + 2))})"
 PARTITION: Final = "select journal_partition($1)"
@@ -48,8 +48,9 @@ def _turn(append: TurnAppend) -> tuple[Any, ...]:
         raise ValueError(f"turn {append.turn_id} begins without an index")
     found = (None,) * 4 if index is None else (index.episode_id, index.expires_at, index.ended_at, index.called)
     unsettled = [(each, head.dispatches[each].owner) for each in head.unsettled]
+    began = append.facts[0].at if append.before == 0 else None
     left = msgspec.json.encode(unsettled).decode() if unsettled else None
-    return (append.turn_id, append.day, append.before, append.before + len(append.facts), *found, left)
+    return (append.turn_id, append.day, append.before, append.before + len(append.facts), began, *found, left)
 
 
 def _columns(rows: Iterable[tuple[Any, ...]], columns: int) -> list[Sequence[Any]]:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from sidecar.adapters.postgresql import Asking, Changes, Connections, Limits
 from sidecar.adapters.record_postgresql.appending import append
-from sidecar.adapters.record_postgresql.reads import PostgresReads
+from sidecar.adapters.record_postgresql.erasing import PostgresErasing
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import TurnAppend
@@ -50,7 +50,7 @@ class JournalOptions(Struct, frozen=True):
     anomaly: Callable[[str, str], None] = lambda _kind, _detail: None
 
 
-class PostgresJournal(PostgresReads):
+class PostgresJournal(PostgresErasing):
     """One connection that writes, a few that read, one that listens.
 
     Attributes:

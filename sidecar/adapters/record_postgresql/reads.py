@@ -1,8 +1,7 @@
 """What is asked of the journal. Facts are read by the day of their turn, so that only one partition is looked at."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime
-from itertools import groupby
 from typing import Any, Final
 
 import asyncpg
@@ -10,6 +9,7 @@ import msgspec
 
 from sidecar.adapters.postgresql import Asking, Connection, ConnectionLost, Connections, unavailable
 from sidecar.adapters.postgresql.failures import AGAIN
+from sidecar.adapters.record_postgresql.changing import ERASED, FACT, changed, fact_from
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
@@ -17,11 +17,9 @@ from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
-from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
-from sidecar.operations.record.ports import NotThisJournal
+from sidecar.core.listing.changes import Changes, Watermarks
 
 DAY: Final = "select day from turn_heads where turn_id = $1"
-FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
 FACTS: Final = f"""
 select {FACT}, lease_until >= now() as living from facts left join instances using (instance_id)
 where day = $1 and turn_id = any ($2) order by turn_id, version
@@ -36,33 +34,18 @@ LEFT_BEHIND: Final = """
 select turn_id, dispatch ->> 0 from turn_heads, jsonb_array_elements(unsettled) with ordinality each (dispatch, place)
 where ended_at is null and dispatch ->> 1 <> $1
   and not exists (select from instances where instance_id = dispatch ->> 1 and lease_until >= now())
-order by begun_at, turn_id, place limit $2
+order by began_at, turn_id, place limit $2
 """
 OVERDUE: Final = """
 select turn_id from turn_heads where ended_at is null and expires_at < $1
-order by expires_at, turn_id limit $2
+order by expires_at, began_at, turn_id limit $2
 """
-OPEN: Final = """
-select turn_id from turn_heads where ended_at is null and ($1::text is null
-  or (begun_at, turn_id) < (select begun_at, turn_id from turn_heads other where other.turn_id = $1))
-order by begun_at desc, turn_id desc limit $2
+NEWEST_OPEN: Final = """
+select turn_id from turn_heads where ended_at is null
+  and (began_at, turn_id) <
+    (coalesce((select began_at from turn_heads where turn_id = $1), 'infinity'), coalesce($1, ''))
+order by began_at desc, turn_id desc limit $2
 """
-HEADS: Final = """
-select instance_id, head.number, link, coalesce(mark.number, 0) as after,
-  case when head.number > coalesce(mark.number, 0) then
-    (select array_agg(day) from roots where roots.instance_id = head.instance_id and newest > coalesce(mark.number, 0))
-  end as days, (select count(*) from markers) as alterations
-from instance_heads head left join unnest($1::text[], $2::bigint[]) mark (instance_id, number) using (instance_id)
-where head.number > 0 order by instance_id
-"""
-NEXT: Final = """
-select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) mark (instance_id, after, up_to) cross join lateral (
-  select day, turn_id, instance_id, number, at, link from facts
-  where day = any ($1) and instance_id = mark.instance_id and number > after and number <= up_to
-  order by number limit $5
-) fact order by number, instance_id limit $5
-"""
-ERASED: Final = "select distinct turn_id from facts where texts is null"
 ROOTS: Final = "select instance_id, day, number, encode(root, 'hex') from roots order by instance_id, day"
 REMOVABLE: Final = """
 select instance_id, day, number, encode(root, 'hex') from roots where journal_is_over(day, $1) order by instance_id, day
@@ -77,8 +60,6 @@ REMOVE_FRAMES: Final = "select journal_remove_frames($1)"
 NO_LIMIT: Final = "select set_config('statement_timeout', $1, true)"
 MARKS_DO_NOT_FIT: Final = "SR409"
 LOCKED: Final = "55P03"
-MOST_SEQUENCES: Final = 100
-"""Instances whose next facts are read at once."""
 PAGE: Final = 500
 """Rows read at once of what may be many."""
 SECONDS_TO_REMOVE: Final = 60.0
@@ -101,7 +82,7 @@ class PostgresReads:
         """Return all facts of a turn."""
         rows = await self._of_day(FACTS, turn_id, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
-        return TurnFacts(tuple(map(_fact, rows)), frozenset(living | {self._instance}))
+        return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}))
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
         """Return what the runners sent in a turn."""
@@ -123,43 +104,12 @@ class PostgresReads:
         return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(OVERDUE, now, limit)]
 
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
-        """Return turns that have not ended."""
-        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(OPEN, before, limit)]
+        """Return turns that have not ended, by the time of their first fact."""
+        return [TurnId(turn_id) for (turn_id,) in await self._asking.rows(NEWEST_OPEN, before, limit)]
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
-        """Return the turns that have some of the next facts; all of their facts. Each instance is a sequence.
-
-        It is read first how far each sequence goes, and which days its next facts are of: only these partitions are
-        looked at, and no fact beyond.
-        """
-        marks = {instance: mark.number for instance, mark in after.reached.items()}
-        rows = await self._asking.rows(HEADS, list(marks), list(marks.values()))
-        heads = {row["instance_id"]: Reached(row["number"], row["link"]) for row in rows}
-        _check(after, heads)
-        news = [row for row in rows if row["days"]][:MOST_SEQUENCES]
-        reached, turns, at = dict(after.reached), dict[date, dict[str, None]](), after.at
-        page = await self._page(news, limit) if news else []
-        for row in page:
-            reached[row["instance_id"]] = Reached(row["number"], row["link"])
-            turns.setdefault(row["day"], {})[row["turn_id"]] = None
-            at = row["at"] if at is None else max(at, row["at"])
-        # To the end of their sequences, though the newest facts of some may have been removed.
-        over = [row["instance_id"] for row in rows if not row["days"] or (row in news and len(page) < limit)]
-        reached |= {instance: heads[instance] for instance in over}
-        alterations = max((row["alterations"] for row in rows), default=0)
-        behind = sum(head.number for head in heads.values()) - sum(mark.number for mark in reached.values())
-        return Changes(tuple([each async for each in self._turns(turns)]), Watermarks(reached, alterations, at), behind)
-
-    async def _page(self, news: Sequence[Any], limit: int) -> list[Any]:
-        days = sorted({day for row in news for day in row["days"]})
-        columns = ([row[name] for row in news] for name in ("instance_id", "after", "number"))
-        return await self._asking.rows(NEXT, days, *columns, limit)
-
-    async def _turns(self, turns: Mapping[date, Iterable[str]]) -> AsyncIterator[ChangedTurn]:
-        for day, turn_ids in turns.items():
-            rows = await self._asking.rows(FACTS, day, list(turn_ids))
-            for turn_id, facts in groupby(rows, lambda row: row["turn_id"]):
-                yield ChangedTurn(TurnId(turn_id), 1, tuple(map(_fact, facts)))
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
+        """Return the turns that have some of the next facts."""
+        return await changed(self._asking, after, limit, only)
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""
@@ -176,7 +126,7 @@ class PostgresReads:
         number = 0
         while page := await self._asking.rows(UNDER, day, instance, number, PAGE):
             for row in page:
-                yield _fact(row)
+                yield fact_from(row)
             number = page[-1]["number"]
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
@@ -228,15 +178,3 @@ class PostgresReads:
                 if error.sqlstate != LOCKED or tries == TRIES:
                     raise unavailable(error, "remove what is old") from None
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)
-
-
-def _fact(row: Any) -> Stored:
-    return Stored(*(row[name] for name in FACT.split(", ")))
-
-
-def _check(marks: Watermarks, heads: Mapping[str, Reached]) -> None:
-    """Raises `NotThisJournal`. An id of an instance is never used again: its facts are the same up to any number."""
-    for instance, mark in marks.reached.items():
-        head = heads.get(instance, Reached(0, b""))
-        if head.number < mark.number or (head.number == mark.number and head.link != mark.link):
-            raise NotThisJournal(f"{instance} has no fact {mark.number}, or another one")

@@ -13,7 +13,7 @@ from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts, TurnIndex
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 
 ROOTS: Final = """
 SELECT i.instance, r.day, r.number, r.root FROM roots r JOIN instances i ON i.number = r.instance
@@ -42,7 +42,18 @@ UPDATE instances SET reached = max(reached, (SELECT coalesce(max(number), 0) FRO
 """
 """So that no number is given twice, should the newest fact be among those that go."""
 OLD_FRAMES: Final = "DELETE FROM attempt_frames WHERE turn IN (SELECT number FROM turns WHERE ended_at < ?)"
+SAYING: Final = """
+SELECT DISTINCT t.turn_id FROM facts f CROSS JOIN turns t ON t.number = f.turn
+  WHERE f.number > ? AND f.number <= ? AND instr(f.texts, ?) > 0
+"""
+ERASED: Final = """
+UPDATE facts SET texts = NULL, salt = NULL, texts_digest = ?, erased_under = ?
+  WHERE turn = (SELECT number FROM turns WHERE turn_id = ?) AND version = ? AND link = ? AND texts IS NOT NULL
+"""
+FRAMES_OF: Final = "DELETE FROM attempt_frames WHERE turn = (SELECT number FROM turns WHERE turn_id = ?)"
 PAGE: Final = 500
+SEARCHED: Final = 2000
+"""Facts whose texts are searched at once."""
 
 
 def roots(connection: apsw.Connection) -> Sequence[RootState]:
@@ -122,6 +133,35 @@ def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
         connection.execute("DELETE FROM roots WHERE day = ?", of_day)
     connection.execute("DELETE FROM purging")
     return removed
+
+
+def stored_erasures(connection: apsw.Connection) -> Sequence[TextsErased]:
+    """Return the marker of every erasure."""
+    return [
+        from_json(body, TextsErased) for (body,) in found(connection, "SELECT body FROM erasures ORDER BY marker_id")
+    ]
+
+
+def page_saying(connection: apsw.Connection, text: str, after: int) -> tuple[int | None, Sequence[TurnId]]:
+    """Return the turns of some facts among whose texts are these characters, and where the next page begins, if any."""
+    up_to = after + SEARCHED
+    rows = found(connection, SAYING, (after, up_to, text.encode()))
+    newest = found(connection, "SELECT coalesce(max(number), 0) FROM facts")[0][0]
+    return up_to if up_to < newest else None, [TurnId(turn_id) for (turn_id,) in rows]
+
+
+def erase(connection: apsw.Connection, erasure: Erasure) -> None:
+    """Keep the marker, and take the texts of the facts and the frames of their turns. Raises `RecordConflict`."""
+    marker = erasure.marker
+    connection.execute("INSERT INTO purging VALUES ('erasure')")
+    for fact in erasure.facts:
+        connection.execute(ERASED, (fact.texts_digest, marker.marker_id, fact.turn_id, fact.version, fact.link))
+        if connection.changes() != 1:
+            raise RecordConflict("a fact that is to be erased is not there, or has no texts")
+    for turn_id in erasure.turns:
+        connection.execute(FRAMES_OF, (turn_id,))
+    connection.execute("INSERT INTO erasures VALUES (?,?)", (marker.marker_id, msgspec.json.encode(marker).decode()))
+    connection.execute("DELETE FROM purging")
 
 
 def remove_frames(connection: apsw.Connection, ended_before: datetime) -> int:

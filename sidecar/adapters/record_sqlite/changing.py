@@ -37,7 +37,7 @@ def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Chang
     rows: list[Found] = found(connection, NEXT, (mark.number, limit)) if end > mark.number else []
     alterations: int = connection.execute(ALTERATIONS).get
     if not rows:
-        return Changes((), Watermarks(after.reached, alterations, after.at), 0)
+        return Changes((), Watermarks(after.reached, alterations), 0)
     first_versions: dict[TurnId, int] = {}
     facts: dict[TurnId, list[Stored]] = {}
     for _, turn_id, version, *columns in rows:
@@ -45,8 +45,8 @@ def changed(connection: apsw.Connection, after: Watermarks, limit: int) -> Chang
         facts.setdefault(turn_id, []).append(fact_from(turn_id, tuple(columns)))
     turns = tuple(ChangedTurn(turn_id, first_versions[turn_id], tuple(kept)) for turn_id, kept in facts.items())
     reached, newest = rows[-1][0], facts[rows[-1][1]][-1]
-    marks = Watermarks({SEQUENCE: Reached(reached, newest.link)}, alterations, newest.at)
-    return Changes(turns, marks, end - reached)
+    marks = Watermarks({SEQUENCE: Reached(reached, newest.link)}, alterations)
+    return Changes(turns, marks, end - reached, newest.at if end > reached else None)
 
 
 def _check(connection: apsw.Connection, mark: Reached) -> None:

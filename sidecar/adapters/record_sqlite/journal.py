@@ -17,11 +17,12 @@ from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import Changes, Watermarks
 
 EPISODES: Final = """
-SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ? GROUP BY episode_id ORDER BY episode_id LIMIT ?
+SELECT episode_id, episode_id FROM turns WHERE called = 1 AND episode_id > ?
+  GROUP BY episode_id ORDER BY episode_id LIMIT ?
 """
 """Those with a turn on record that called a sub-agent."""
 Result = TypeVar("Result")
@@ -165,7 +166,7 @@ class SqliteJournal:
         """Return turns that have not ended."""
         return await self._read(lambda connection: reading.newest_open(connection, limit, before))
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return the turns that have some of the next facts."""
         return await self._read(lambda connection: changing.changed(connection, after, limit))
 
@@ -209,6 +210,26 @@ class SqliteJournal:
             return await self._engine.write(lambda connection: archive.remove(connection, markers))
         finally:
             self._end.forget()
+
+    async def erasures(self) -> Sequence[TextsErased]:
+        """Return the marker of every erasure."""
+        return await self._read(archive.stored_erasures)
+
+    async def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
+        """Go through the turns among whose texts these characters stand."""
+        after: int | None = 0
+        while after is not None:
+            after, turns = await self._read(partial(archive.page_saying, text=text, after=after))
+            for turn_id in turns:
+                yield turn_id
+
+    async def erase(self, erasure: Erasure) -> None:
+        """Keep the marker, and take the texts."""
+        await self._engine.write(lambda connection: archive.erase(connection, erasure))
+
+    async def compact(self) -> None:
+        """Write the file anew, without what was erased, and empty the write-ahead log."""
+        await self._engine.compact()
 
     async def remove_frames(self, ended_before: datetime) -> int:
         """Remove what runners sent."""

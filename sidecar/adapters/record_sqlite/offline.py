@@ -22,7 +22,7 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import FactsRemoved, TextsErased
 
 Result = TypeVar("Result")
 
@@ -81,6 +81,10 @@ class OfflineSqliteRecord:
     async def markers(self) -> Sequence[FactsRemoved]:
         """Return every marker."""
         return self._read(archive.stored_markers)
+
+    async def erasures(self) -> Sequence[TextsErased]:
+        """Return the marker of every erasure."""
+        return self._read(archive.stored_erasures)
 
     def _read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
         try:

@@ -33,6 +33,7 @@ SELECT episode_id, principal, count(*), max(began_at), min(printf('%020d', began
   WHERE episode_id = ? AND principal = ? AND shown = 1 AND turn_id NOT IN (SELECT value FROM json_each(?))
   GROUP BY slots
 """
+VERSIONS: Final = "SELECT turn_id, version FROM turns WHERE turn_id IN (SELECT value FROM json_each(?))"
 DIGITS: Final = 20
 """Of a time in front of a turn id, so that the least of both is that of the oldest turn."""
 
@@ -46,16 +47,14 @@ def watermarks(connection: apsw.Connection) -> Watermarks:
         sequence: Reached(number, link)
         for sequence, number, link in found(connection, "SELECT sequence, number, link FROM watermarks")
     }
-    ((alterations, at),) = found(connection, "SELECT alterations, at FROM taken")
-    return Watermarks(marks, alterations, None if at is None else time_of(at))
+    return Watermarks(marks, connection.execute("SELECT alterations FROM taken").get)
 
 
 def set_watermarks(connection: apsw.Connection, reached: Watermarks) -> None:
     """Say up to where the journal is in here."""
     marks = [(sequence, mark.number, mark.link) for sequence, mark in reached.reached.items()]
     insert(connection, "OR REPLACE INTO watermarks (sequence, number, link)", marks)
-    at = None if reached.at is None else microseconds(reached.at)
-    connection.execute("UPDATE taken SET alterations = ?, at = ?", (reached.alterations, at))
+    connection.execute("UPDATE taken SET alterations = ?", (reached.alterations,))
 
 
 def forget(connection: apsw.Connection, days: Sequence[date], gone: Sequence[TurnId]) -> None:
@@ -148,6 +147,12 @@ def _row(values: Found) -> TurnRow:
         children=children,
         failed=failed,
     )
+
+
+def versions(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> dict[TurnId, int]:
+    """Return from how many facts the lines of turns were derived."""
+    asked = msgspec.json.encode(turn_ids).decode()
+    return {TurnId(turn_id): version for turn_id, version in found(connection, VERSIONS, (asked,))}
 
 
 def turns(connection: apsw.Connection, query: TurnQuery, newer: Newer) -> list[TurnRow]:

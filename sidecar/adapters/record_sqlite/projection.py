@@ -4,7 +4,7 @@ Everything in it follows from the record: a file that cannot be used is made ane
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -73,6 +73,9 @@ class SqliteProjection:
         self._damaged = False
         self._alterations: int | None = None
 
+    async def mine(self) -> None:
+        """Leave nothing to others: there are none."""
+
     async def watermarks(self) -> Watermarks:
         """Return up to where the journal was projected."""
         marks = await self._read(rows.watermarks)
@@ -103,6 +106,10 @@ class SqliteProjection:
         """Begin with a new file, so that it has no other fault than this one either."""
         async with self._opening:
             await self._remove()
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Return from how many facts lines were derived."""
+        return await self._read(lambda connection: rows.versions(connection, turn_ids))
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns."""

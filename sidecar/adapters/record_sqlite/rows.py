@@ -16,7 +16,7 @@ Found = tuple[Any, ...]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
-FACT_COLUMNS: Final = "i.instance, f.at, f.body, f.texts, f.salt, f.texts_digest, f.link"
+FACT_COLUMNS: Final = "i.instance, f.at, f.body, f.texts, f.salt, f.texts_digest, f.link, f.erased_under"
 MOST_ROWS: Final = 64
 """Of one statement; a power of two."""
 

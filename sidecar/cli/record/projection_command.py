@@ -33,7 +33,8 @@ def add_projection(app: typer.Typer, settings_of: Callable[[Path | None], Settin
         """Derive all rows of lists anew from the record. Its facts are not changed.
 
         A sidecar rebuilds rows that it cannot use by itself, while it serves; lists say as of when they are until then.
-        This is for doubts about them. With SQLite, no sidecar may have the record open.
+        This is for doubts about them. With SQLite, no sidecar may have the record open; with PostgreSQL, sidecars that
+        serve take part.
 
         Exit codes: 0 rebuilt, 78 the record cannot be opened, or a sidecar has it open.
         """

@@ -121,6 +121,6 @@ class _Report:
             self._out.write(
                 f"{'whole' if not self._count else f'{self._count} findings'}: {looked.facts} facts in {looked.turns} "
                 f"turns under {looked.roots} running roots, {looked.checkpoints} checkpoints, {looked.markers} "
-                "retention markers\n"
+                f"retention markers, {looked.erasures} erasures\n"
             )
         return Verdict.FINDINGS if self._count else Verdict.WHOLE

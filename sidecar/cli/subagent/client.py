@@ -141,6 +141,13 @@ class OperatorClient(AbstractContextManager["OperatorClient"]):
         except grpc.RpcError as error:
             raise self._problem(error, request.definition_id or request.slot) from None
 
+    def messages(self, method: str, request: Message, seconds: float) -> Iterator[Any]:
+        """Yield the messages of an answer as they come."""
+        try:
+            yield from getattr(self._admin, method)(request, timeout=seconds, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise self._problem(error, "") from None
+
     def _problem(self, error: Any, name: str) -> CannotOperate:
         """Return what a failed call means for whoever typed the command; every such error is a `grpc.Call`, too."""
         code: grpc.StatusCode = error.code()

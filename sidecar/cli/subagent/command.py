@@ -34,6 +34,10 @@ TURN_EXIT_CODES: Final = (
     "Exit codes: 0 it has ended, now or before; 1 unknown, or refused; 2 it could not be asked (no sidecar, no token, "
     "wrong role, not confirmed, not understood); 78 wrong settings."
 )
+ERASE_EXIT_CODES: Final = (
+    "Exit codes: 0 nothing of the user is left, or --preview; 1 refused: turns are open; 2 it could not be asked (no "
+    "sidecar, no token, wrong role, not confirmed, not understood); 3 the episode memory cannot erase; 78 wrong settings."
+)
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that asks no sidecar."""
 
@@ -90,6 +94,7 @@ def add_subagent(
     add_flag(group, placed)
     add_decommission(group, placed, steps, checkouts)
     app.command(name="end-turn", epilog=TURN_EXIT_CODES)(placed(_end_turn))
+    app.command(name="erase", epilog=ERASE_EXIT_CODES)(placed(_erase))
 
 
 def _list(at: Open) -> None:
@@ -176,6 +181,28 @@ def _end_turn(
     from sidecar.cli.subagent import activity, steps  # noqa: PLC0415  only these commands need gRPC
 
     raise typer.Exit(activity.end_turn(at(), steps.StepWish(turn_id, reason, yes=yes)))
+
+
+def _erase(
+    at: Open,
+    principal: Annotated[str, typer.Option("--principal", help="Whose content.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the log; it must not say whose.")],
+    preview: Annotated[bool, typer.Option("--preview", help="Only say how much there is.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Erase the content of one user: requests, answers, tool data, frames, conversations. Ids, times, decisions stay.
+
+    Nothing is erased while a turn of the user is open.
+
+    A signed marker says how many facts lost their texts; it names nobody, and `sidecar verify-log` passes.
+
+    What is interrupted goes on when it is run again; new appends wait while the files are written anew.
+
+    Asks the operator listener, so it needs a role token, like `sidecar subagent`.
+    """
+    from sidecar.cli.subagent import erasing  # noqa: PLC0415  only these commands need gRPC
+
+    raise typer.Exit(erasing.erase(at(), erasing.EraseWish(principal, reason, preview, yes)))
 
 
 def _reading() -> ModuleType:

@@ -8,20 +8,29 @@ from typing import Any
 
 from msgspec import Struct
 
-from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
+from sidecar.adapters.checkpoints import (
+    CheckpointFile,
+    KeyFileProblem,
+    public_key_file,
+    read_or_make_signer,
+    read_public_keys,
+)
+from sidecar.adapters.system import SystemIds
 from sidecar.cli.record.verify_log import lines_of
 from sidecar.composition.operators.keys import read_operator_keys
 from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import OpenRecord
 from sidecar.composition.rollout.open_rollout import OpenRollout
+from sidecar.core.errors import StoreUnavailable
 from sidecar.core.operators.role_tokens import RoleTokens
 from sidecar.observability.metrics import Metrics
-from sidecar.observability.operators import RefusalReports, say_who_ends
+from sidecar.observability.operators import RefusalReports, say_who_ends, say_who_erases
 from sidecar.observability.readiness import Readiness
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.administration import Administer
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.record.erase_user import EraseUser
 from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable, SecondPlace
 from sidecar.policy.selection import PolicyMap
 from sidecar.rpc.admin_servicer import SERVICE as ADMIN_SERVICE
@@ -148,6 +157,14 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
                 raise RecordUnreadable(str(problem)) from None
             yield self.record.journal, SecondPlace([partial(lines_of, file)], judge)
 
+        kept: list[EraseUser] = []
+
+        def eraser() -> EraseUser:
+            """Make it when it is first needed: hardly any sidecar ever erases."""
+            if not kept:
+                kept.append(self._eraser())
+            return kept[0]
+
         operations, rollout = self.operations, self.rollout.operations
         return Administer(
             version=version("dispatch-sidecar"),
@@ -163,4 +180,27 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
             tombstones=rollout.tombstones,
             inventory=lambda: self.policy.host.inventory(self.policy.chosen),
             open_record=opened,
+            eraser=eraser,
+            say_who_erases=say_who_erases,
+        )
+
+    def _eraser(self) -> EraseUser:
+        if self.settings.record.database == "memory" or self.record.lists is None:
+            raise StoreUnavailable("the record is in memory; it is forgotten when the sidecar stops")
+        file, key_file = checkpoint_files(self.settings.record)
+        try:
+            signer = read_or_make_signer(key_file)
+        except KeyFileProblem as problem:
+            self.anomaly("erasure_key", str(problem))
+            raise StoreUnavailable("the key that signs markers cannot be used; see the log") from None
+        _, projector = self.record.lists
+        return EraseUser(
+            self.record.journal,
+            self.record.journal.instance,
+            projector,
+            self.operations.history.memory,
+            signer,
+            CheckpointFile(file, signer, self.anomaly),
+            self.clock,
+            SystemIds(),
         )

@@ -26,7 +26,6 @@ from sidecar.operations.record.lease import Lease
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import CommitUnknown, Journal, Store
 from sidecar.operations.record.projector import Projector
-from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.rollout.audit.retention import RolloutArchive
 from sidecar.operations.rollout.store.ports import RolloutStore
 from sidecar.rpc.socket_files import AddressHeld
@@ -200,7 +199,11 @@ async def _sqlite(said: SqliteRecordSettings, instance: InstanceId, around: Surr
 async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around: Surroundings) -> Opened:
     try:  # the library is an extra; nothing of it is loaded unless it is chosen
         from sidecar.adapters.postgresql import Limits  # noqa: PLC0415  its library is an extra
-        from sidecar.adapters.record_postgresql import JournalOptions, open_postgres_journal  # noqa: PLC0415  the same holds
+        from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
+            JournalOptions,
+            PostgresProjection,
+            open_postgres_journal,
+        )
         from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  the same holds
     except ModuleNotFoundError:
         raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
@@ -212,7 +215,9 @@ async def _postgresql(said: PostgresRecordSettings, instance: InstanceId, around
     rollouts = PostgresRollouts(dsn, instance, journal.limits)
     heard = [("record changes", journal.listen), ("rollout changes", rollouts.listen)]
     loops = [("lease", lease.run), *((name, _heard(listen, around)) for name, listen in heard)]
-    return Opened(journal, lease, rollouts, Projector(journal, RowsInMemory(), around.recorder), loops, (rollouts,))
+    projection = PostgresProjection(dsn, instance, journal.limits)
+    projector = Projector(journal, projection, around.recorder)
+    return Opened(journal, lease, rollouts, projector, loops, (projection, rollouts))
 
 
 def _heard(

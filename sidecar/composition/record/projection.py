@@ -1,4 +1,4 @@
-"""Derives the rows of lists anew, for a record that no sidecar has open."""
+"""Derives the rows of lists anew: with SQLite for a record that no sidecar has open, with PostgreSQL at any time."""
 
 import asyncio
 import time
@@ -9,13 +9,22 @@ from typing import Final
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.record_sqlite import SqliteJournal, SqliteProjection, record_schema
 from sidecar.adapters.sqlite import SqliteEngine
+from sidecar.adapters.system import SecretFileProblem
+from sidecar.composition.record.open_record import dsn_of
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId
+from sidecar.core.listing.changes import Watermarks
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.observability.redaction import Redactor
+from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projector import Projector, ProjectorTiming
 from sidecar.settings import Settings, SettingsProblem
+from sidecar.settings.record import PostgresRecordSettings
 
+REBUILDING: Final = InstanceId("sidecar projection rebuild")
+LOOK_AGAIN: Final = 0.5
+"""Seconds between two looks at what others have taken."""
 SAY_EVERY: Final = 1.0
 """Seconds between two words on how far it is."""
 NOBODY: Final = InstanceId("")
@@ -42,8 +51,8 @@ def rebuild_projection(settings: Settings, progress: Progress) -> int:
                     raise DatabaseProblem(f"there is no record at {said.sqlite.path}")
                 return asyncio.run(_rebuild_sqlite(said.sqlite.path, progress))
             case "postgresql":
-                raise SettingsProblem(["record.database is postgresql: a running sidecar keeps its lists"])
-    except (DatabaseProblem, StoreUnavailable) as problem:
+                return asyncio.run(_rebuild_postgresql(said.postgresql, _from_time_to_time(progress)))
+    except (DatabaseProblem, SecretFileProblem, StoreUnavailable) as problem:
         raise SettingsProblem([f"record.{said.database}: {problem}"]) from None
 
 
@@ -60,6 +69,44 @@ async def _rebuild_sqlite(path: Path, progress: Progress) -> int:
     finally:
         await projection.close()
         await engine.close()
+
+
+async def _rebuild_postgresql(said: PostgresRecordSettings, progress: Progress) -> int:
+    """Forget all rows; then take the facts of sidecars that are not there, while the others take their own."""
+    try:
+        from sidecar.adapters import postgresql  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.record_postgresql import (  # noqa: PLC0415  the same holds
+            JournalOptions,
+            PostgresJournal,
+            PostgresProjection,
+        )
+    except ModuleNotFoundError:
+        raise DatabaseProblem("needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
+    limits = postgresql.Limits(said.connect_timeout.total_seconds(), said.statement_timeout.total_seconds())
+    dsn = dsn_of(said, Redactor())
+    journal, projection = (
+        PostgresJournal(dsn, REBUILDING, JournalOptions(limits)),
+        PostgresProjection(dsn, REBUILDING, limits),
+    )
+    try:
+        projector = Projector(journal, projection, MeasuringRecorder(Metrics()), ProjectorTiming(between=0))
+        await projector.rebuild()
+        while True:
+            await projector.catch_up()
+            marks = await projection.watermarks()
+            taken, left = sum(mark.number for mark in marks.reached.values()), await _left(journal, marks)
+            if not left:
+                return taken
+            progress(taken, left)
+            await asyncio.sleep(LOOK_AGAIN)
+    finally:
+        await projection.close()
+        await journal.close()
+
+
+async def _left(journal: Journal, marks: Watermarks) -> int:
+    changes = await journal.changed(marks, 1)
+    return changes.behind + len(changes.turns)
 
 
 def _from_time_to_time(progress: Progress) -> Progress:

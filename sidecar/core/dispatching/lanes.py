@@ -5,8 +5,7 @@ Different sub-agents own different things unless their cards say otherwise (TN-2
 always share its slot, so they run one after the other (TN-17).
 """
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -27,26 +26,32 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Lanes:
-    """The calls of one turn that wait or run, in order of arrival."""
+    """The calls of one turn that wait or run, in order of arrival.
+
+    Attributes:
+        waiting: in order of arrival.
+        running: by key.
+    """
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
+        self.waiting: Sequence[Waiting] = ()
         self._running: dict[str, Waiting] = {}
+        self.running: Mapping[str, Waiting] = self._running
         self._beside: dict[str, Waiting] = {}
 
     @property
     def occupied(self) -> int:
         """Calls that wait or run: what the cap counts. A delegation has the place of the call that waits for it."""
-        return len(self._waiting) + len(self._running)
+        return len(self.waiting) + len(self._running)
 
     def enter(self, calls: Sequence[Waiting]) -> None:
         """Let calls wait, behind those that already do."""
-        self._waiting.extend(calls)
+        self.waiting = (*self.waiting, *calls)
 
     def leave(self, key: str) -> None:
         """Forget a call that has ended, or that gave up waiting. Unknown keys are ignored."""
         if self._running.pop(key, None) is None and self._beside.pop(key, None) is None:
-            self._waiting = [call for call in self._waiting if call.key != key]
+            self.waiting = [call for call in self.waiting if call.key != key]
 
     def start_beside(self, call: Waiting, lenders: Collection[str]) -> bool:
         """Let a delegation run now, or never: whoever delegates holds lanes itself, and two could wait for each other.
@@ -59,7 +64,7 @@ class Lanes:
         """
         lent = {boundary for each in self._holding() if each.key in lenders for boundary in each.boundaries}
         held = {boundary for each in self._holding() if each.key not in lenders for boundary in each.boundaries}
-        awaited = {boundary for each in self._waiting for boundary in each.boundaries}
+        awaited = {boundary for each in self.waiting for boundary in each.boundaries}
         if not (held | (awaited - lent)).isdisjoint(call.boundaries):
             return False
         self._beside[call.key] = call
@@ -70,19 +75,19 @@ class Lanes:
 
     def start_ready(self) -> tuple[str, ...]:
         """Move every call that may run now to the running ones and return their keys, in order of arrival."""
-        if not self._waiting:
+        if not self.waiting:
             return ()
         taken = {boundary for call in self._holding() for boundary in call.boundaries}
-        in_group = Counter(call.group for call in self._running.values())
+        groups = [call.group for call in self._running.values()]
         started, passed_over = [], []
-        for call in self._waiting:
-            if in_group[call.group] < call.parallel and taken.isdisjoint(call.boundaries):
-                in_group[call.group] += 1
+        for call in self.waiting:
+            if groups.count(call.group) < call.parallel and taken.isdisjoint(call.boundaries):
+                groups.append(call.group)
                 started.append(call)
             else:
                 passed_over.append(call)
             # An earlier call that still waits goes first: nobody is overtaken by somebody of his own lane.
             taken.update(call.boundaries)
         self._running.update({call.key: call for call in started})
-        self._waiting = passed_over
-        return tuple(call.key for call in started)
+        self.waiting = passed_over
+        return tuple([call.key for call in started])

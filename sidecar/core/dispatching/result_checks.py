@@ -38,7 +38,12 @@ class ResultBroken(Exception):
 
 
 class ResultCollector:
-    """What one attempt has brought so far."""
+    """What one attempt has brought so far.
+
+    Attributes:
+        most_events: of any kind that it may report.
+        usage: as last reported.
+    """
 
     def __init__(self, definition: AgentDefinition, limits: ResultLimits) -> None:
         self._definition = definition
@@ -47,15 +52,13 @@ class ResultCollector:
         self._length = 0
         self._bytes = 0
         self._components: list[Component] = []
-        self._events = 0
         self._read: tuple[str, bool] | None = None
+        self.most_events = limits.events
         self.usage: Usage | None = None
 
-    def count_event(self) -> None:
-        """Count one event of any kind. Raises `ResultBroken` for a flood."""
-        self._events += 1
-        if self._events > self._limits.events:
-            raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
+    def refuse_flood(self) -> None:
+        """Raise `ResultBroken`: there were more than `most_events`."""
+        raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"more than {self._limits.events} events")
 
     def add_narration(self, text: str) -> None:
         """Add a piece of text. Raises `ResultBroken` if it becomes too long."""

@@ -55,8 +55,10 @@ class RetryBudget:
 
     def called(self, now: float) -> None:
         """Note a first attempt."""
-        self._forget(now)
-        self._calls.append(now)
+        calls = self._calls
+        while calls and calls[0] <= now - self._rules.window:
+            calls.popleft()
+        calls.append(now)
 
     def allow(self, now: float) -> bool:
         """Spend one retry if there is one left."""

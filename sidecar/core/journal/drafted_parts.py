@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome, Usage
 from sidecar.core.dispatching.routing_record import RoutedCall, RoutingRecord
@@ -57,8 +58,8 @@ def opening_of(dispatch: OpenDispatch, claims: SurfaceClaims | None) -> Part:
         first_step=opened.first_step,
         places=opened.places,
         intents=_intents(opened.intents),
-        cap=opened.cap,
-        settle_by=opened.settle_by,
+        settle_after=microseconds(opened.settle_by - opened.opened_at),
+        cap=None if opened.cap is CapBehaviour.WITHIN else opened.cap,
     )
     return Part(body, Texts(user=None if parts is None else parts.user, request=texts_of(dispatch.request)))
 

@@ -68,11 +68,12 @@ def texts_of(stored: Stored, texts: Readers[Texts] = TEXTS) -> Texts:
     return Texts() if stored.texts is None else _read(stored.texts, texts, "texts")
 
 
-def erased(stored: Stored) -> Stored:
-    """Return a fact without its texts and their salt; its link stays what it was."""
+def erased(stored: Stored, under: str | None = None) -> Stored:
+    """Return a fact without its texts and their salt, and with the id of the marker; its link stays what it was."""
     if stored.texts is None:
         return stored
-    return msgspec.structs.replace(stored, texts=None, salt=None, texts_digest=digest_of_texts(stored))
+    digest = digest_of_texts(stored)
+    return msgspec.structs.replace(stored, texts=None, salt=None, texts_digest=digest, erased_under=under)
 
 
 def size_of(stored: Stored) -> int:

@@ -32,6 +32,7 @@ class Stored(msgspec.Struct, frozen=True):
         salt: random; None once the texts were erased.
         texts_digest: of salt and texts; None while they are there, because it follows from them.
         link: names the fact; see `chain`.
+        erased_under: id of the marker under which the texts were erased; None while they are there.
     """
 
     turn_id: TurnId
@@ -42,6 +43,7 @@ class Stored(msgspec.Struct, frozen=True):
     salt: bytes | None
     texts_digest: bytes | None
     link: bytes
+    erased_under: str | None = None
 
 
 class Fact(msgspec.Struct, frozen=True):

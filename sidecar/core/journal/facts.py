@@ -5,8 +5,6 @@ wrote, and what names the user. Texts can be erased; every decision stays as it 
 in neither: `reading` derives it.
 """
 
-from datetime import datetime
-
 from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.identifiers import ChildId, DispatchId, Slot
@@ -113,17 +111,18 @@ class Routing(Part, frozen=True):
     binding_digest: str = ""
 
 
-# --- bodies: one for each kind of fact
+# --- bodies: one for each kind of fact; a tag is never used for another kind
 
 
-class DispatchOpened(Part, frozen=True, tag="dispatch_opened"):
+class DispatchOpened(Part, frozen=True, tag=1):
     """A dispatch exists, with the children that start at once. Before any of them starts.
 
     Attributes:
         claims: what the turn was bound to, without the user; None if the facts before say the same.
         first_step: emission index of the first call.
         places: free under the cap when it was accepted.
-        settle_by: every call is stopped by then.
+        settle_after: microseconds from the fact's time; every call is stopped by then.
+        cap: None: within.
     """
 
     dispatch_id: DispatchId
@@ -132,12 +131,12 @@ class DispatchOpened(Part, frozen=True, tag="dispatch_opened"):
     first_step: int
     places: int
     intents: Intents
-    cap: CapBehaviour
-    settle_by: datetime
+    settle_after: int
+    cap: CapBehaviour | None = None
     children: tuple[ChildStart, ...] = ()
 
 
-class ChildrenOpened(Part, frozen=True, tag="children_opened"):
+class ChildrenOpened(Part, frozen=True, tag=2):
     """Children that start later: under `max_parallel`, or because a child delegates. Before any of them starts.
 
     Attributes:
@@ -149,28 +148,28 @@ class ChildrenOpened(Part, frozen=True, tag="children_opened"):
     progress: tuple[Progress, ...] = ()
 
 
-class AttemptRepeated(Part, frozen=True, tag="attempt_repeated"):
+class AttemptRepeated(Part, frozen=True, tag=3):
     """Another attempt of a child. Before that attempt starts: a takeover must not make one too many."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class ChildNoted(Part, frozen=True, tag="child_noted"):
+class ChildNoted(Part, frozen=True, tag=4):
     """Tool calls refused, data withheld, delegations refused, a takeover: worth keeping before the child settles."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class CallsCancelled(Part, frozen=True, tag="calls_cancelled"):
+class CallsCancelled(Part, frozen=True, tag=5):
     """Calls are to be stopped. Before the cancel is acknowledged; a takeover does not run them again."""
 
     dispatch_id: DispatchId
     places: tuple[int, ...]
 
 
-class CallsSettled(Part, frozen=True, tag="calls_settled"):
+class CallsSettled(Part, frozen=True, tag=6):
     """Outcomes of calls, with the end of their children's work. Before the parent is told.
 
     Attributes:
@@ -182,21 +181,21 @@ class CallsSettled(Part, frozen=True, tag="calls_settled"):
     progress: tuple[Progress, ...] = ()
 
 
-class DelegationSettled(Part, frozen=True, tag="delegation_settled"):
+class DelegationSettled(Part, frozen=True, tag=7):
     """A child that a child delegated to is through, joined and closed. Before the child that waits is told."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class ChildClosed(Part, frozen=True, tag="child_closed"):
+class ChildClosed(Part, frozen=True, tag=8):
     """The parent's verdict on one child before the turn ends (`CloseChild`). Before the parent is told."""
 
     dispatch_id: DispatchId
     progress: tuple[Progress, ...]
 
 
-class DispatchTaken(Part, frozen=True, tag="dispatch_taken"):
+class DispatchTaken(Part, frozen=True, tag=9):
     """A dispatch belongs to the sidecar that appends this. Before that sidecar goes on with it.
 
     Attributes:
@@ -207,7 +206,7 @@ class DispatchTaken(Part, frozen=True, tag="dispatch_taken"):
     epoch: int
 
 
-class TurnEnded(Part, frozen=True, tag="turn_ended"):
+class TurnEnded(Part, frozen=True, tag=10):
     """The turn is over, with the verdict on each child that was open and the routing. Before the parent is told.
 
     Attributes:

@@ -1,14 +1,15 @@
 """Signed statements about what is gone from the journal. They lie outside of its partitions, and stay for ever."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
 import msgspec
 
-from sidecar.core.identifiers import InstanceId
+from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import RootState
-from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.journal.chain import NOTHING, digest_of_texts, rooted
+from sidecar.core.journal.entries import Stored
 from sidecar.core.signatures import Signer
 
 
@@ -43,16 +44,18 @@ class FactsRemoved(msgspec.Struct, frozen=True):
 
 
 class TextsErased(msgspec.Struct, frozen=True):
-    """The texts of one user's facts were erased. Names no user, in clear or as a hash: ids are short texts.
+    """The texts of one user's facts in one partition were erased. Names no user, in clear or as a hash: ids are short.
 
     Attributes:
         marker_id: random; each fact without texts has it beside it.
+        partition: the day on which their turns began.
         facts: how many.
         root: over their links, in the order of turn and version; hex.
         signature: over `payload`, in hex.
     """
 
     marker_id: str
+    partition: date
     facts: int
     root: str
     made_at: datetime
@@ -65,6 +68,55 @@ class TextsErased(msgspec.Struct, frozen=True):
 
 
 Marker = TypeVar("Marker", bound=FactsRemoved | TextsErased)
+
+
+class ErasedFact(msgspec.Struct, frozen=True):
+    """A fact whose texts are to go; `texts_digest` takes their place."""
+
+    turn_id: TurnId
+    version: int
+    link: bytes
+    texts_digest: bytes
+
+
+class Erasure(msgspec.Struct, frozen=True):
+    """What is to be erased in one transaction.
+
+    Attributes:
+        facts: in the order of turn and version.
+    """
+
+    marker: TextsErased
+    facts: tuple[ErasedFact, ...]
+
+    @property
+    def turns(self) -> tuple[TurnId, ...]:
+        """The turns of these facts."""
+        return tuple(dict.fromkeys(fact.turn_id for fact in self.facts))
+
+
+def erasure_of(
+    partition: date, turns: Mapping[TurnId, Sequence[Stored]], marker_id: str, at: datetime, signer: Signer
+) -> Erasure | None:
+    """Return how to erase the texts of turns of one day, under a signed marker; None if they have none any more.
+
+    Args:
+        partition: the day.
+        turns: all facts of each, in order.
+        marker_id: random.
+        at: now.
+        signer: of the marker.
+    """
+    facts = tuple(
+        ErasedFact(turn_id, version, stored.link, digest_of_texts(stored))
+        for turn_id, of_turn in sorted(turns.items())
+        for version, stored in enumerate(of_turn, 1)
+        if stored.texts is not None
+    )
+    if not facts:
+        return None
+    marker = TextsErased(marker_id, partition, len(facts), root_over(fact.link for fact in facts), at, "")
+    return Erasure(signed(marker, signer), facts)
 
 
 def root_over(links: Iterable[bytes]) -> str:

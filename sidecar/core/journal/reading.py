@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.binding.surface_token import SurfaceClaims
+from sidecar.core.dispatching.cap import CapBehaviour
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.executing.contract import Contract
@@ -103,9 +104,9 @@ class TurnReading:
             places=body.places,
             calls=len(body.asked.call_ids),
             intents=IntentReport(*msgspec.structs.astuple(body.intents)),
-            cap=body.cap,
+            cap=body.cap or CapBehaviour.WITHIN,
             opened_at=draft.at,
-            settle_by=body.settle_by,
+            settle_by=draft.at + body.settle_after * MICROSECOND,
             turn_expires_at=claims.expires_at,
         )
         self.dispatches[body.dispatch_id] = DispatchReading(opened, request, claims)

@@ -82,7 +82,8 @@ class Refused(msgspec.Struct, frozen=True):
 
 def kind_of(body: Body) -> str:
     """Return the name of a fact's kind, as in the table of facts."""
-    return str(body.__struct_config__.tag)
+    name = type(body).__name__
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
 class Broken(Exception):

@@ -27,12 +27,12 @@ class Watermarks(Struct, frozen=True):
     Attributes:
         reached: by sequence, of which a journal has one or more; one that is not named was not begun.
         alterations: changes with every removal and erasure; of those that are taken into account.
-        at: the time of the newest fact up to there; None before the first.
+        generation: how often everything was forgotten, where several processes project.
     """
 
     reached: Mapping[str, Reached] = field(default_factory=dict)
     alterations: int = 0
-    at: datetime | None = None
+    generation: int = 0
 
 
 class ChangedTurn(Struct, frozen=True):
@@ -59,8 +59,10 @@ class Changes(Struct, frozen=True):
         turns: each once; a turn that changes again behind `reached` may be left out, it comes later.
         reached: the watermarks behind them; `alterations` are those of the journal.
         behind: facts that come after `reached`.
+        as_of: what was appended before this time is before `reached`; None if nothing is behind.
     """
 
     turns: tuple[ChangedTurn, ...]
     reached: Watermarks
     behind: int
+    as_of: datetime | None = None

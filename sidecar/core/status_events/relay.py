@@ -70,8 +70,7 @@ class StatusRelay:
             return "unknown", None
         bucket = self._buckets.get(reporter.index)
         if bucket is None:
-            bucket = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
-            self._buckets[reporter.index] = bucket
+            bucket = self._buckets[reporter.index] = TokenBucket(self._vocabulary.per_second, self._vocabulary.burst)
         if not bucket.take(now):
             return "rate_limited", None
         if rule.handling is Handling.SUPPRESS:
@@ -89,7 +88,7 @@ class StatusRelay:
 
     def flush(self, now: float) -> Sequence[StatusUpdate]:
         """Return the batches that are due, collapsed across siblings, the earliest first."""
-        ripe = sorted((batch.due, name) for name, batch in self._batches.items() if batch.due <= now)
+        ripe = sorted([(batch.due, name) for name, batch in self._batches.items() if batch.due <= now])
         return [_collapsed(name, self._batches.pop(name)) for _, name in ripe]
 
     def _gather(

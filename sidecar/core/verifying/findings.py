@@ -22,6 +22,8 @@ class FindingKind(StrEnum):
     """Its contents are nothing that a sidecar of this version or before writes."""
     FACT_NOT_IN_ROOT = "fact_not_in_root"
     """No running root covers it."""
+    TEXTS_REMOVED = "texts_removed"
+    """Its texts are gone, and no signed marker of an erasure covers it."""
     RULE_BROKEN = "rule_broken"
     """It fits its link, and no sidecar would have accepted it."""
     INDEX_ALTERED = "index_altered"

@@ -4,7 +4,7 @@ A line is one JSON object. Its signature covers every other field, so that no li
 hash of the line before show a line that was taken out. What a line cannot show is that it was the last one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from enum import StrEnum, unique
 from hashlib import sha256
@@ -16,7 +16,7 @@ import msgspec
 from sidecar.core.decoding import Undecodable, from_json
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.core.signatures import Signer
 
 NO_LINE: Final = "0" * 64
@@ -39,6 +39,12 @@ class LineKind(StrEnum):
     """The running root of `instance` and `day` was `root` after `number` facts."""
     RETENTION = "retention"
     """These facts were about to be removed, because every turn of the day had ended before `ended_before`."""
+    ERASURE = "erasure"
+    """Texts of `number` facts in turns of `day` were about to be erased under `marker`; `root` is over their links."""
+
+
+OF_ROOTS: Final = frozenset({LineKind.CHECKPOINT, LineKind.RETENTION})
+"""Lines that say where a running root stood."""
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +52,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ended_before: of a retention only.
+        marker: id of the marker of an erasure.
     """
 
     kind: LineKind
@@ -55,6 +62,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     time: datetime
     ended_before: datetime | None = None
+    marker: str | None = None
 
 
 class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,6 +84,7 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     root: str
     time: datetime
     ended_before: datetime | None = None
+    marker: str | None = None
     key_id: str
     signature: str
 
@@ -87,6 +96,11 @@ class CheckpointLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def key(self) -> RootKey:
         """The running root that it is about."""
         return RootKey(self.instance, self.day)
+
+    @property
+    def state(self) -> RootState:
+        """Where that root stood."""
+        return RootState(self.instance, self.day, self.number, self.root)
 
 
 def signed_line(statement: Statement, sequence: int, previous: str, signer: Signer) -> CheckpointLine:
@@ -132,22 +146,52 @@ def retention_of(marker: FactsRemoved) -> Statement:
     )
 
 
+def erasure_statement(marker: TextsErased, instance: InstanceId) -> Statement:
+    """Return the statement about what is to be erased.
+
+    Args:
+        marker: under which.
+        instance: that erases.
+    """
+    return Statement(
+        kind=LineKind.ERASURE,
+        instance=instance,
+        day=marker.partition,
+        number=marker.facts,
+        root=marker.root,
+        time=marker.made_at,
+        marker=marker.marker_id,
+    )
+
+
+def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
+    """Return how far each running root reaches, as some lines say."""
+    of_roots = (line for line in lines if line.kind in OF_ROOTS)
+    by_number = sorted(of_roots, key=lambda line: line.number)
+    return {line.key: line.state for line in by_number}
+
+
 class Claims(msgspec.Struct):
     """What the second place says, gathered from its lines.
 
     Attributes:
         roots: of each running root, by number of facts. The first line about a number stands.
         removed: where roots stood that were to be removed.
+        erased: how many facts, of which day and with which root, were to be erased, by marker.
     """
 
     roots: dict[RootKey, dict[int, str]] = msgspec.field(default_factory=dict)
     removed: dict[RootKey, RootState] = msgspec.field(default_factory=dict)
+    erased: dict[str, tuple[date, int, str]] = msgspec.field(default_factory=dict)
 
     def add(self, line: CheckpointLine) -> bool:
         """Take in a line whose signature fits; say whether it agrees with those before."""
+        if line.kind is LineKind.ERASURE:
+            said = line.day, line.number, line.root
+            return self.erased.setdefault(line.marker or "", said) == said
         first = self.roots.setdefault(line.key, {}).setdefault(line.number, line.root)
         if line.kind is LineKind.RETENTION:
-            self.removed[line.key] = RootState(line.instance, line.day, line.number, line.root)
+            self.removed[line.key] = line.state
         return first == line.root
 
     def of(self, key: RootKey) -> Mapping[int, str]:

@@ -181,8 +181,8 @@ def history_of(turn: Turn, ended_at: datetime, narration: str, user_message: str
 
 
 def history_on_record(turn: StoredTurn) -> TurnHistory | None:
-    """Return the same from what is on record of a turn; None if it has not ended."""
-    if turn.ended is None:
+    """Return the same from what is on record of a turn; None if it has not ended, or its texts were erased."""
+    if turn.ended is None or not turn.ended.principal:
         return None
     ended, outcomes = turn.ended, {each.child_id: each for kept in turn.dispatches for each in kept.outcomes}
     answered = []

@@ -2,16 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sidecar.core.errors import InlineComponent, MemoryUnavailable, SummaryOutdated
 from sidecar.core.history.records import EpisodeContents, EpisodeKey, EpisodeSize, OwnTurn, Summary, TurnHistory
-from sidecar.core.identifiers import Slot
+from sidecar.core.identifiers import Principal, Slot
 from sidecar.operations.bounded_wait import within
 from sidecar.operations.ports import Recorder
-from sidecar.policy.memory import EpisodeMemory
+from sidecar.policy.memory import EpisodeMemory, ErasesUsers
 
 Result = TypeVar("Result")
+SECONDS_TO_ERASE: Final = 600.0
+"""A database file is written anew, so that nothing is left in it."""
 
 
 class MemoryBorder:
@@ -57,9 +59,22 @@ class MemoryBorder:
             "write_summary", lambda: self._memory.write_summary(episode, summary), _is(EpisodeSize)
         )
 
-    async def _bounded(self, what: str, ask: Callable[[], Awaitable[Result]], fits: Callable[[object], bool]) -> Result:
+    async def erase(self, principal: Principal) -> int | None:
+        """Remove all episodes of a user; returns how many, None if the memory cannot. Raises `MemoryUnavailable`."""
+        memory = self._memory
+        if not isinstance(memory, ErasesUsers):
+            return None
+        return await self._bounded("erase", lambda: memory.erase(principal), _is(int), SECONDS_TO_ERASE)
+
+    async def _bounded(
+        self,
+        what: str,
+        ask: Callable[[], Awaitable[Result]],
+        fits: Callable[[object], bool],
+        limit: float | None = None,
+    ) -> Result:
         try:
-            answer = await within(self._limit, ask())
+            answer = await within(limit or self._limit, ask())
         except (InlineComponent, SummaryOutdated):
             raise
         except Exception as error:  # noqa: BLE001  the border to foreign code: a broken memory is an outage

@@ -1,7 +1,7 @@
 """Looks after one sidecar as a process: how it is, its plugins, a drain, and whether its record is whole."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -9,8 +9,10 @@ from typing import Protocol
 import msgspec
 
 from sidecar.core.errors import AdmissionRefused, Draining, StoreUnavailable
-from sidecar.core.identifiers import TurnId
+from sidecar.core.identifiers import Principal, TurnId
 from sidecar.operations.ports import Clock
+from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
+from sidecar.operations.record.erase_user import Erased, EraseUser
 from sidecar.operations.record.verify_log import LogVerification, RecordToVerify, RecordUnreadable, SecondPlace
 from sidecar.operations.rollout.store.ports import Tombstones
 from sidecar.operations.rollout.views.snapshot import RolloutViews
@@ -78,6 +80,8 @@ class Administer:
         calls: how many are being served now.
         say_who_ends: is told of a turn that an operator ends, before it is ended.
         inventory: plugins that were found, and what is in use.
+        eraser: returns the operation, always the same; raises `StoreUnavailable` if the record is in memory.
+        say_who_erases: is told who has a user's content erased, and why, before it is done.
     """
 
     version: str
@@ -93,6 +97,8 @@ class Administer:
     tombstones: Tombstones
     inventory: Callable[[], Sequence[InventoryRow]]
     open_record: OpenRecord
+    eraser: Callable[[], EraseUser]
+    say_who_erases: Callable[[str, str], None]
 
     def __post_init__(self) -> None:
         """Note the time."""
@@ -153,6 +159,31 @@ class Administer:
         """
         self.say_who_ends(turn_id, by, reason)
         return await self.end_turn_for_operator(turn_id)
+
+    async def erase_user(
+        self, principal: Principal, by: str, reason: str, *, preview: bool
+    ) -> AsyncGenerator[Erased, None]:
+        """Erase the content of a user; tells how far it is.
+
+        Args:
+            principal: whose.
+            by: the authenticated subject.
+            reason: why.
+            preview: only say how much there is.
+
+        Raises:
+            AdmissionRefused: another erasure runs.
+            StoreUnavailable, MemoryUnavailable, RecordConflict: what was told so far is erased.
+        """
+        erase = self.eraser()
+        if not preview:
+            self.say_who_erases(by, reason)
+        try:
+            async with aclosing(erase(principal, preview=preview)) as news:
+                async for erased in news:
+                    yield erased
+        except PlaceUnavailable:
+            raise StoreUnavailable("the marker cannot be kept in the second place; see the log") from None
 
     async def verify(self) -> AsyncGenerator[Verified, None]:
         """Verify the whole record; tells each finding as it comes, and at the end that it is done.

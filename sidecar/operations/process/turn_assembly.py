@@ -104,6 +104,7 @@ class HistoryOperations(Struct, frozen=True):
     read_own_turns: ReadOwnTurns
     captures: HistoryCapture
     catch_up: HistoryCatchUp
+    memory: MemoryBorder
     record: ReadRecord
     export_replay: ExportReplay
 
@@ -232,6 +233,7 @@ def _history(
         read_own_turns=ReadOwnTurns(access, grants, turns),
         captures=captures,
         catch_up=catch_up,
+        memory=memory,
         record=ReadRecord(ports.store, hints, rules.record),
         export_replay=ExportReplay(ports.store),
     )

@@ -64,8 +64,9 @@ class Lists:
         if is_altered:  # rare: rows may be of turns that are gone, or of users whose texts are
             await self._projector.step()
             changes = await journal.changed(await projection.watermarks(), self._most)
-        lines = [reading.line() for reading in await self._projector.readings_of(changes.turns)]
-        if not changes.behind:
-            return {line.turn_id: line.row for line in lines}, None
-        self.behind += 1
-        return {line.turn_id: line.row for line in lines}, changes.reached.at
+        lines = {each.turn_id: each.line() for each in await self._projector.readings_of(changes.turns)}
+        kept = await projection.versions(list(lines)) if lines else {}
+        # A turn that several sidecars append to may be projected from later facts than those that are not.
+        newer = {turn_id: line.row for turn_id, line in lines.items() if kept.get(turn_id, 0) <= line.version}
+        self.behind += changes.behind > 0
+        return newer, changes.as_of

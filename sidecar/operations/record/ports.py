@@ -6,7 +6,7 @@ The rules of what may be appended exist once, in `sidecar/core/journal/rules.py`
 2. Nothing of it is kept unless the turn has as many facts as the append says (`before`). A database that several
    processes write to compares and sets in one statement.
 3. Each fact gets the next number of its instance, without gaps, and grows the running root of its instance and day.
-4. Only `remove` and `remove_frames` remove anything; `remove` refuses markers that do not fit the roots.
+4. Nothing is changed or removed but by `remove`, `remove_frames` and `erase`; those refuse markers that do not fit.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +21,7 @@ from sidecar.core.identifiers import ChildId, DispatchId, EpisodeId, InstanceId,
 from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import Changes, Watermarks
 
 
@@ -92,8 +92,11 @@ class JournalReads(Protocol):
     async def open_turns(self, limit: int, before: TurnId | None = None) -> Sequence[TurnId]:
         """Return turns that have not ended, newest first; those that began before another open turn, if it is named."""
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
-        """Return the turns that have some of the next `limit` facts after `after`. Raises `NotThisJournal`."""
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
+        """Return the turns that have some of the next `limit` facts after `after`, of some sequences, or of all.
+
+        Raises `NotThisJournal`.
+        """
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""
@@ -125,6 +128,24 @@ class RecordArchive(Protocol):
 
         Returns how many turns are gone. Raises `RecordConflict`, and removes nothing, for markers that do not fit the
         roots, or leave out an instance that has appended to a day.
+        """
+
+    async def erasures(self) -> Sequence[TextsErased]:
+        """Return the marker of every erasure."""
+
+    def turns_saying(self, text: str) -> AsyncIterator[TurnId]:
+        """Go through the turns among whose texts these characters stand; one may come more than once."""
+
+    async def erase(self, erasure: Erasure) -> None:
+        """Keep the marker, and take texts and salts of the facts, and the frames of their turns.
+
+        Raises `RecordConflict`, and changes nothing, if one of the facts is not there, or has no texts.
+        """
+
+    async def compact(self) -> None:
+        """Leave nothing of what was erased in the files of the database, as far as it has any of its own.
+
+        Appends wait meanwhile. Raises `StoreUnavailable`.
         """
 
     async def remove_frames(self, ended_before: datetime) -> int:

@@ -5,7 +5,7 @@
 3. Everything may be lost at any time, as a whole: the watermarks are gone with it then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
@@ -17,6 +17,9 @@ from sidecar.core.listing.turn_rows import Newer, TurnLine
 
 class Projection(Protocol):
     """The rows of lists. Every method raises `StoreUnavailable` if it cannot say, or if nothing is kept."""
+
+    async def mine(self) -> Sequence[str] | None:
+        """Return the sequences that this process may project now; None: all. Others project the rest."""
 
     async def watermarks(self) -> Watermarks:
         """Return up to where the journal was projected; empty ones if it was not, or if the rows are lost."""
@@ -31,6 +34,9 @@ class Projection(Protocol):
 
     async def clear(self) -> None:
         """Forget everything."""
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Return from how many facts the lines of turns were derived; of those that have one."""
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns, newest first, in which the rows of `newer` count in the place of those kept."""

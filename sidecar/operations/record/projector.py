@@ -134,9 +134,10 @@ class Projector:
     async def step(self) -> bool:
         """Take some facts, no more than a pass has; say whether any are left. Raises `StoreUnavailable`."""
         async with self._one_at_a_time:  # a list may ask for a step beside the loop
+            mine = await self.projection.mine()
             marks = await self.projection.watermarks()
             try:
-                changes = await self.journal.changed(marks, FACTS_OF_A_PASS)
+                changes = await self.journal.changed(marks, FACTS_OF_A_PASS, mine)
             except NotThisJournal as why:
                 self._recorder.anomaly("projection_rebuilt", f"the lists were made of another journal: {why}")
                 await self._forget()

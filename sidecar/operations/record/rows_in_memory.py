@@ -1,6 +1,6 @@
 """The rows of lists in memory, beside a journal in memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow
@@ -25,6 +25,9 @@ class RowsInMemory:
         self._is_kept = is_kept
         self._reached = Watermarks()
 
+    async def mine(self) -> None:
+        """Leave nothing to others."""
+
     async def watermarks(self) -> Watermarks:
         """Return up to where the journal was projected."""
         return self._reached
@@ -47,6 +50,10 @@ class RowsInMemory:
         """Forget everything."""
         self.lines.clear()
         self._reached = Watermarks()
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Return from how many facts lines were derived."""
+        return {turn_id: self.lines[turn_id].version for turn_id in turn_ids if turn_id in self.lines}
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Return a list of turns."""

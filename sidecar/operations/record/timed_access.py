@@ -7,21 +7,26 @@ from typing import TypeVar
 
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.executing.records import Record
+from sidecar.operations.deadlines import Deadlines, by
+from sidecar.operations.ready_list import Refusal
 from sidecar.operations.record.ports import Store
 
 Found = TypeVar("Found")
 
 
 async def put_on_record(
-    store: Store, records: Sequence[Record], until: float
-) -> StoreUnavailable | RecordConflict | None:
-    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock)."""
+    store: Store, records: Sequence[Record], until: float, deadlines: Deadlines | None = None
+) -> Refusal:
+    """Append `records`; return why not if that is not confirmed by `until` (of the loop's clock).
+
+    That is one of the `deadlines` of what it is for; without them it has a timer of its own.
+    """
     if not records:
         return None
     try:
         if store.waits:
-            async with asyncio.timeout_at(until):
-                await store.append(records)
+            at = asyncio.get_running_loop().call_at if deadlines is None else deadlines.at
+            await by(until, store.append(records), at)
         else:
             await store.append(records)
     except TimeoutError:

@@ -14,11 +14,12 @@ from msgspec import Struct, field
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.core.signatures import Judgement, SignatureJudge
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.lines import Claims, RootKey
 from sidecar.core.verifying.turn_roots import FactsUnderRoots
+from sidecar.core.verifying.verify_erasures import ErasedTexts, erasure_findings, erasure_judgement
 from sidecar.core.verifying.verify_lines import LinesVerifier, judgement_of, marker_findings, removed_findings
 from sidecar.core.verifying.verify_roots import RootWalk
 from sidecar.core.verifying.verify_turn import first_day, turn_findings
@@ -46,6 +47,9 @@ class RecordToVerify(Protocol):
     async def markers(self) -> Sequence[FactsRemoved]:
         """Return the marker of every removal, by instance and partition."""
 
+    async def erasures(self) -> Sequence[TextsErased]:
+        """Return the marker of every erasure."""
+
 
 class SecondPlace(Struct, frozen=True):
     """The checkpoints to verify against.
@@ -69,6 +73,7 @@ class Looked(Struct):
     checkpoints: int = 0
     torn: int = 0
     markers: int = 0
+    erasures: int = 0
     roots: int = 0
     facts: int = 0
     turns: int = 0
@@ -92,6 +97,7 @@ class LogVerification:
         self._claims = Claims()
         self._states: dict[RootKey, RootState] = {}
         self._markers: dict[RootKey, FactsRemoved] = {}
+        self._erasures: dict[str, TextsErased] = {}
         self._seen: set[TurnId] = set()
         self._ahead: dict[RootKey, RootWalk] = {}
         self._late: dict[RootKey, dict[bytes, tuple[TurnId, int]]] = {}
@@ -147,13 +153,18 @@ class LogVerification:
 
     async def _of_markers(self) -> AsyncIterator[Finding]:
         markers = await self._record.markers()
+        erasures = await self._record.erasures()
         self._take_in(markers)
+        self._take_in_erasures(erasures)
         self.looked.markers = len(markers)
+        self.looked.erasures = len(erasures)
         if self._place is None:
             return
-        found = list(marker_findings(markers, self._place.judge, self._claims))
+        judge, claims = self._place.judge, self._claims
+        found = [*marker_findings(markers, judge, claims), *erasure_findings(erasures, judge, claims)]
         if any(finding.kind is FindingKind.MARKER_MISFIT for finding in found):  # made since the files were read?
-            found = list(marker_findings(markers, self._place.judge, self._claims_of_now(self._place)))
+            claims = self._claims_of_now(self._place)
+            found = [*marker_findings(markers, judge, claims), *erasure_findings(erasures, judge, claims)]
         for finding in found:
             yield finding
 
@@ -172,6 +183,12 @@ class LogVerification:
             if judge is None or judgement_of(marker, judge) is Judgement.FITS:
                 self._markers[RootKey(marker.instance, marker.partition)] = marker
 
+    def _take_in_erasures(self, markers: Sequence[TextsErased]) -> None:
+        judge = None if self._place is None else self._place.judge
+        for marker in markers:
+            if judge is None or erasure_judgement(marker, judge) is Judgement.FITS:
+                self._erasures[marker.marker_id] = marker
+
     # --- one day
 
     async def _of_day(self, day: date, keys: Sequence[RootKey]) -> AsyncIterator[Finding]:
@@ -179,12 +196,16 @@ class LogVerification:
         for key in keys:
             async for finding in self._of_root(key, under):
                 yield finding
+        gone = ErasedTexts(day)
         for turn_id in under.turns():
             found = await self._record.facts(turn_id)
             if found.facts or not await self._is_removed(day):
+                gone.take(turn_id, found.facts)
                 for finding in self._of_turn(turn_id, found, under):
                     yield finding
         self._late |= under.late
+        for finding in await self._of_erasures(day, gone, under.turns()):
+            yield finding
 
     async def _of_root(self, key: RootKey, under: FactsUnderRoots) -> AsyncIterator[Finding]:
         removed = key in self._markers
@@ -210,6 +231,20 @@ class LogVerification:
         if walk.unsigned:
             self.looked.unsigned[f"instance {key.instance} in turns of {key.day}"] = walk.unsigned
 
+    async def _of_erasures(self, day: date, gone: ErasedTexts, turns: Sequence[TurnId]) -> Sequence[Finding]:
+        """Return what is wrong with texts that are gone; what seems wrong is looked at once more."""
+        found = list(gone.findings(self._erasures_of(day)))
+        if found:
+            self._take_in_erasures(await self._record.erasures())
+            gone = ErasedTexts(day)
+            for turn_id in turns:
+                gone.take(turn_id, (await self._record.facts(turn_id)).facts)
+            found = list(gone.findings(self._erasures_of(day)))
+        return [] if found and await self._is_removed(day) else found
+
+    def _erasures_of(self, day: date) -> dict[str, TextsErased]:
+        return {each.marker_id: each for each in self._erasures.values() if each.partition == day}
+
     async def _is_removed(self, day: date) -> bool:
         """Say whether retention has removed a day by now."""
         self._take_in(await self._record.markers())
@@ -229,7 +264,10 @@ class LogVerification:
         async for turn_id in self._record.turn_ids():
             if turn_id not in self._seen:
                 found = await self._record.facts(turn_id)
-                under = FactsUnderRoots(first_day(found))
+                day = first_day(found)
+                if not found.facts and await self._is_removed(day):
+                    continue
+                under = FactsUnderRoots(day)
                 for finding in self._of_turn(turn_id, found, under):
                     yield finding
                 for key, links in under.late.items():

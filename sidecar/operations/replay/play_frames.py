@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -50,8 +49,6 @@ Stops = dict[tuple[DispatchId, CallId], tuple[CallFailure, float]]
 """By call: why it was stopped, and how many seconds after its dispatch came."""
 Happening = GatewayFrame | DelegationFrame | StoppedFrame
 """What no runner reports, and yet came from outside."""
-_RUNS: ContextVar[Child] = ContextVar("runs")
-"""The child whose attempts the present task makes."""
 
 
 @dataclass(slots=True)
@@ -110,28 +107,37 @@ class Recording:
 
 
 class RecordedGrants(GrantTable):
-    """Knows which child an attempt belongs to."""
+    """Knows which child an attempt belongs to.
+
+    Attributes:
+        ended: whose attempt ended last.
+    """
 
     def __init__(self, ids: Ids) -> None:
         super().__init__(ids)
         self.children: dict[AttemptId, Child] = {}
+        self.ended: Child | None = None
 
     def mint(self, child: Child, attempt_id: AttemptId) -> str:
         """Mint, and remember."""
         self.children[attempt_id] = child
-        _RUNS.set(child)
         return super().mint(child, attempt_id)
+
+    def revoke(self, attempt_id: AttemptId) -> bool:
+        """Revoke, and remember: the wait before the next attempt is drawn at once."""
+        self.ended = self.children.get(attempt_id)
+        return super().revoke(attempt_id)
 
 
 class RecordedChance:
     """Draws the waits that were drawn then."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    def __init__(self, recording: Recording, grants: RecordedGrants) -> None:
+        self._recording, self._grants = recording, grants
 
     def uniform(self, low: float, high: float) -> float:
-        """Return the wait after the present child's last attempt; the shortest one if none was drawn then."""
-        child = _RUNS.get(None)
+        """Return the wait after the attempt that has just ended; the shortest one if none was drawn then."""
+        child = self._grants.ended
         attempt = None if child is None else self._recording.attempt(child, child.attempts)
         return low if attempt is None or attempt.pause is None else attempt.pause * MICROSECOND
 

@@ -22,6 +22,7 @@ from sidecar.operations.requests import Integration, Verdict
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.child.delegated_call import DelegatedCall
 from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import make_delegated_child
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.state.child import Child
@@ -145,7 +146,7 @@ class Delegate:
             parent.frames.delegating(child.child_id)
         try:
             await self._open(parent, child, call)
-            outcome = await self._run_child(child, call)
+            outcome = await self._run(child, call)
             parent.add_below(outcome.usage or Usage(), barred=child.data.barred_anywhere)
             await self._close(child, call)
             return outcome
@@ -158,13 +159,23 @@ class Delegate:
             call.turn.lanes.leave(child.child_id)
             call.end()
 
+    async def _run(self, child: Child, call: DelegatedCall) -> CallOutcome:
+        """Run it to its outcome, which is durable when this returns."""
+        clock = self._out.clock
+        self._run_child(child, call.planned, call, call.settled, now=clock.now(), began=clock.monotonic())
+        await drain(call, self._out, call.give_up)
+        outcome = await call.finished.wait()  # another drain may go on
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
     async def _open(self, parent: Child, child: Child, call: DelegatedCall) -> None:
         """Put both sides on record, in one append, before anything starts. Source: SX-3, SX-16."""
         summary, now = f"delegated to {child.slot}", self._out.clock.now()
         details = {"child_id": child.child_id, "sub_agent_id": child.slot, "step_idx": child.step_idx}
         parent.note(now, DELEGATED, summary, actor=SUB_AGENT, **details)
         before, opening = parent.take_unsaved(), child.take_unsaved()
-        refused = await put_on_record(self._out.store, (*before, *opening), call.record_by)
+        refused = await put_on_record(self._out.store, (*before, *opening), call.record_by, call.deadlines)
         if refused is not None:
             call.turn.note_unconfirmed()
             raise refused
@@ -176,7 +187,7 @@ class Delegate:
         """Join and close it; what cannot be recorded now goes along with the end of the turn. Source: SX-25, SX-29."""
         child.integrate(Integration(child.child_id, Verdict.AUTOMATIC), self._out.clock.now(), SIDECAR)
         records = child.take_unsaved()
-        if await put_on_record(self._out.store, records, call.record_by) is None:
+        if await put_on_record(self._out.store, records, call.record_by, call.deadlines) is None:
             child.saved(records)
         else:
             self._out.recorder.anomaly("close_unrecorded", child.child_id)
@@ -192,7 +203,7 @@ def _lenders(parent: Child, above: Errand) -> tuple[str, ...]:
     """Return the names, among the calls of the turn, of all who wait for the delegation."""
     if isinstance(above, DelegatedCall):
         return (*above.lenders, parent.child_id)
-    return (above.lane_key(parent.call_id),) if isinstance(above, LiveDispatch) else ()
+    return (above.lane_keys[parent.call_id],) if isinstance(above, LiveDispatch) else ()
 
 
 def _refused(why: DelegationRefusal) -> DelegationRefused:

@@ -8,12 +8,12 @@ import asyncio
 from typing import Final
 
 from sidecar.core.dispatching.frames import Frame
+from sidecar.operations.deadlines import Deadline
 from sidecar.operations.ports import FrameStream, ListenerGone
 from sidecar.operations.turn.dispatch_calls import Begun
-from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 
-TURNS_OF_THE_LOOP: Final = 6
-"""How often to give way before a frame. A sub-agent that answers at once needs five; a frame costs as much as fifty."""
+HOLD: Final = 0.01
+"""Seconds that the first frame waits for what is being put on record: a frame of its own costs as much as a child."""
 
 
 async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
@@ -25,14 +25,22 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
         RecordConflict: another sidecar has gone on with the dispatch.
     """
     dispatch = begun.dispatch
-    number, waker = dispatch.listen()
+    number, listener = dispatch.listen()
     try:
-        seen, first = min(after, dispatch.sequence), True
+        seen, first = min(after, dispatch.sequence) if after else 0, True
+        hold: Deadline | None = None
         while True:
-            await _let_things_happen(dispatch)
+            listener.hears()
             if dispatch.ownership.conflict is not None:
                 raise dispatch.ownership.conflict
-            waker.clear()
+            if dispatch.ready.imminent:
+                await listener.wait()  # for what is about to be done: it is told in the same frame
+                continue
+            if first and dispatch.result is None and not dispatch.ready.attended:
+                hold = hold or dispatch.deadlines.at(asyncio.get_running_loop().time() + HOLD, listener.wake)
+                if hold.due is not None:
+                    await listener.wait()  # for what is being put on record, too
+                    continue
             snapshot = dispatch.snapshot(attached=begun.attached, after=seen) if first else None
             events, result = dispatch.events_after(seen), dispatch.result
             if snapshot is not None or events or result is not None:
@@ -41,17 +49,9 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
             if result is not None:
                 return
             seen = events[-1].sequence if events else seen
-            if dispatch.sequence == seen and dispatch.result is None and dispatch.ownership.conflict is None:
-                await waker.wait()
+            if not listener.woken:
+                await listener.wait()
     except ListenerGone:
         return
     finally:
         dispatch.leave(number)
-
-
-async def _let_things_happen(dispatch: LiveDispatch) -> None:
-    """Give way to whatever can go on without waiting for anything outside, so that it is told in this frame."""
-    for _ in range(TURNS_OF_THE_LOOP):
-        if dispatch.result is not None or dispatch.ownership.conflict is not None:
-            return
-        await asyncio.sleep(0)

@@ -6,6 +6,7 @@ process, not to the RPC that began it, so that a broken connection costs nothing
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -69,8 +70,7 @@ async def give_up_lost(turn: Turn, dispatch_id: DispatchId, going: Going) -> Non
 
 async def attached(dispatch: LiveDispatch, going: Going) -> Begun:
     """Return a dispatch that was begun before, with somebody to see to it that it comes to its result."""
-    with dispatch.about_to_listen():
-        refused = await dispatch.opened.wait()
+    refused = await dispatch.wait_for_opening()
     if refused is not None:
         raise refused
     going.go_on(dispatch)
@@ -140,9 +140,8 @@ class DispatchCalls:
         seconds = self._seconds_for(request, time_left)
         dispatch = self._accept(request, turn, trace)
         dispatch.settle_within(seconds, self._rules.delivery_margin.total_seconds() / 2)
-        with dispatch.about_to_listen():
-            self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
-            refused = await dispatch.opened.wait()
+        self._out.spawner.spawn(self._open_and_carry_out(dispatch), f"dispatch {request.dispatch_id}")
+        refused = await dispatch.wait_for_opening()
         if isinstance(refused, RecordConflict):
             return refused
         if refused is not None:
@@ -213,7 +212,7 @@ class DispatchCalls:
         """Count intents, and hold the parent to `prior_context` on a switch. Source: TN-12, TN-16, PC2-T-13."""
         called = distinct(plan.called)
         new = newly_called(called, turn.claims.previous)
-        missing = not request.prior_context.strip() and any(slot not in plan.briefed for slot in new)
+        missing = not request.prior_context.strip() and not set(new).issubset(plan.briefed)
         if missing:
             self._out.recorder.prior_context_missing(turn.surface.orchestrator.definition.id)
             if self._rules.strict_prior_context:
@@ -234,26 +233,26 @@ class DispatchCalls:
             if isinstance(error, SubagentsError):
                 return
             raise
-        dispatch.open()
         try:
-            await self._carry_out(dispatch, children)
+            dispatch.open(partial(self._carry_out.begin, dispatch, children))
+            await self._carry_out(dispatch)
         finally:
             self._is_over(dispatch)
 
     async def _put_on_record(self, dispatch: LiveDispatch) -> Mapping[CallId, Child]:
         turn, out = dispatch.turn, self._out
-        ready = [each for each in dispatch.plan.run if turn.lanes.has_turn(dispatch.lane_key(each.call.call_id))]
+        ready = [each for each in dispatch.plan.run if dispatch.lane_keys[each.call.call_id] in turn.lanes.running]
         children = {each.call.call_id: make_child(dispatch, each, out.clock, out.ids) for each in ready}
         now, outcomes = out.clock.now(), dispatch.plan.settled.values()
         settled = [CallSettled(turn.turn_id, dispatch.dispatch_id, each, now) for each in outcomes]
         opening = [record for child in children.values() for record in child.take_unsaved()]
         records = [opened_record(dispatch, out.clock), *opening, *settled]
-        refused = await put_on_record(out.store, records, dispatch.record_by)
+        refused = await put_on_record(out.store, records, dispatch.record_by, dispatch.deadlines)
         if refused is not None:
             turn.note_unconfirmed()
             raise refused
         for child in children.values():
-            child.saved(child.take_unsaved())
+            child.forget_unsaved()
             turn.keep_child(child)
         called = [slot for each in turn.dispatches.values() for slot in each.plan.called]
         self._facts.dispatched(turn.claims.episode_id, distinct(called))
@@ -266,5 +265,5 @@ class DispatchCalls:
 
 def _waiting(dispatch: LiveDispatch, planned: PlannedCall) -> Waiting:
     parallel = dispatch.request.join.max_parallel or dispatch.turn.surface.fan_out_cap
-    key = dispatch.lane_key(planned.call.call_id)
+    key = dispatch.lane_keys[planned.call.call_id]
     return Waiting(key, dispatch.dispatch_id, parallel, planned.tool.ownership)

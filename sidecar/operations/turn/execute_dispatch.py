@@ -3,19 +3,20 @@
 Source: PC2-FR-6, PC2-FR-8a, TN-20.
 """
 
-import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 
 import msgspec
 
 from sidecar.core.dispatching.outcomes import CallOutcome, Outcome
 from sidecar.core.dispatching.plan import PlannedCall, not_run
 from sidecar.core.errors import RecordConflict
-from sidecar.core.executing.records import CallSettled
+from sidecar.core.executing.records import CallSettled, Record
 from sidecar.core.identifiers import CallId
-from sidecar.operations.record.timed_access import put_on_record
+from sidecar.operations.ready_list import LaidOut, Refusal, Step
 from sidecar.operations.turn.child.dependencies import Outside
+from sidecar.operations.turn.child.drain import drain
 from sidecar.operations.turn.child.open_child import make_child
 from sidecar.operations.turn.child.run_child import RunChild
 from sidecar.operations.turn.state.child import Child
@@ -30,89 +31,126 @@ class CarryOut:
         self._out = outside
         self._run_child = run_child
 
-    async def __call__(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
-        """Run what is to run and has no outcome on record yet, then tell everybody.
+    def begin(self, dispatch: LiveDispatch, begun: Mapping[CallId, Child]) -> None:
+        """Let everything begin that has its turn and no outcome on record yet; does not wait.
 
         Args:
             dispatch: accepted, and open on record.
             begun: the children that are on record already, by call.
         """
+        now, began = self._out.clock.now(), self._out.clock.monotonic()
         left = [each for each in dispatch.plan.run if each.place not in dispatch.calls.outcomes]
+        for planned in left:
+            call_id = planned.call.call_id
+            child = begun.get(call_id)
+            try:
+                if child is not None and not child.restored:
+                    self._run(dispatch, planned, child, now, began)
+                else:
+                    self._wait_for_its_turn(dispatch, planned, child)
+            except Exception as defect:  # noqa: BLE001  it must not cost the other calls anything
+                self._give_up(dispatch, call_id, defect)
         if not left:
             self._finish(dispatch)
-        calls = [self._settle(dispatch, each, begun.get(each.call.call_id)) for each in left]
-        # One alone has nobody to be kept from, and needs no task of its own.
-        results = [await _caught(calls[0])] if len(calls) == 1 else await asyncio.gather(*calls, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                self._out.recorder.anomaly("call_defect", type(result).__name__)
 
-    async def _settle(self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None) -> None:
-        """Run one call in its turn; it is settled when this returns, and its lane is free."""
-        outcome = not_run(planned, Outcome.FAILED, CallFailure.INTERNAL)
+    async def __call__(self, dispatch: LiveDispatch) -> None:
+        """Do what is ready until every call has its outcome and everybody is told."""
         try:
-            if child is not None and child.restored:  # others may have what it owns by now
-                lanes, key = dispatch.turn.lanes, dispatch.lane_key(planned.call.call_id)
-                await lanes.turn_of(key, dispatch.stop_of(planned.call.call_id))
-            started = child or await self._start_in_turn(dispatch, planned)
-            if isinstance(started, Child):
-                dispatch.running(started)
-                outcome = await self._run_child(started, dispatch)
-            else:
-                outcome = await self._recorded(dispatch, started)
-        finally:
-            dispatch.settled(outcome)
-            dispatch.turn.lanes.leave(dispatch.lane_key(planned.call.call_id))
-            if len(dispatch.calls.outcomes) == len(dispatch.request.calls):
-                self._finish(dispatch)  # here, so that the last change and the result leave in one frame
+            await drain(dispatch, self._out, partial(self._give_up, dispatch))
+            await dispatch.finished.wait()  # another drain may go on
+        except BaseException as stopped:
+            dispatch.ready.close()  # of the process: nobody goes on with them
+            for call_id in list(dispatch.calls.stops):
+                self._give_up(dispatch, call_id, stopped)
+            raise
 
-    async def _start_in_turn(self, dispatch: LiveDispatch, planned: PlannedCall) -> Child | CallOutcome:
-        """Wait until the call may run, and put its child on record then."""
+    def _run(
+        self, dispatch: LiveDispatch, planned: PlannedCall, child: Child, now: datetime, began: float | None = None
+    ) -> None:
+        began = self._out.clock.monotonic() if began is None else began
+        dispatch.running(child, now)
+        self._run_child(child, planned, dispatch, partial(self._over, dispatch), now=now, began=began)
+
+    def _wait_for_its_turn(self, dispatch: LiveDispatch, planned: PlannedCall, child: Child | None) -> None:
+        """Have a call begin once its lane is free, or end once it is stopped. A child that is there was restored."""
         call_id = planned.call.call_id
-        stopped = await dispatch.turn.lanes.turn_of(dispatch.lane_key(call_id), dispatch.stop_of(call_id))
+
+        def ready(stopped: CallFailure | None) -> None:
+            dispatch.ready.put(Step(call_id, partial(self._begin_late, dispatch, planned, child, stopped)))
+
+        dispatch.turn.lanes.turn_of(dispatch.lane_keys[call_id], dispatch.stop_of(call_id)).on_settled(ready)
+
+    def _begin_late(
+        self,
+        dispatch: LiveDispatch,
+        planned: PlannedCall,
+        child: Child | None,
+        stopped: CallFailure | None,
+        now: datetime,
+    ) -> LaidOut:
+        """Have a child put on record before it runs, unless it is there, or the call is not begun any more."""
+        if child is not None:
+            return (), lambda _, then: self._run(dispatch, planned, child, then)
         if stopped is not None:
             reason = CallFailure.NOT_STARTED if stopped is CallFailure.JOIN_DEADLINE else stopped
-            return not_run(planned, Outcome.NOT_STARTED, reason)
+            return self._not_begun(dispatch, not_run(planned, Outcome.NOT_STARTED, reason), now)
         child = make_child(dispatch, planned, self._out.clock, self._out.ids)
         records = child.take_unsaved()
-        refused = await put_on_record(self._out.store, records, dispatch.record_by)
-        if refused is not None:
-            dispatch.turn.note_unconfirmed()
-            if isinstance(refused, RecordConflict):
-                dispatch.lose()
-            return not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
-        child.saved(records)
-        dispatch.turn.keep_child(child)
-        return child
+        return records, partial(self._opened, dispatch, planned, child, records)
 
-    async def _recorded(self, dispatch: LiveDispatch, outcome: CallOutcome) -> CallOutcome:
-        """Put the outcome of a call that never began on record, and return what is told.
+    def _opened(
+        self,
+        dispatch: LiveDispatch,
+        planned: PlannedCall,
+        child: Child,
+        records: Sequence[Record],
+        refused: Refusal,
+        now: datetime,
+    ) -> None:
+        if refused is None:
+            child.saved(records)
+            dispatch.turn.keep_child(child)
+            self._run(dispatch, planned, child, now)
+            return
+        dispatch.turn.note_unconfirmed()
+        outcome = not_run(planned, Outcome.NOT_STARTED, CallFailure.RECORD_UNAVAILABLE)
+        dispatch.ready.put(Step(outcome.call_id, partial(self._not_begun, dispatch, outcome)))
+
+    def _not_begun(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> LaidOut:
+        """Have the outcome of a call that never began put on record before it is told.
 
         What cannot be recorded now is told as that, and goes along with the turn's end.
         """
-        settled = CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, self._out.clock.now())
-        refused = await put_on_record(self._out.store, [settled], dispatch.record_by)
-        if isinstance(refused, RecordConflict):
-            dispatch.lose()
-        elif refused is not None:
-            told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
-            dispatch.turn.add_late(msgspec.structs.replace(settled, outcome=told, revision=1))
-            return told
-        return outcome
+        settled = CallSettled(dispatch.turn.turn_id, dispatch.dispatch_id, outcome, now)
+
+        def tell(refused: Refusal, told_at: datetime) -> None:
+            told = outcome
+            if refused is not None and not isinstance(refused, RecordConflict):
+                told = msgspec.structs.replace(outcome, reason=CallFailure.RECORD_UNAVAILABLE)
+                dispatch.turn.add_late(msgspec.structs.replace(settled, outcome=told, revision=1))
+            self._over(dispatch, told, told_at)
+
+        return [settled], tell
+
+    def _over(self, dispatch: LiveDispatch, outcome: CallOutcome, now: datetime) -> None:
+        """A call has its outcome: its lane is free, and if it was the last one, the dispatch has its result."""
+        dispatch.settled(outcome, now)
+        dispatch.turn.lanes.leave(dispatch.lane_keys[outcome.call_id])
+        if not dispatch.calls.stops:
+            self._finish(dispatch)
+
+    def _give_up(self, dispatch: LiveDispatch, call_id: CallId, why: BaseException) -> None:
+        """Settle a call that a defect, or the end of the process, keeps from coming to its outcome."""
+        if isinstance(why, Exception):
+            self._out.recorder.anomaly("call_defect", type(why).__name__)
+        if call_id in dispatch.calls.stops:
+            outcome = not_run(dispatch.calls.planned[call_id], Outcome.FAILED, CallFailure.INTERNAL)
+            self._over(dispatch, outcome, self._out.clock.now())
 
     def _finish(self, dispatch: LiveDispatch) -> None:
         """Join the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
         overhead = dispatch.overhead()
         outcomes = dispatch.finish(overhead).outcomes
         if dispatch.ownership.conflict is None:
-            failed = sum(1 for outcome in outcomes if outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED))
+            failed = sum([outcome.outcome in (Outcome.FAILED, Outcome.DEGRADED) for outcome in outcomes])
             self._out.recorder.dispatch_settled(len(dispatch.plan.run), failed, overhead)
-
-
-async def _caught(call: Coroutine[Any, Any, None]) -> Exception | None:
-    """Return what it raises, as `gather` would."""
-    try:
-        await call
-    except Exception as error:  # noqa: BLE001  a defect; the caller counts it
-        return error
-    return None

@@ -91,7 +91,8 @@ class GoOn:
         self._out.recorder.anomaly("dispatch_taken_over", f"{opened_id} of {turn.turn_id}")
         begun = self._begin(dispatch)
         dispatch.leave(None)  # if nobody listens, what the request asks for in that case is done
-        await self._carry_out(dispatch, begun)
+        self._carry_out.begin(dispatch, begun)
+        await self._carry_out(dispatch)
         return True
 
     def _begin(self, dispatch: LiveDispatch) -> dict[CallId, Child]:
@@ -105,7 +106,7 @@ class GoOn:
         parallel = dispatch.request.join.max_parallel or turn.surface.fan_out_cap
         turn.lanes.enter(
             [
-                Waiting(dispatch.lane_key(each.call.call_id), dispatch.dispatch_id, parallel, each.tool.ownership)
+                Waiting(dispatch.lane_keys[each.call.call_id], dispatch.dispatch_id, parallel, each.tool.ownership)
                 for each in sorted(unsettled, key=lambda each: each.call.call_id not in begun)
             ]
         )

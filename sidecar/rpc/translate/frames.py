@@ -4,6 +4,8 @@ Messages are filled in where they stand, field by field: giving parts to a const
 every level, and took three times as long.
 """
 
+from collections.abc import Sequence
+
 from sidecar.core.dispatching.frames import (
     CallStateChanged,
     DispatchEvent,
@@ -15,7 +17,7 @@ from sidecar.core.dispatching.frames import (
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.rpc.translate.enums import AXIS, CALL_STATE, CAP, OUTCOME, REASON
-from sidecar.rpc.translate.fields import fill_duration, fill_timestamp
+from sidecar.rpc.translate.fields import EPOCH, fill_duration
 from sidecar.rpc.translate.surfaces import start_state
 from subagents.dispatch.v1 import dispatch_pb2, outcome_pb2
 
@@ -24,8 +26,8 @@ def fill_frame(message: dispatch_pb2.DispatchFrame, frame: Frame) -> None:
     """Fill in an empty frame."""
     if frame.snapshot is not None:
         _fill_snapshot(message.snapshot, frame.snapshot)
-    for event in frame.events:
-        _fill_event(message.events.add(), event)
+    if frame.events:
+        _add_events(message, frame.events)
     if frame.result is not None:
         fill_result(message.result, frame.result)
 
@@ -85,22 +87,25 @@ def _fill_snapshot(message: dispatch_pb2.DispatchSnapshot, snapshot: Snapshot) -
         )
 
 
-def _fill_event(message: dispatch_pb2.DispatchEvent, event: DispatchEvent) -> None:
-    what = event.what
-    message.sequence = event.sequence
-    fill_timestamp(message.time, event.time)
-    if isinstance(what, CallStateChanged):
-        message.call_id = what.call_id
-        changed = message.state_changed
-        changed.state = CALL_STATE[what.state]
-        if what.outcome is not None:
-            changed.outcome = OUTCOME[what.outcome]
-    elif isinstance(what, Gap):
-        message.gap.from_sequence, message.gap.to_sequence = what.first, what.last
-    else:
-        message.call_id = what.call_id or ""
-        status = message.status
-        status.type, status.count = what.type, what.count
-        status.sub_agent_ids.extend(what.slots)
-        if what.attributes:
-            status.attributes.update(what.attributes)
+def _add_events(frame: dispatch_pb2.DispatchFrame, events: Sequence[DispatchEvent]) -> None:
+    for event in events:
+        message = frame.events.add()
+        what = event.what
+        message.sequence = event.sequence
+        time, since = message.time, event.time - EPOCH
+        time.seconds, time.nanos = since.days * 86_400 + since.seconds, since.microseconds * 1000
+        if isinstance(what, CallStateChanged):
+            message.call_id = what.call_id
+            changed = message.state_changed
+            changed.state = CALL_STATE[what.state]
+            if what.outcome is not None:
+                changed.outcome = OUTCOME[what.outcome]
+        elif isinstance(what, Gap):
+            message.gap.from_sequence, message.gap.to_sequence = what.first, what.last
+        else:
+            message.call_id = what.call_id or ""
+            status = message.status
+            status.type, status.count = what.type, what.count
+            status.sub_agent_ids.extend(what.slots)
+            if what.attributes:
+                status.attributes.update(what.attributes)

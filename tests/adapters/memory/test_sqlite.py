@@ -15,7 +15,7 @@ from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.core.history.records import EpisodeSize, OwnTurn
 from sidecar.core.identifiers import Principal
 from sidecar_conformance.episode_memory import EpisodeMemoryBench, EpisodeMemorySuite
-from sidecar_conformance.memory_bench import BEGAN, EPISODE, OTHER_EPISODE, REWARDS, SHOP, a_summary, a_turn
+from sidecar_conformance.memory_bench import BEGAN, EPISODE, OTHER_EPISODE, OTHER_USER, REWARDS, SHOP, a_summary, a_turn
 from tests.support.requirement import requirement
 from tests.support.sqlite_statements import heard_statements
 
@@ -171,3 +171,22 @@ async def test_the_size_of_a_new_episode_costs_no_read_after_a_restart_either(tm
             assert [await memory.size(each) for each in (EPISODE, OTHER_EPISODE)] == sizes
             kept = await memory.append(msgspec.structs.replace(a_turn(1), episode=new))
             assert await memory.size(new) == kept != EpisodeSize()
+
+
+async def test_nothing_of_an_erased_user_is_left_in_the_files(tmp_path: Path) -> None:
+    """Every layer and the summary, in the database and its log; another user's are all there."""
+    async with opened(tmp_path / "history.db") as memory:
+        for number in range(9):
+            await memory.append(a_turn(number, SHOP, narration=f"geheim-{number}"))
+            await memory.append(a_turn(number, SHOP, episode=OTHER_USER, narration=f"kept-{number}"))
+        files = sorted(tmp_path.glob("history.db*"))
+        assert any(b"geheim-3" in file.read_bytes() for file in files)
+
+        assert await memory.erase(EPISODE.principal) == 1
+
+        found = b"".join(file.read_bytes() for file in files)
+        assert b"geheim" not in found
+        assert EPISODE.principal.encode() not in found
+        assert (await memory.read(EPISODE, 9)).kept == 0
+        assert (await memory.read(OTHER_USER, 9)).kept == 9
+        assert await memory.erase(EPISODE.principal) == 0

@@ -66,9 +66,9 @@ class RecordBench(ABC):
 
     async def open(self, instance: str, *, at_once: bool = False) -> OpenedRecord:
         """Return the record as a process sees it that has just started under the id `instance`."""
-        return OpenedRecord(await self.journal(instance), self.projection(), at_once=at_once)
+        return OpenedRecord(await self.journal(instance), self.projection(instance), at_once=at_once)
 
-    def projection(self) -> Projection:
+    def projection(self, instance: str) -> Projection:
         """Return the rows of lists, which all processes share."""
         return RowsInMemory()
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import asyncpg
 
-from sidecar.adapters.record_postgresql import JournalOptions, PostgresJournal
+from sidecar.adapters.postgresql import Limits
+from sidecar.adapters.record_postgresql import JournalOptions, PostgresJournal, PostgresProjection
 from sidecar.core.executing.records import Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import TurnAppend
@@ -17,13 +18,13 @@ from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.entries import Stored
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
-from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.record.translation import TranslatedTurn, turn_of
 from tests.adapters.records.bench import OpenedRecord, RecordBench
 
+LISTED = ("listed_turns", "listed_slots", "listed_episodes")
 TABLES = ("facts", "attempt_frames", "markers")
 """That nothing is changed in."""
-DERIVED = ("instances", "instance_heads", "turn_heads", "roots")
+DERIVED = ("instances", "instance_heads", "turn_heads", "roots", "lists_watermarks", *LISTED)
 
 
 @asynccontextmanager
@@ -40,7 +41,8 @@ async def emptied(dsn: str) -> None:
     """Empty a journal as only a superuser can, which is quicker than to make another database."""
     async with connection_to(dsn) as connection:
         deleted = "; ".join(f"delete from {table}" for table in (*TABLES, *DERIVED))
-        await connection.execute(f"set session_replication_role = replica; {deleted}")
+        taken = "update lists_taken set generation = 0, alterations = 0"
+        await connection.execute(f"set session_replication_role = replica; {deleted}; {taken}")
 
 
 class PostgresBench(RecordBench):
@@ -50,11 +52,7 @@ class PostgresBench(RecordBench):
         """Keep the address."""
         self.dsn = dsn
         self._opened: list[PostgresJournal] = []
-        self._rows = RowsInMemory()
-
-    def projection(self) -> Projection:
-        """Return the rows of lists."""
-        return self._rows
+        self._projections: list[PostgresProjection] = []
 
     async def journal(self, instance: str) -> PostgresJournal:
         """Return one more instance."""
@@ -63,6 +61,11 @@ class PostgresBench(RecordBench):
         self._opened.append(journal)
         await journal.renew_lease()
         return journal
+
+    def projection(self, instance: str) -> Projection:
+        """Return the rows in the same database."""
+        self._projections.append(PostgresProjection(self.dsn, InstanceId(instance), Limits()))
+        return self._projections[-1]
 
     async def kill(self, journal: Journal) -> None:
         """Let its lease run out."""
@@ -76,6 +79,8 @@ class PostgresBench(RecordBench):
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         """Close every instance."""
+        for projection in self._projections:
+            await projection.close()
         for journal in self._opened:
             await journal.close()
 

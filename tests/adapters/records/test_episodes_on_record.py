@@ -8,10 +8,11 @@ from typing import Any
 import apsw
 import pytest
 
+from sidecar.adapters.record_sqlite.journal import EPISODES
 from sidecar.adapters.record_sqlite.schema import record_schema
 from sidecar.adapters.sqlite.known_keys import PAGE, KnownKeys
 from sidecar.adapters.system import OwnedTasks, SystemClock, SystemIds
-from sidecar.composition.record.open_record import EPISODES, Surroundings, opened_record
+from sidecar.composition.record.open_record import Surroundings, opened_record
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import EpisodeId
 from sidecar.observability.metrics import Metrics

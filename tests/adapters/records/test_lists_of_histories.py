@@ -1,10 +1,12 @@
 """Whatever happens in whatever order, lists show what the facts say: that, or as of when they do."""
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, timedelta
 from pathlib import Path
 from random import Random
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from sidecar.core.listing.changes import Watermarks
 from sidecar.core.listing.turn_rows import Newer, TurnLine, turn_line
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.operations.record import lists, projector
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
@@ -55,6 +58,10 @@ class Flaky:
         self.fails = 0.0
         self._chance = chance
 
+    async def mine(self) -> Sequence[str] | None:
+        """Ask."""
+        return await self.kept.mine()
+
     async def watermarks(self) -> Watermarks:
         """Ask."""
         return await self.kept.watermarks()
@@ -72,6 +79,10 @@ class Flaky:
     async def clear(self) -> None:
         """Forget."""
         await self.kept.clear()
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Ask."""
+        return await self.kept.versions(turn_ids)
 
     async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
         """Ask."""
@@ -150,7 +161,8 @@ class InFiles:
 class History:
     """What happens to a record and to its projector, drawn; and what the facts say meanwhile."""
 
-    def __init__(self, seed: int, place: InMemory | InFiles) -> None:
+    def __init__(self, seed: int, place: InMemory | InFiles, made: Any = projector, read: Any = lists) -> None:
+        self._made, self._read = made, read
         self.chance = Random(seed)
         self.place = place
         self.facts: dict[TurnId, list[Stored]] = {}
@@ -163,8 +175,10 @@ class History:
         """Start a process: nothing is left of the one before but what is kept."""
         self.projection = Flaky(await self.place.projection(), self.chance)
         recorder = MeasuringRecorder(Metrics())
-        self.projector = Projector(self.place.journal, self.projection, recorder, ProjectorTiming(between=0))
-        self.lists = Lists(self.projector, most_changes=self.chance.choice((SMALL_TAIL, 10_000)))
+        timing = ProjectorTiming(between=0)
+        self.projector: Projector = self._made.Projector(self.place.journal, self.projection, recorder, timing)
+        most = self.chance.choice((SMALL_TAIL, 10_000))
+        self.lists: Lists = self._read.Lists(self.projector, most_changes=most)
 
     async def play(self) -> None:
         """Let things happen, and look at lists."""
@@ -317,3 +331,48 @@ async def test_lists_in_files_show_what_the_facts_say(tmp_path: Path) -> None:
         seen |= history.seen
         await asyncio.sleep(0)
     assert seen == {"failure", "removal", "erasure", "as of", "whole"}
+
+
+DEFECTS = {
+    "alterations are not looked for": (projector, "changes.reached.alterations != marks.alterations", "False"),
+    "watermarks are kept before the rows": (
+        projector,
+        "await self.projection.apply([each.line() for each in readings], changes.reached)",
+        "await self.projection.apply((), changes.reached)\n"
+        "                await self.projection.apply([each.line() for each in readings], changes.reached)",
+    ),
+    "alterations are taken for done before they are": (
+        projector,
+        "await self.projection.apply((), marks, days)",
+        "await self.projection.apply((), replace(marks, alterations=changes.reached.alterations), days)",
+    ),
+    "a list does not say that it is behind": (lists, "return newer, changes.as_of", "return newer, None"),
+    "a list shows what is projected only": (lists, "return newer, changes.as_of", "return {}, changes.as_of"),
+    "a list shows erased users until the next pass": (lists, "if is_altered:", "if False:"),
+}
+"""By name: where what stands, and what is planted there."""
+
+
+def planted(module: ModuleType, there: str, defect: str) -> ModuleType:
+    """Return a module with a defect."""
+    source = inspect.getsource(module)
+    assert source.count(there) == 1, there
+    made = ModuleType(f"{module.__name__}_with_a_defect")
+    exec(compile(source.replace(there, defect), made.__name__, "exec"), made.__dict__)
+    return made
+
+
+@pytest.mark.seconds(60)
+@pytest.mark.parametrize("name", DEFECTS)
+async def test_a_defect_is_found(name: str) -> None:
+    """In one of the histories that are always played."""
+    module, there, defect = DEFECTS[name]
+    broken = planted(module, there, defect)
+    made = {"made": broken} if module is projector else {"read": broken}
+
+    async def play_all() -> None:
+        for seed in range(20):
+            await History(seed, InMemory(), **made).play()
+
+    with pytest.raises(AssertionError):
+        await play_all()

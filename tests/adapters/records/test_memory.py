@@ -20,7 +20,7 @@ class MemoryBench(RecordBench):
         """Return one more instance."""
         return MemoryJournal(self._contents, InstanceId(instance), lambda other: other not in self._dead)
 
-    def projection(self) -> Projection:
+    def projection(self, instance: str) -> Projection:
         """Return the rows beside the facts."""
         return self._contents.rows
 

@@ -38,7 +38,7 @@ class SqliteBench(RecordBench):
         await journal.begin()
         return journal
 
-    def projection(self) -> Projection:
+    def projection(self, instance: str) -> Projection:
         """Return the rows in their file."""
         return self._projection
 

@@ -74,6 +74,8 @@ class WatchedSpawner:
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work`."""
+        if self._loop.is_closed():
+            work.close()  # of a process that is being buried
         task: asyncio.Task[None] = self._loop.create_task(work, name=name)
         task.add_done_callback(self._ended)
         self.tasks.append(task)

@@ -89,6 +89,7 @@ def operations(
     looking_up: float = 0.0,
     vocabulary: Vocabulary = REPORTED,
     recorder: KeepingRecorder | None = None,
+    store: MemoryStore | None = None,
 ) -> Operations:
     """Join the real operations to a clock that jumps."""
     flags: Any = ScriptedFlags()
@@ -98,7 +99,7 @@ def operations(
         ids=SystemIds(),
         chance=Random("jitter"),
         spawner=OwnedTasks(lambda name, error: None),
-        store=StoreThatTakes(storing),
+        store=store or StoreThatTakes(storing),
         recorder=recorder or KeepingRecorder(),
         definitions=definitions,
         flags=flags,

@@ -12,7 +12,7 @@ from sidecar.core.journal.markers import FactsRemoved, TextsErased, root_over, s
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REMOVED = FactsRemoved(InstanceId("one"), date(2025, 1, 1), 7, "ab" * 32, AT, AT, "key-1")
-ERASED = TextsErased("erasure-1", 3, "cd" * 32, AT, "key-1")
+ERASED = TextsErased("erasure-1", date(2025, 1, 1), 3, "cd" * 32, AT, "key-1")
 
 
 class Key:

@@ -28,12 +28,12 @@ class WatchedJournal(MemoryJournal):
     asked = 0
     away = False
 
-    async def changed(self, after: Watermarks, limit: int) -> Changes:
+    async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
         """Return what has changed, or fail."""
         self.asked += 1
         if self.away:
             raise StoreUnavailable("the journal is away", retry_after=timedelta(seconds=1))
-        return await super().changed(after, limit)
+        return await super().changed(after, limit, only)
 
 
 class Anomalies:

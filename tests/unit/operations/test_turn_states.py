@@ -23,7 +23,7 @@ from sidecar.operations.turn.state.live_dispatch import LiveDispatch
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from sidecar.operations.turn.state.turn import Origin
 from sidecar.operations.turn.state.turn_ends import BY_PARENT, IDLE, PARENT_GONE, TurnClosed
-from tests.support.turn_states import SLOTS, a_child, a_dispatch, a_turn, an_outcome, tried
+from tests.support.turn_states import NOW, SLOTS, a_child, a_dispatch, a_turn, an_outcome, tried
 
 OFTEN: Final = settings(max_examples=100, stateful_step_count=40, deadline=None)
 ME, OTHER = InstanceId("me"), InstanceId("other")
@@ -225,10 +225,10 @@ class DispatchMoves(RuleBasedStateMachine):
         if settles:
             outcome = an_outcome(planned, Outcome.FAILED)
             allowed, target = open_ and state is not CallState.SETTLED, CallState.SETTLED
-            moved = tried(dispatch, allowed=allowed, move=lambda: dispatch.settled(outcome))
+            moved = tried(dispatch, allowed=allowed, move=lambda: dispatch.settled(outcome, NOW))
         else:
             allowed, target = open_ and state is CallState.WAITING, CallState.RUNNING
-            moved = tried(dispatch, allowed=allowed, move=lambda: dispatch.running(child))
+            moved = tried(dispatch, allowed=allowed, move=lambda: dispatch.running(child, NOW))
         self.calls[name, place] = target if moved else state
 
     @precondition(lambda self: self.dispatches)

@@ -165,7 +165,7 @@ def test_a_line_signs_every_field_but_the_signature() -> None:
     line = signed_line(statement(5, LineKind.RETENTION), 3, "p", PlainSigner())
     signed = (
         b'line\x1f[3,"p","retention","a","2026-03-01",5,"root-5",'
-        b'"2026-03-01T12:00:00.123457Z","2026-03-01T12:00:09.123457Z","k1"]'
+        b'"2026-03-01T12:00:00.123457Z","2026-03-01T12:00:09.123457Z",null,"k1"]'
     )
     assert line.signature == signed.hex()
     assert line_from(line_text(line)) == line == msgspec.json.decode(line_text(line), type=CheckpointLine)

@@ -9,12 +9,11 @@ create table instances (
   lease_until timestamptz not null
 ) with (fillfactor = 50);
 
--- The newest fact of each instance. The row is locked first by each append of the instance: one that hangs and
+-- The number of the newest fact of each instance. The row is locked first by each append of the instance: one that hangs and
 -- its repetition never run side by side, and a renewal of the lease waits for neither.
 create table instance_heads (
   instance_id text collate "C" primary key,
-  number bigint not null default 0,
-  link bytea -- of that fact
+  number bigint not null default 0
 ) with (fillfactor = 50);
 
 -- One row a turn, derived from its facts: what appends compare, and what is looked for while turns run.
@@ -22,7 +21,7 @@ create table turn_heads (
   turn_id text collate "C" primary key,
   day date not null, -- of its first fact, in UTC
   version integer not null, -- how many facts it has
-  begun_at timestamptz not null default clock_timestamp(), -- on record
+  began_at timestamptz not null,
   episode_id text collate "C" not null,
   expires_at timestamptz not null,
   ended_at timestamptz,
@@ -45,10 +44,10 @@ create table facts (
   salt bytea,
   texts_digest bytea,
   link bytea not null,
+  erased_under text collate "C", -- id of the marker under which the texts were erased
   primary key (turn_id, version, day)
 ) partition by list (day);
 create index facts_of_instance on facts (instance_id, number);
-create index facts_erased on facts (turn_id) where texts is null; -- empty until the texts of a user are erased
 
 create table attempt_frames ( -- what runners sent, for replay
   day date not null,
@@ -60,13 +59,11 @@ create table attempt_frames ( -- what runners sent, for replay
   primary key (turn_id, attempt_id, day)
 ) partition by list (day);
 
--- Derived from facts: where the running root of an instance and a day stands. The newest fact says which days have anything
--- to read for lists.
+-- Derived from facts: where the running root of an instance and a day stands.
 create table roots (
   instance_id text collate "C" not null,
   day date not null,
   number bigint not null,
-  newest bigint not null, -- number of the newest of these facts
   root bytea not null,
   primary key (instance_id, day)
 ) with (fillfactor = 50);
@@ -78,10 +75,15 @@ create table markers ( -- of what was removed, signed
   primary key (instance_id, day)
 );
 
+create table erasures ( -- markers of erased texts, signed; they name nobody
+  marker_id text collate "C" primary key,
+  body text collate "C" not null
+);
+
 -- Nothing is changed; nothing is removed but by functions of retention, which say so for their transaction.
 create function record_stays() returns trigger language plpgsql as $$
 begin
-  if tg_op <> 'UPDATE' and current_setting('sidecar.purging', true) = 'on' then
+  if current_setting('sidecar.purging', true) = case tg_op when 'UPDATE' then 'texts' else 'on' end then
     return null;
   end if;
   raise exception '% is append-only: % is refused', tg_table_name, tg_op using errcode = 'SR403';
@@ -91,6 +93,7 @@ create trigger stays before update or delete or truncate on facts for each state
 create trigger stays before update or delete or truncate on attempt_frames
   for each statement execute function record_stays();
 create trigger stays before update or delete or truncate on markers for each statement execute function record_stays();
+create trigger stays before update or delete or truncate on erasures for each statement execute function record_stays();
 
 create function journal_partition_name(p_table text, p_day date) returns text language sql immutable as $$
   select p_table || to_char(p_day, '_YYYYMMDD')
@@ -133,7 +136,7 @@ create aggregate journal_rooted(p_before bytea, p_link bytea) (sfunc = journal_r
 -- statement reads of another row after it has waited for a lock would still be as it was before.
 create function journal_append(
   p_instance text,
-  p_turns text[], p_days date[], p_before integer[], p_after integer[], p_episodes text[],
+  p_turns text[], p_days date[], p_before integer[], p_after integer[], p_began timestamptz[], p_episodes text[],
   p_expires timestamptz[], p_ended timestamptz[], p_called boolean[], p_unsettled jsonb[],
   p_fact_turns integer[], p_versions integer[], p_at timestamptz[], p_bodies bytea[], p_texts bytea[], p_salts bytea[],
   p_digests bytea[], p_links bytea[],
@@ -148,9 +151,9 @@ begin
   select number into strict v_number from instance_heads where instance_id = p_instance for update;
   for v_at in 1 .. cardinality(p_turns) loop
     if p_before[v_at] = 0 then
-      insert into turn_heads (turn_id, day, version, episode_id, expires_at, ended_at, called, unsettled)
-        values (p_turns[v_at], p_days[v_at], p_after[v_at], p_episodes[v_at], p_expires[v_at], p_ended[v_at], p_called[v_at],
-          p_unsettled[v_at])
+      insert into turn_heads (turn_id, day, version, began_at, episode_id, expires_at, ended_at, called, unsettled)
+        values (p_turns[v_at], p_days[v_at], p_after[v_at], p_began[v_at], p_episodes[v_at], p_expires[v_at], p_ended[v_at],
+          p_called[v_at], p_unsettled[v_at])
         on conflict do nothing;
     else
       update turn_heads set version = p_after[v_at], unsettled = p_unsettled[v_at],
@@ -175,13 +178,13 @@ begin
       where v_kept[turn]
     on conflict do nothing
   ), rooted as (
-    insert into roots as root (instance_id, day, number, newest, root)
-    select p_instance, day, count(*), max(number), journal_rooted('', link order by number) from numbered group by day
-    on conflict (instance_id, day) do update set number = root.number + excluded.number, newest = excluded.newest,
+    insert into roots as root (instance_id, day, number, root)
+    select p_instance, day, count(*), journal_rooted('', link order by number) from numbered group by day
+    on conflict (instance_id, day) do update set number = root.number + excluded.number,
       root = (select journal_rooted(root.root, link order by number) from numbered where day = excluded.day)
   )
-  update instance_heads head set number = newest.number, link = newest.link
-    from (select number, link from numbered order by number desc limit 1) newest where head.instance_id = p_instance;
+  update instance_heads set number = v_number + (select count(*) from numbered)
+    where instance_id = p_instance and exists (select from numbered);
   return v_kept;
 end
 $$;
@@ -260,4 +263,34 @@ begin
 end
 $$;
 
-revoke execute on function journal_partition(date), journal_remove(json), journal_remove_frames(timestamptz) from public;
+-- Keeps the marker of an erasure, and takes the texts of facts, whose digests are given, and the frames of their turns;
+-- returns of how many facts. Every other column of a fact stays. `facts` holds turn, version, link and digest of each.
+create function journal_erase(p_erasure json) returns bigint language plpgsql security definer
+  set search_path from current
+as $$
+declare
+  v_marker json := p_erasure -> 'marker';
+  v_day date := (v_marker ->> 'partition')::date;
+  v_changed bigint;
+begin
+  perform set_config('sidecar.purging', 'texts', true);
+  update facts fact
+    set texts = null, salt = null, texts_digest = decode(given ->> 3, 'hex'), erased_under = v_marker ->> 'marker_id'
+    from json_array_elements(p_erasure -> 'facts') given
+    where fact.day = v_day and fact.turn_id = given ->> 0 and fact.version = (given ->> 1)::integer
+      and fact.link = decode(given ->> 2, 'hex') and fact.texts is not null;
+  get diagnostics v_changed = row_count;
+  if v_changed <> json_array_length(p_erasure -> 'facts') then
+    raise exception 'a fact that is to be erased is not there, or has no texts' using errcode = 'SR409';
+  end if;
+  perform set_config('sidecar.purging', 'on', true);
+  delete from attempt_frames
+    where day = v_day and turn_id in (select given ->> 0 from json_array_elements(p_erasure -> 'facts') given);
+  perform set_config('sidecar.purging', '', true);
+  insert into erasures values (v_marker ->> 'marker_id', v_marker::text);
+  return v_changed;
+end
+$$;
+
+revoke execute on function journal_partition(date), journal_remove(json), journal_remove_frames(timestamptz),
+  journal_erase(json) from public;

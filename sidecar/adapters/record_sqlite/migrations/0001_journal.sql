@@ -32,7 +32,8 @@ CREATE TABLE facts (
   texts BLOB, -- NULL once they were erased, like the salt; the digest is there from then on
   salt BLOB,
   texts_digest BLOB,
-  link BLOB NOT NULL
+  link BLOB NOT NULL,
+  erased_under TEXT -- id of the marker under which the texts were erased
 ) STRICT;
 CREATE UNIQUE INDEX facts_of_turn ON facts (turn, version);
 CREATE INDEX facts_erased ON facts (turn) WHERE texts IS NULL; -- empty until a user's texts are erased
@@ -61,6 +62,11 @@ CREATE TABLE markers ( -- of what was removed, signed
   PRIMARY KEY (instance, day)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE erasures ( -- markers of erased texts, signed; they name nobody
+  marker_id TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Rows of the journal may go while there is a row in here, which is taken out in the same transaction.
 CREATE TABLE purging (why TEXT NOT NULL) STRICT;
 
@@ -86,3 +92,8 @@ CREATE TRIGGER markers_stay BEFORE UPDATE ON markers
   BEGIN SELECT RAISE(ABORT, 'a retention marker never changes'); END;
 CREATE TRIGGER markers_are_kept BEFORE DELETE ON markers
   BEGIN SELECT RAISE(ABORT, 'a retention marker is kept for ever'); END;
+
+CREATE TRIGGER erasures_stay BEFORE UPDATE ON erasures
+  BEGIN SELECT RAISE(ABORT, 'the marker of an erasure never changes'); END;
+CREATE TRIGGER erasures_are_kept BEFORE DELETE ON erasures
+  BEGIN SELECT RAISE(ABORT, 'the marker of an erasure is kept for ever'); END;

@@ -10,10 +10,9 @@ CREATE TABLE watermarks ( -- up to where the journal is in here
 
 CREATE TABLE taken ( -- one row, of all sequences
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-  alterations INTEGER NOT NULL, -- which removals and erasures are taken into account
-  at INTEGER -- the time of the newest fact
+  alterations INTEGER NOT NULL -- which removals and erasures are taken into account
 ) STRICT;
-INSERT INTO taken VALUES (1, 0, NULL);
+INSERT INTO taken VALUES (1, 0);
 
 CREATE TABLE turns (
   turn_id TEXT PRIMARY KEY,

@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from sidecar.core.decoding import Undecodable, from_hex
+
 Digests = bytes | tuple[str, ...]
 """One after another, 32 bytes each; texts if one of them is not written as `sha256:<64 hex digits>`."""
 
@@ -20,8 +22,8 @@ def packed(texts: Iterable[str]) -> Digests:
     """Return digests as they are stored."""
     whole = tuple(texts)
     try:
-        raw = bytes.fromhex("".join(whole).replace(PREFIX, ""))
-    except ValueError:
+        raw = from_hex("".join(whole).replace(PREFIX, ""))
+    except Undecodable:
         return whole
     return raw if unpacked(raw) == whole else whole  # capitals and spaces are hexadecimal digits as well
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 
@@ -10,19 +11,22 @@ from sidecar.core.dispatching.calls import ToolCall
 from sidecar.core.identifiers import CallId, DispatchId
 from sidecar.core.journal.opening.part import Digests, Part, packed, unpacked
 
+ON_DISCONNECT: Final = "cancel"
+
 
 class Asked(Part, frozen=True):
     """What a dispatch was asked for, without its texts. See `DispatchRequest`.
 
     Attributes:
         binding_digest: that one.
+        on_disconnect: None: `ON_DISCONNECT`.
         call_ids: in emission order; their index is the *place* of a call.
     """
 
     binding_digest: Digests
     call_ids: tuple[CallId, ...]
     declared_intent_count: int = 0
-    on_disconnect: str = "cancel"
+    on_disconnect: str | None = None
     continue_for: timedelta | None = None
     min_success: int | None = None
     max_parallel: int | None = None
@@ -90,7 +94,7 @@ def asked_of(request: Request) -> Asked:
         packed((request.binding_digest,)),
         tuple(call.call_id for call in request.calls),
         request.declared_intent_count,
-        request.on_disconnect,
+        None if request.on_disconnect == ON_DISCONNECT else request.on_disconnect,
         request.continue_for,
         request.join.min_success,
         request.join.max_parallel,
@@ -119,7 +123,7 @@ def request_of(dispatch_id: DispatchId, asked: Asked, texts: RequestTexts) -> Re
         declared_intent_count=asked.declared_intent_count,
         prior_context=texts.prior_context,
         task_prompt=texts.task_prompt,
-        on_disconnect=asked.on_disconnect,
+        on_disconnect=ON_DISCONNECT if asked.on_disconnect is None else asked.on_disconnect,
         continue_for=asked.continue_for,
         join=Join(asked.min_success, asked.max_parallel, asked.timeout),
     )

@@ -1,17 +1,26 @@
-"""What an attempt's end means for its child: the outcome that its parent is told, and what is kept for replays."""
+"""What an attempt's end means for its child: the outcome that its parent is told, and what is kept for replays.
 
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any, Final
+Source: SX-21, SX-23, SX-51, PC2-FR-10.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import asdict
 
-from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage
-from sidecar.core.executing.records import AttemptRecorded
+from sidecar.core.dispatching.outcomes import Answer, CallOutcome, Outcome, Usage, axis_of
+from sidecar.core.executing.events import BUDGET_STOPPED
+from sidecar.core.executing.records import AttemptRecorded, CallSettled, Record
+from sidecar.core.executing.retries import attempts_allowed
 from sidecar.core.faults import Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.core.replaying.frames import StoppedCall
+from sidecar.operations.ready_list import LaidOut, Refusal
+from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.child.dependencies import Outside
 from sidecar.operations.turn.child.run_attempt import AttemptEnd, Broken, Finished, OutOfBudget
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn
@@ -19,6 +28,11 @@ from sidecar.operations.turn.state.recorded_frames import microseconds
 from subagents_errors import CallFailure
 
 OUT_OF_TIME: Final = frozenset({CallFailure.ATTEMPT_TIMEOUT, CallFailure.RUNNER_IDLE})
+
+
+def attempts_of(child: Child) -> int:
+    """Return how many attempts it may make. Source: SX-28."""
+    return attempts_allowed(child.contract.execution)
 
 
 def lost_with_its_sidecar(child: Child, allowed: int) -> AttemptEnd | None:
@@ -35,11 +49,6 @@ def accepted(child: Child, end: AttemptEnd) -> AttemptEnd:
     if child.data.forces_degraded or child.data.budget_hit:
         return end
     return Broken(CallFailure.RESULT_EMPTY, "it finished without narration, component, or a word on missing data")
-
-
-def with_evidence(end: AttemptEnd, evidence: Answer) -> AttemptEnd:
-    """Return the end; a failure with what the child had brought before."""
-    return msgspec.structs.replace(end, evidence=evidence) if isinstance(end, Broken) else end
 
 
 def silent(end: AttemptEnd, target: str) -> AttemptEnd:
@@ -61,9 +70,9 @@ def fault_details(end: AttemptEnd) -> dict[str, Any]:
     return {} if fault is None else fault.details()
 
 
-def token_details(usage: Usage | None) -> dict[str, int]:
+def token_details(usage: Usage) -> dict[str, int]:
     """Return the tokens of all attempts and delegations for an event of the child, as far as they are known."""
-    return {} if usage is None else {name: count for name, count in asdict(usage).items() if count is not None}
+    return {name: count for name, count in asdict(usage).items() if count is not None}
 
 
 def failed_at(end: AttemptEnd) -> str:
@@ -136,12 +145,12 @@ def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
     of_dispatch, frames = turn.dispatches.get(child.dispatch_id), child.take_frames()
     if frames is None or of_dispatch is None:
         return ()
-    stopped = tuple(
+    stopped = [
         StoppedCall(each.dispatch_id, call_id, reason.name, microseconds(at - each.received_at))
         for each in turn.dispatches.values()
         for call_id, reason, at in each.calls.stopped
         if reason is not CallFailure.JOIN_DEADLINE
-    )
+    ]
     made = frames.attempts or ([] if child.attempts else [frames.none_made()])
     return [
         AttemptRecorded(
@@ -150,7 +159,69 @@ def recorded_attempts(child: Child, turn: Turn) -> Sequence[AttemptRecorded]:
             turn_id=turn.turn_id,
             dispatch_id=child.dispatch_id,
             number=each.number,
-            frames_json=each.to_json(of_dispatch.received_at, stopped),
+            frames_json=each.to_json(of_dispatch.received_at, tuple(stopped)),
         )
         for each in made
     ]
+
+
+Over: TypeAlias = Callable[[CallOutcome, datetime], object]
+"""Told what a child came to, and when that is, once it is on record or could not be recorded in time."""
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """A child whose last attempt has ended.
+
+    Attributes:
+        spent: tokens of all its attempts.
+    """
+
+    outside: Outside
+    child: Child
+    errand: Errand
+    end: AttemptEnd
+    took: timedelta
+    spent: Usage
+    over: Over
+
+    def lay_out(self, now: datetime) -> LaidOut:
+        """Return what is to be written, and what is done then."""
+        child, end = self.child, self.end
+        spent = self.spent + child.ledger.usage_below if child.ledger.made else self.spent
+        usage = spent if spent.input_tokens or spent.output_tokens else None
+        outcome = outcome_of(child, end, self.took, usage)
+        if child.repeats:
+            child.note_left_out(now)
+        if isinstance(end, OutOfBudget) or child.data.budget_hit:
+            which = end.which if isinstance(end, OutOfBudget) else "tool_calls"
+            child.note(now, BUDGET_STOPPED, f"out of budget: {which}", budget=which)
+        details = {} if usage is None else token_details(usage)
+        if outcome.outcome is Outcome.FAILED:
+            cause, detail = str(outcome.reason), end.detail if isinstance(end, Broken) else ""
+            summary = f"failed: {cause}{failed_at(end)}"
+            child.fail(now, cause, summary, detail=detail, **fault_details(end), **details)
+        else:
+            answer = outcome.answer
+            done = {"components": len(answer.components), "data_unavailable": answer.data_unavailable}
+            child.wait_for_merge(now, outcome.outcome, **done, **details)
+        settled: list[Record] = []
+        if child.contract.parent_child_id is None:  # a delegation is not one of the orchestrator's calls
+            settled.append(CallSettled(self.errand.turn.turn_id, self.errand.dispatch_id, outcome, now))
+        settled.extend(recorded_attempts(child, self.errand.turn))
+        records = child.add_unsaved(settled)
+        return records, partial(self._tell, outcome, now, records)
+
+    def _tell(
+        self, outcome: CallOutcome, settled_at: datetime, records: Sequence[Record], refused: Refusal, now: datetime
+    ) -> None:
+        child, out = self.child, self.outside
+        if refused is None:
+            child.saved(records)
+            out.reports.write(child, outcome)
+        else:
+            out.recorder.anomaly("outcome_unrecorded", child.child_id)
+            outcome = unrecorded(outcome)
+            child.correct(outcome)
+        child.settle(outcome, settled_at)
+        out.recorder.child_settled(child.slot, outcome.outcome, axis_of(outcome.outcome), self.took.total_seconds())
+        self.over(outcome, now)

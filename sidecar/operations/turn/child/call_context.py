@@ -1,14 +1,21 @@
-"""What running a child needs to know of whoever asked for it: a dispatch, or a child that delegates."""
+"""What running a child needs of whoever asked for it: a dispatch, or a child that delegates; and what a runner gets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Protocol
 
-from sidecar.core.identifiers import CallId, DispatchId
+from sidecar.core.binding.surface import Surface
+from sidecar.core.dispatching.plan import PlannedCall
+from sidecar.core.executing.contract import Contract
+from sidecar.core.executing.delegation import whom_to_ask
+from sidecar.core.identifiers import AttemptId, CallId, DispatchId
+from sidecar.operations.deadlines import Deadlines
 from sidecar.operations.first_result import Ending
+from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.open_turns import Turn
 from sidecar.operations.turn.state.trace_context import TraceContext
-from sidecar.policy.protocols import InheritedContext
+from sidecar.policy.protocols import DelegateTool, InheritedContext, RunRequest
 from subagents_errors import CallFailure
 
 
@@ -16,32 +23,65 @@ class Errand(Protocol):
     """One or several calls that somebody waits for.
 
     Attributes:
+        dispatch_id: which dispatch it is part of.
+        trace: what attempts belong to.
         settle_at, record_by: of the loop's clock: when every call is stopped, and until when outcomes may be recorded.
+        ready: what is to be done next for its calls.
+        deadlines: of the dispatch.
     """
 
     turn: Turn
+    dispatch_id: DispatchId
+    trace: TraceContext
     settle_at: float
     record_by: float
-
-    @property
-    def dispatch_id(self) -> DispatchId:
-        """Which dispatch it is part of."""
-
-    @property
-    def trace(self) -> TraceContext:
-        """What attempts belong to."""
+    ready: ReadyList
+    deadlines: Deadlines
 
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call."""
 
-    def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of a call that its sub-agent is given."""
-
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
+
+    def drains(self) -> None:
+        """What was ready is being done."""
 
     def lose(self) -> None:
         """Give it up: the record says that another sidecar has gone on with it."""
 
-    def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
-        """A sub-agent reports progress."""
+    @property
+    def status(self) -> Callable[[Child, str, Mapping[str, str]], None]:
+        """What a child that reports progress is to call, with the type of the report and its attributes."""
+
+
+def request_of(
+    child: Child, planned: PlannedCall, errand: Errand, attempt_id: AttemptId, grant: str, now: float
+) -> RunRequest:
+    """Return what the runner is given."""
+    card, surface = child.tool.card, errand.turn.surface
+    return RunRequest(
+        child_id=child.child_id,
+        attempt_id=attempt_id,
+        attempt=child.attempts,
+        card=card,
+        arguments_json=planned.arguments_json,
+        context=errand.inherited_of(child.call_id),
+        prompt_prefix=surface.prompt_prefix_of(card),
+        prompt_suffix=errand.turn.prompt_suffix,
+        contract_json=child.contract_json,
+        grant=grant,
+        timeout=timedelta(seconds=max(0.0, child.ends_at - now)),
+        trace_headers=child.trace.headers if child.trace.traceparent else {},
+        delegates=delegates_of(child.contract, surface) if child.contract.permissions.can_spawn_children else (),
+    )
+
+
+def delegates_of(contract: Contract, surface: Surface) -> tuple[DelegateTool, ...]:
+    """Return whom a sub-agent may delegate to, in the surface's order; `Delegate` decides anew when one is asked."""
+    return tuple(
+        [
+            DelegateTool(tool.name, tool.description, tool.arguments_schema_json)
+            for tool in whom_to_ask(contract, surface)
+        ]
+    )

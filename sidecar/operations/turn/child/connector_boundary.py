@@ -56,13 +56,14 @@ class ConnectorBorder:
         if self._left_behind.get(call.tool_id, 0) >= MOST_LEFT_BEHIND:
             return EnricherRefused(RefusalKind.UNAVAILABLE, Fault(_shown(call), errno="hung", remedy=HUNG))
         exchange, loop = _Exchange(call.tool_id), asyncio.get_running_loop()
-        exchange.ending.settle_at(loop.time() + call.timeout.total_seconds(), EnricherRefused(RefusalKind.TIMEOUT))
+        until, too_late = loop.time() + call.timeout.total_seconds(), EnricherRefused(RefusalKind.TIMEOUT)
+        limit = loop.call_at(until, exchange.ending.settle, too_late)
         task = self._spawner.spawn(self._carry_out(card, call, exchange), f"data call {call.tool_id}")
         try:
             return await exchange.ending.wait()
         finally:
-            exchange.ending.drop_timers()
-            exchange.ending.settle(EnricherRefused(RefusalKind.TIMEOUT))  # of one that nobody waits for any more
+            limit.cancel()
+            exchange.ending.settle(too_late)  # of one that nobody waits for any more
             if exchange.runs:
                 task.cancel()
                 self._leave_behind(exchange)

@@ -1,16 +1,17 @@
 """One delegation while it runs, as the child that is run for it sees it."""
 
-import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 
+from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import PlannedCall
-from sidecar.core.identifiers import CallId, ChildId, DispatchId
+from sidecar.core.identifiers import CallId, ChildId
 from sidecar.operations.first_result import Ending
+from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.turn.child.call_context import Errand
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.inherited_context import briefed
 from sidecar.operations.turn.state.ledger import Delegation
-from sidecar.operations.turn.state.trace_context import TraceContext
 from sidecar.policy.protocols import InheritedContext
 from subagents_errors import CallFailure
 
@@ -19,10 +20,15 @@ class DelegatedCall:
     """The errand of a child that a child delegated to.
 
     Attributes:
+        planned: the one call.
         child_id: of whom was delegated to; its name among the calls of the turn, too.
         settle_at: the end of the attempt that delegates, or earlier.
         lenders: names, among the calls of the turn, of those who wait for it.
         delegation: how it is stopped.
+        dispatch_id: the dispatch that the call at the top belongs to.
+        trace: the attempt that delegates.
+        ready, deadlines: its own steps, and the deadlines of the dispatch.
+        finished: settled with the outcome of its child, or with the defect that kept it from having one.
     """
 
     def __init__(
@@ -39,31 +45,31 @@ class DelegatedCall:
         self.turn, self.record_by = errand.turn, errand.record_by
         self.settle_at = settle_at
         self.delegation = Delegation()
-        self._errand, self._parent, self._planned = errand, parent, planned
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
+        self._errand, self._parent, self.planned = errand, parent, planned
+        self.dispatch_id, self.trace = errand.dispatch_id, parent.trace
+        self.ready, self.deadlines = ReadyList(), errand.deadlines
+        self.finished: Ending[CallOutcome | Exception] = Ending()
+        self.finished.on_settled(lambda _: self.ready.close())
+        self._limit = self.deadlines.at(settle_at, self.delegation.cancel, CallFailure.JOIN_DEADLINE)
 
-    @property
-    def dispatch_id(self) -> DispatchId:
-        """The dispatch that the call at the top belongs to."""
-        return self._errand.dispatch_id
+    def settled(self, outcome: CallOutcome, _: datetime) -> None:
+        """Its child has settled."""
+        self.finished.settle(outcome)
 
-    @property
-    def trace(self) -> TraceContext:
-        """The attempt that delegates."""
-        return self._parent.trace
+    def give_up(self, _: CallId, defect: Exception) -> None:
+        """A defect ends the delegation; its child is closed with the turn."""
+        self.finished.settle(defect)
+
+    def drains(self) -> None:
+        """Nobody listens to it."""
 
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops it; there is only one call."""
         return self.delegation.stop
 
-    def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of the one call."""
-        return self._planned.arguments_json
-
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the child that delegates was given, with its own summary if it wrote one."""
-        return briefed(self._errand.inherited_of(self._parent.call_id), self._planned)
+        return briefed(self._errand.inherited_of(self._parent.call_id), self.planned)
 
     def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
         """Report progress as that of the call at the top, which is the one that the client knows. Source: PC2-FR-13."""
@@ -75,5 +81,5 @@ class DelegatedCall:
 
     def end(self) -> None:
         """It is over."""
-        self._timer.cancel()
+        self._limit.cancel()
         self.delegation.end()

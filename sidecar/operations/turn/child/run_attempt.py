@@ -11,10 +11,13 @@ import msgspec
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
 from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
-from sidecar.operations.first_result import Ending
+from sidecar.core.identifiers import AttemptId
+from sidecar.operations.deadlines import Deadline
 from sidecar.operations.ports import Recorder, Spawner, Task
-from sidecar.operations.turn.state.ledger import Ledger
+from sidecar.operations.turn.child.call_context import Errand
+from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.recorded_frames import AttemptFrames
+from sidecar.operations.turn.state.tracing import AttemptSpan
 from sidecar.policy.protocols import (
     ComponentMade,
     NarrationPart,
@@ -71,13 +74,21 @@ class AttemptBounds(msgspec.Struct, frozen=True):
         timeout_at: of the attempt: fails. None: all calls of the dispatch are stopped before.
         wall_clock_at: of the child's budget: degrades.
         idle: seconds between two reports.
-        ledger: counts tokens, says what is left of the budget and whether the child waits for one it delegated to.
     """
 
     timeout_at: float | None
     wall_clock_at: float | None
     idle: float | None
-    ledger: Ledger
+
+
+def bounds_of(child: Child, settle_at: float, now: float) -> AttemptBounds:
+    """Return when an attempt that begins now has to end; all calls of its dispatch are stopped at `settle_at`."""
+    budgets, timeout_at = child.contract.budgets, now + child.contract.execution.attempt_timeout_ms / 1000
+    return AttemptBounds(
+        timeout_at=timeout_at if timeout_at <= settle_at else None,
+        wall_clock_at=child.wall_clock_at,
+        idle=None if budgets.idle_timeout_ms is None else budgets.idle_timeout_ms / 1000,
+    )
 
 
 class Quarantine(msgspec.Struct, frozen=True):
@@ -88,8 +99,7 @@ class Quarantine(msgspec.Struct, frozen=True):
 
     def watch(self, task: Task, attempt_id: str) -> None:
         """Look at the task later."""
-        if not task.done():
-            asyncio.get_running_loop().call_later(self.after, self._report, task, attempt_id)
+        asyncio.get_running_loop().call_later(self.after, self._report, task, attempt_id)
 
     def _report(self, task: Task, attempt_id: str) -> None:
         if not task.done():
@@ -97,101 +107,109 @@ class Quarantine(msgspec.Struct, frozen=True):
 
 
 class Attempt:
-    """One attempt at work.
+    """One attempt at work: one task, which reads the runner.
 
     Attributes:
+        attempt_id: of it.
+        collector: what it has brought.
+        span: of it, if the trace is sampled.
+        ended: it is over, and what it still brings is thrown away.
+        reports: of progress, before the policy.
         heard: the host has reported something, or ended the attempt with an error of its own.
     """
 
+    __slots__ = (
+        *("_bounds", "_deadlines", "_errand", "_child", "_frames", "_idle", "_last_event", "_limits", "_on_end"),
+        *("_quarantine", "_runner", "_task", "attempt_id", "collector", "ended", "heard", "reports", "span"),
+    )
+
     def __init__(
         self,
+        attempt_id: AttemptId,
         runner: Runner,
         collector: ResultCollector,
-        bounds: AttemptBounds,
-        on_status: Callable[[StatusReported], None],
+        span: AttemptSpan | None,
+        *,
+        child: Child,
+        errand: Errand,
         quarantine: Quarantine,
-        frames: AttemptFrames | None = None,
+        frames: AttemptFrames | None,
+        on_end: Callable[[AttemptEnd], None],
     ) -> None:
-        """Join the parts; nothing runs yet."""
-        self._runner = runner
-        self._collector = collector
-        self._bounds = bounds
-        self._on_status = on_status
-        self._quarantine = quarantine
-        self._frames = frames
-        self._ending: Ending[AttemptEnd] = Ending()
+        """Join the parts; nothing runs yet. `on_end` is called once, with how it ends, as soon as it does."""
+        self.attempt_id, self.collector, self.span = attempt_id, collector, span
+        self._runner, self._child, self._errand = runner, child, errand
+        self._quarantine, self._frames, self._on_end = quarantine, frames, on_end
+        self._limits: list[Deadline] = []
+        self._idle: Deadline | None = None
         self._last_event = 0.0
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self.heard = False
+        self._task: Task | None = None
+        self.ended = self.heard = False
+        self.reports = 0
 
-    async def run(self, request: RunRequest, stop: Ending[CallFailure], spawner: Spawner) -> AttemptEnd:
-        """Run to whichever end comes first.
-
-        Args:
-            request: what the runner gets.
-            stop: settled from outside to stop the whole call (cancel, join deadline, end of turn).
-            spawner: owns the task that reads the runner.
-        """
-        self._watch_the_clock()
-        stop.on_settled(lambda reason: self._end(Broken(reason, "stopped")))
-        task = spawner.spawn(self._consume(request), f"attempt {request.attempt_id}")
-        try:
-            return await self._ending.wait()
-        finally:
-            self._end(Broken(CallFailure.CALL_CANCELLED, "abandoned"))
-            for timer in self._timers.values():
-                timer.cancel()
-            task.cancel()
-            self._quarantine.watch(task, request.attempt_id)
-
-    def _watch_the_clock(self) -> None:
-        loop, bounds = asyncio.get_running_loop(), self._bounds
+    def start(self, request: RunRequest, bounds: AttemptBounds, spawner: Spawner) -> None:
+        """Begin to read the runner, in a task that `spawner` owns."""
+        at = self._errand.deadlines.at
         if bounds.timeout_at is not None:
             timed_out = Broken(CallFailure.ATTEMPT_TIMEOUT, "timed out", transient=True)
-            self._timers["timeout"] = loop.call_at(bounds.timeout_at, self._end, timed_out)
+            self._limits.append(at(bounds.timeout_at, self.end, timed_out))
         if bounds.wall_clock_at is not None:
-            self._timers["wall_clock"] = loop.call_at(bounds.wall_clock_at, self._out_of_budget, "wall_clock")
+            self._limits.append(at(bounds.wall_clock_at, self._out_of_budget, "wall_clock"))
         if bounds.idle is not None:
-            self._last_event = loop.time()
+            self._last_event = asyncio.get_running_loop().time()
             self._watch_idle(bounds.idle)
+        self._task = spawner.spawn(self._consume(request), f"attempt {self.attempt_id}")
+
+    def end(self, how: AttemptEnd, *, heard: bool = False) -> None:
+        """End it, unless it has ended."""
+        if self.ended:
+            return
+        self.ended, self.heard = True, self.heard or heard
+        for limit in self._limits:
+            limit.cancel()
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._task is not None:
+            asyncio.get_running_loop().call_soon(self._leave, self._task)
+        self._on_end(how)
+
+    def _leave(self, task: Task) -> None:
+        """Have the task end, if it has not by itself. Nothing waits for it."""
+        if not task.done():
+            task.cancel()
+            self._quarantine.watch(task, self.attempt_id)
 
     def _watch_idle(self, idle: float) -> None:
         loop = asyncio.get_running_loop()
-        if self._ending.settled:
-            return
-        if self._bounds.ledger.running:
+        if self._child.ledger.running:
             self._last_event = loop.time()  # who waits for another sub-agent is not silent
         if loop.time() >= self._last_event + idle:
-            self._end(Broken(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
+            self.end(Broken(CallFailure.RUNNER_IDLE, f"silent for {idle} s", transient=True))
         else:
-            self._timers["idle"] = loop.call_at(self._last_event + idle, self._watch_idle, idle)
+            self._idle = self._errand.deadlines.at(self._last_event + idle, self._watch_idle, idle)
 
     async def _consume(self, request: RunRequest) -> None:
         """Read the runner's events. The border to foreign code: nothing it raises gets past."""
         try:
             await self._read(request)
         except ResultBroken as broken:
-            self._end(Broken(broken.reason, broken.detail))
+            self.end(Broken(broken.reason, broken.detail))
         except RunnerError as error:
             self._fail(error)
         except asyncio.CancelledError:
-            self._end_heard("the sub-agent cancelled itself")
+            self.end(Broken(CallFailure.RUNNER_FAILED, "the sub-agent cancelled itself"), heard=True)
             raise
         except BaseException as error:  # noqa: BLE001  SystemExit of a sub-agent must not end the process
-            self._end_heard(f"raised {type(error).__name__}")
+            self.end(Broken(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"), heard=True)
 
     def _fail(self, error: RunnerError) -> None:
         if not (error.unreachable or error.connection_lost):
-            self._end_heard(error.detail, transient=error.transient)
+            # An error of the sub-agent or its host, which shows that the host is there.
+            self.end(Broken(CallFailure.RUNNER_FAILED, error.detail, transient=error.transient), heard=True)
             return
         reason = CallFailure.RUNNER_UNAVAILABLE if error.unreachable else CallFailure.RUNNER_FAILED
         fault = error.fault or Fault(self._runner.target, remedy=UNKNOWN_REMEDY)
-        self._end(Broken(reason, error.detail, transient=error.transient, fault=fault))
-
-    def _end_heard(self, detail: str, *, transient: bool = False) -> None:
-        """End with an error of the sub-agent or its host, which shows that the host is there."""
-        if self._end(Broken(CallFailure.RUNNER_FAILED, detail, transient=transient)):
-            self.heard = True
+        self.end(Broken(reason, error.detail, transient=error.transient, fault=fault))
 
     async def _read(self, request: RunRequest) -> None:
         events = self._runner.run(request)
@@ -208,52 +226,51 @@ class Attempt:
                 await close()
 
     async def _read_to_the_end(self, events: AsyncIterator[RunnerEvent]) -> None:
-        loop = asyncio.get_running_loop()
+        loop, frames, collector = asyncio.get_running_loop(), self._frames, self.collector
         seen = 0
         async for event in events:
             self._last_event = loop.time()
-            if self._ending.settled:
+            if self.ended:
                 return  # too late: the attempt is over, what it still brings is thrown away
             self.heard = True
-            if self._frames is not None:
-                self._frames.came(event, self._last_event)
-            self._collector.count_event()
-            if self._take(event):
-                return
+            if frames is not None:
+                frames.came(event, self._last_event)
             seen += 1
+            if seen > collector.most_events:
+                collector.refuse_flood()
+            match event:
+                case StatusReported(named, attributes):
+                    self.reports += 1
+                    self._errand.status(self._child, named, attributes)
+                case NarrationPart(text):
+                    collector.add_narration(text)
+                case ComponentMade(name, tool_input, data):
+                    collector.add_component(Component(name, tool_input, data))
+                case UsageReported(read, written, cached):
+                    if self._is_spent(read, written, cached):
+                        return
+                case RunFinished(data_unavailable):
+                    self.end(Finished(collector.answer(data_unavailable=data_unavailable)))
+                    return
+                case _:
+                    raise ResultBroken(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")
             if seen % EVENTS_BETWEEN_PAUSES == 0:
                 await asyncio.sleep(0)
         self._keep_end(None)
-        self.heard = True
-        self._end(Broken(CallFailure.RESULT_INVALID, "the stream ended without RunFinished", transient=True))
+        broken = Broken(CallFailure.RESULT_INVALID, "the stream ended without RunFinished", transient=True)
+        self.end(broken, heard=True)
 
     def _keep_end(self, error: BaseException | None) -> None:
         """Keep how the runner ended, for replays; not what it does once the attempt is over."""
-        if self._frames is not None and not self._ending.settled:
+        if self._frames is not None and not self.ended:
             self._frames.runner_ended(error, asyncio.get_running_loop().time())
 
-    def _take(self, event: RunnerEvent) -> bool:
-        """Take one event; say whether it was the last."""
-        match event:
-            case StatusReported():
-                self._on_status(event)
-            case NarrationPart(text):
-                self._collector.add_narration(text)
-            case ComponentMade(name, tool_input, data):
-                self._collector.add_component(Component(name, tool_input, data))
-            case UsageReported(read, written, cached):
-                read = max(0, read)
-                return self._use(Usage(read, max(0, written), None if cached is None else min(max(0, cached), read)))
-            case RunFinished(data_unavailable):
-                self._end(Finished(self._collector.answer(data_unavailable=data_unavailable)))
-                return True
-            case _:
-                raise ResultBroken(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")
-        return False
-
-    def _use(self, usage: Usage) -> bool:
-        before, ledger = self._collector.usage or Usage(), self._bounds.ledger
-        self._collector.usage = usage
+    def _is_spent(self, read: int, written: int, cached: int | None) -> bool:
+        """Count tokens; say whether that was the end."""
+        read = max(0, read)
+        usage = Usage(read, max(0, written), None if cached is None else min(max(0, cached), read))
+        before, ledger = self.collector.usage or Usage(), self._child.ledger
+        self.collector.usage = usage
         ledger.use_tokens(usage.total - before.total)  # reports are running totals
         if ledger.tokens_left is None or ledger.tokens_left >= 0:
             return False
@@ -261,8 +278,5 @@ class Attempt:
         return True
 
     def _out_of_budget(self, which: str) -> None:
-        if not self._ending.settled:
-            self._end(OutOfBudget(self._collector.partial(), which))
-
-    def _end(self, how: AttemptEnd) -> bool:
-        return self._ending.settle(how)
+        if not self.ended:
+            self.end(OutOfBudget(self.collector.partial(), which))

@@ -40,6 +40,8 @@ class Calls:
         self._busy_since = 0.0
         self._active = 0
         self._children: dict[CallId, ChildId] = {}
+        self._slots: dict[CallId, Slot | None] = {each.call.call_id: each.tool.slot for each in plan.run}
+        self._slots.update({each.call_id: each.sub_agent_id for each in plan.settled.values()})
         self._states = {
             call.call_id: CallState.SETTLED if place in plan.settled else CallState.WAITING
             for place, call in enumerate(request.calls)
@@ -56,7 +58,10 @@ class Calls:
         for call_id, outcome in outcomes.items():
             place = self.places.get(call_id)
             if place is not None:
-                self._settled(place, outcome)
+                self._outcomes[place] = outcome
+                self._states[call_id] = CallState.SETTLED
+                self._slots.setdefault(call_id, outcome.sub_agent_id)
+                self._stops.pop(call_id, None)
 
     def begin(self, child: Child) -> None:
         """A call that waited runs as `child`."""
@@ -77,7 +82,9 @@ class Calls:
             self._active -= 1
             if self._active == 0:
                 self.busy_for += self._clock.monotonic() - self._busy_since
-        self._settled(place, outcome)
+        self._outcomes[place] = outcome
+        self._states[outcome.call_id] = CallState.SETTLED
+        self._stops.pop(outcome.call_id, None)
         return place
 
     def stop(self, call_id: CallId, reason: CallFailure) -> bool:
@@ -95,20 +102,14 @@ class Calls:
 
     def joined(self) -> tuple[CallOutcome, ...]:
         """Return the outcomes in emission order, whatever order they came in. Source: SX-50, TN-22."""
-        return tuple(self._outcomes[place] for place in range(len(self._request.calls)))
+        return tuple([self._outcomes[place] for place in range(len(self._request.calls))])
 
     def snapshot(self) -> tuple[CallSnapshot, ...]:
         """Return where they stand."""
+        slots = self._slots
         return tuple(
-            CallSnapshot(call.call_id, self._slot_of(call.call_id), self._children.get(call.call_id), state)
-            for call, state in zip(self._request.calls, self._states.values(), strict=True)
+            [
+                CallSnapshot(call.call_id, slots.get(call.call_id), self._children.get(call.call_id), state)
+                for call, state in zip(self._request.calls, self._states.values(), strict=True)
+            ]
         )
-
-    def _slot_of(self, call_id: CallId) -> Slot | None:
-        planned, settled = self.planned.get(call_id), self._outcomes.get(self.places[call_id])
-        return planned.tool.slot if planned else settled.sub_agent_id if settled else None
-
-    def _settled(self, place: int, outcome: CallOutcome) -> None:
-        self._outcomes[place] = outcome
-        self._states[outcome.call_id] = CallState.SETTLED
-        self._stops.pop(outcome.call_id, None)

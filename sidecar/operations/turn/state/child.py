@@ -44,6 +44,7 @@ class Child:
         ends_at: of the loop's clock: when the attempt that runs is over at the latest.
         wall_clock_at: of the loop's clock: when the time of all attempts is over; None: no such limit.
         ledger: what it and those below it use; `above` is that of the child that delegates to it.
+        repeats: something has happened that may happen any number of times; see `note_left_out`.
         restored: it was brought back from the record, where other sidecars may have made attempts.
     """
 
@@ -72,6 +73,7 @@ class Child:
     wall_clock_at: float | None = None
     above: InitVar[Ledger | None] = None
     restored: bool = False
+    repeats: bool = False
 
     slot: Slot = field(init=False)
     ledger: Ledger = field(init=False)
@@ -102,9 +104,10 @@ class Child:
         """Return what is to be appended; `saved` forgets it once it is durable."""
         return tuple(self._unsaved)
 
-    def add_unsaved(self, records: Iterable[Record]) -> None:
-        """Have records written with the next append that are no events of the child."""
+    def add_unsaved(self, records: Iterable[Record]) -> Sequence[Record]:
+        """Have records written with the next append that are no events of the child; see `take_unsaved`."""
         self._unsaved.extend(records)
+        return tuple(self._unsaved)
 
     def saved(self, records: Sequence[Record]) -> None:
         """Forget records that are durable now. Others may have come in meanwhile, and two may save at once."""
@@ -115,7 +118,7 @@ class Child:
         self._unsaved[:] = [record for record in self._unsaved if record.record_id not in durable]
 
     def forget_unsaved(self) -> None:
-        """The turn has ended: everything of the child is on record."""
+        """Everything of the child is on record, and nothing can have come in meanwhile."""
         self._unsaved.clear()
 
     def note(self, now: datetime, name: str, summary: str, *, actor: str = SIDECAR, **details: Any) -> None:
@@ -125,6 +128,7 @@ class Child:
     def note_repeatable(self, now: datetime, name: str, summary: str, **details: Any) -> None:
         """The same for what may happen any number of times: only so many are kept, and none once it has ended."""
         if self.log.state is ExecutionState.RUNNING:
+            self.repeats = True
             self._unsaved.extend(self.log.repeatable(now, name, summary, **details))
 
     # --- running
@@ -150,9 +154,9 @@ class Child:
         """The attempt is on its way to the runner."""
         self.trace, self.ends_at = trace, ends_at
 
-    def report(self) -> None:
-        """The sub-agent reported progress."""
-        self.status_events += 1
+    def reported(self, times: int) -> None:
+        """The sub-agent has reported progress in an attempt."""
+        self.status_events += times
 
     def use(self, effect: Effect, tool_id: ToolId) -> None:
         """The tool gateway did something for it: count that, and keep it for replays."""

@@ -1,14 +1,14 @@
 """What a child's calls of data services came to."""
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from sidecar.core.identifiers import ToolId
 from sidecar.core.replaying.frames import Effect
 
 
-@dataclass(slots=True)
-class DataUse:
+class DataUse(Struct):
     """What a child's calls of data services came to.
 
     Attributes:
@@ -20,7 +20,7 @@ class DataUse:
 
     calls: int = 0
     released: int = 0
-    _barred: set[ToolId] = field(init=False, default_factory=set)
+    _barred: set[ToolId] = field(default_factory=set)
     barred_below: bool = False
     budget_hit: bool = False
 
@@ -37,7 +37,7 @@ class DataUse:
     @property
     def forces_degraded(self) -> bool:
         """No data call succeeded, or one was withheld for its principal. Source: DESIGN section 5."""
-        return self.barred_anywhere or (self.calls > 0 and self.released == 0)
+        return self.barred_below or bool(self._barred) or (self.calls > 0 and self.released == 0)
 
     def count(self, effect: Effect, tool_id: ToolId) -> None:
         """Count what the tool gateway did."""

@@ -1,6 +1,6 @@
 """Lets the calls of a turn wait for their lane, and wakes them in order."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.core.dispatching.lanes import Lanes, Waiting
 from sidecar.operations.first_result import Ending
@@ -8,10 +8,15 @@ from subagents_errors import CallFailure
 
 
 class TurnLanes:
-    """`core.dispatching.lanes` with somebody who waits."""
+    """`core.dispatching.lanes` with somebody who waits.
+
+    Attributes:
+        running: the calls whose turn it is, by key.
+    """
 
     def __init__(self) -> None:
         self._lanes = Lanes()
+        self.running: Mapping[str, Waiting] = self._lanes.running
         self._turns: dict[str, Ending[CallFailure | None]] = {}
 
     @property
@@ -21,18 +26,18 @@ class TurnLanes:
 
     def enter(self, calls: Sequence[Waiting]) -> None:
         """Let calls wait behind those that already do; those with a free lane have their turn at once."""
-        self._turns.update({call.key: Ending() for call in calls})
         self._lanes.enter(calls)
         self._start_ready()
 
-    def has_turn(self, key: str) -> bool:
-        """Say whether it is the call's turn."""
-        return self._turns[key].settled
-
-    async def turn_of(self, key: str, stop: Ending[CallFailure]) -> CallFailure | None:
-        """Wait until it is the call's turn (None), or until it is stopped (why)."""
-        stop.on_settled(self._turns[key].settle)
-        return await self._turns[key].wait()
+    def turn_of(self, key: str, stop: Ending[CallFailure]) -> Ending[CallFailure | None]:
+        """Return what is settled once it is the call's turn (None), or once it is stopped (why)."""
+        turn: Ending[CallFailure | None] = Ending()
+        if key in self.running:
+            turn.settle(None)
+        else:
+            self._turns[key] = turn
+            stop.on_settled(turn.settle)
+        return turn
 
     def start_beside(self, call: Waiting, lenders: Collection[str]) -> bool:
         """Let a delegation run now, or say that it cannot; see `Lanes.start_beside`."""
@@ -42,8 +47,11 @@ class TurnLanes:
         """The call has ended or given up; whoever waited for its lane has his turn now."""
         self._lanes.leave(key)
         self._turns.pop(key, None)
-        self._start_ready()
+        if self._lanes.waiting:
+            self._start_ready()
 
     def _start_ready(self) -> None:
         for key in self._lanes.start_ready():
-            self._turns[key].settle(None)
+            turn = self._turns.pop(key, None)
+            if turn is not None:
+                turn.settle(None)

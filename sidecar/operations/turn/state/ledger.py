@@ -4,7 +4,7 @@ Each use counts for the child and for all that wait for it above, at once: two w
 spend what is left. Source: DESIGN section 5.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.executing.contract import Budgets
@@ -90,13 +90,20 @@ class Ledger:
         own = None if self._budgets.tool_calls is None else self._budgets.tool_calls - self.tool_calls
         return _lesser(own, None if self._above is None else self._above.tool_calls_left)
 
-    async def end_delegations(self, reason: CallFailure) -> None:
-        """Stop every delegation that runs and wait until each is over, which takes no longer than recording it."""
+    def end_delegations(self, reason: CallFailure, then: Callable[[], object]) -> None:
+        """Stop every delegation that runs; `then` is called once each is over, no later than it can be recorded."""
         running = list(self.running.values())
-        for delegation in running:  # all before waiting for any
+        for delegation in running:  # all before any is over
             delegation.cancel(reason)
-        for delegation in running:
-            await delegation.over.wait()
+        _when_over(running, then)
+
+
+def _when_over(delegations: Sequence[Delegation], then: Callable[[], object]) -> None:
+    for each in delegations:
+        if not each.over.settled:
+            each.over.on_settled(lambda _: _when_over(delegations, then))
+            return
+    then()
 
 
 def _lesser(one: int | None, other: int | None) -> int | None:

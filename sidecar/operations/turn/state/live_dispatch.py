@@ -1,8 +1,7 @@
 """A dispatch while it is kept here: how far it is, what has happened, who listens."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sidecar.core.dispatching.frames import (
@@ -12,23 +11,23 @@ from sidecar.core.dispatching.frames import (
     DispatchResult,
     EventLog,
     Snapshot,
-    StatusUpdate,
 )
 from sidecar.core.dispatching.intents import IntentReport
 from sidecar.core.dispatching.outcomes import CallOutcome
 from sidecar.core.dispatching.plan import DispatchPlan
 from sidecar.core.identifiers import CallId
 from sidecar.core.status_events.relay import Reporter
+from sidecar.operations.deadlines import Deadline, Deadlines
 from sidecar.operations.first_result import Ending
 from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.ready_list import ReadyList
 from sidecar.operations.requests import DispatchRequest, OnDisconnect
 from sidecar.operations.rules import DispatchRules
 from sidecar.operations.turn.state.calls import Calls
 from sidecar.operations.turn.state.child import Child
 from sidecar.operations.turn.state.dispatch_stages import Custody, DispatchStage, Ownership
 from sidecar.operations.turn.state.inherited_context import briefed, inherited_context
-from sidecar.operations.turn.state.progress import Listeners, Progress
-from sidecar.operations.turn.state.trace_context import TraceContext
+from sidecar.operations.turn.state.progress import Listener, Listeners, Progress
 from sidecar.operations.turn.state.tracing import UNTRACED, DispatchTrace
 from sidecar.operations.turn.state.transitions import IllegalTransition
 from sidecar.operations.turn.state.turn import TurnState
@@ -47,6 +46,11 @@ class LiveDispatch:
         opened: settled with None once its children are on record, or with the error that refused it.
         finished: settled with the result once every call has its outcome.
         calls: where each of them stands.
+        lane_keys: the name of each call that runs, or waits to, among all calls of the turn.
+        ready: what is to be done next for its calls.
+        deadlines: of itself and of everything that runs for it.
+        trace: what attempts belong to.
+        status: what a child that reports progress is to call.
 
     Args:
         settle_by: wall clock; when every call is stopped of a dispatch that is brought back from the record. None: it
@@ -68,10 +72,12 @@ class LiveDispatch:
     ) -> None:
         self.request, self.turn, self.plan, self.intents = request, turn, plan, intents
         self.dispatch_id, self._trace, self._clock = request.dispatch_id, trace, clock
+        self.trace = trace.context
         self._inherited = inherited_context(turn.claims, request)
         self.received_at = self._clock.monotonic()
         self.settle_at = self.record_by = self.received_at
-        self._settle_timer: asyncio.TimerHandle | None = None
+        self.ready = ReadyList()
+        self.deadlines = Deadlines()
         self.stage = DispatchStage.OPENING
         self.ownership = Ownership(Custody.HERE if settle_by is None else Custody.ELSEWHERE)
         self.finished_at: datetime | None = None
@@ -79,10 +85,21 @@ class LiveDispatch:
         self.opened: Ending[Exception | None] = Ending()
         self.finished: Ending[DispatchResult] = Ending()
         self.calls = Calls(request, plan, clock)
+        self.lane_keys: Mapping[CallId, str] = {
+            each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
+        }
         self._log = EventLog(rules.events_kept)
-        self._progress = Progress(rules.vocabulary, clock=clock, recorder=recorder, tell=self._tell)
         self._listeners = Listeners()
-        self._leave_timer: asyncio.TimerHandle | None = None
+        self._progress = Progress(
+            rules.vocabulary,
+            clock=clock,
+            recorder=recorder,
+            deadlines=self.deadlines,
+            log=self._log,
+            listeners=self._listeners,
+        )
+        self.status = self._progress.report
+        self._left: Deadline | None = None
         self._settle_by = settle_by
         if settle_by is not None:
             self.open()
@@ -92,42 +109,33 @@ class LiveDispatch:
         """Sequence of the newest event."""
         return self._log.newest
 
-    @property
-    def trace(self) -> TraceContext:
-        """What attempts belong to."""
-        return self._trace.context
-
-    def lane_key(self, call_id: CallId) -> str:
-        """Return the name of a call among all calls of the turn."""
-        return f"{self.dispatch_id}\x1f{call_id}"
-
-    def arguments_of(self, call_id: CallId) -> str:
-        """Return the arguments of a call that its sub-agent is given."""
-        return self.calls.planned[call_id].arguments_json
-
     def inherited_of(self, call_id: CallId) -> InheritedContext:
         """Return what the sub-agent of a call is given of the turn."""
-        return briefed(self._inherited, self.calls.planned[call_id])
+        planned = self.calls.planned[call_id]
+        return briefed(self._inherited, planned) if planned.prior_context else self._inherited
 
     # --- opening
 
-    def open(self) -> None:
-        """It is on record: its calls may run."""
+    def open(self, begin: Callable[[], object] = lambda: None) -> None:
+        """It is on record: its calls may run. `begin` lets them, before anybody hears of the opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("open", self.stage)
         self.stage = DispatchStage.OPEN
-        self.opened.settle(None)
+        try:
+            begin()
+        finally:
+            self.opened.settle(None)
 
     def withdraw(self, refused: Exception) -> None:
         """It could not be put on record: undo its acceptance, and tell whoever waits for its opening."""
         if self.stage is not DispatchStage.OPENING:
             raise IllegalTransition("withdraw", self.stage)
         self.stage = DispatchStage.WITHDRAWN
-        self.drop_timers()
+        self.deadlines.cancel_all()
         self.turn.drop(self)
         self._trace.ended(self.calls.run)
         for planned in self.plan.run:
-            self.turn.lanes.leave(self.lane_key(planned.call.call_id))
+            self.turn.lanes.leave(self.lane_keys[planned.call.call_id])
         self.opened.settle(refused)
 
     # --- elsewhere
@@ -157,7 +165,6 @@ class LiveDispatch:
     def lose(self) -> None:
         """Give it up: another sidecar has gone on with it."""
         self.ownership.lose()
-        self.drop_timers()
         self.calls.stop_all(CallFailure.RECORD_UNAVAILABLE)
         self._listeners.wake()
 
@@ -167,15 +174,7 @@ class LiveDispatch:
         """Stop every call `seconds` after the request came; their outcomes may be recorded for `margin` longer."""
         self.settle_at = self.received_at + seconds
         self.record_by = self.settle_at + margin
-        loop = asyncio.get_running_loop()
-        self._settle_timer = loop.call_at(self.settle_at, self.calls.stop_all, CallFailure.JOIN_DEADLINE)
-
-    def drop_timers(self) -> None:
-        """Forget the timers of a dispatch that is over: they would keep it alive until they are due."""
-        self._progress.drop_timer()
-        for timer in (self._settle_timer, self._leave_timer):
-            if timer is not None:
-                timer.cancel()
+        self.deadlines.at(self.settle_at, self.calls.stop_all, CallFailure.JOIN_DEADLINE)
 
     def stop_of(self, call_id: CallId) -> Ending[CallFailure]:
         """Return what stops one call that runs or waits to."""
@@ -183,24 +182,24 @@ class LiveDispatch:
 
     # --- what happens
 
-    def running(self, child: Child) -> None:
+    def running(self, child: Child, now: datetime) -> None:
         """A call began to run."""
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("running", self.stage)
         self.calls.begin(child)
         self._progress.began(Reporter(self.calls.places[child.call_id], child.call_id, child.slot))
-        self._tell(CallStateChanged(child.call_id, CallState.RUNNING, None))
+        self._log.add(now, CallStateChanged(child.call_id, CallState.RUNNING, None))
+        if self._listeners.asleep:
+            self._listeners.wake()
 
-    def settled(self, outcome: CallOutcome) -> None:
+    def settled(self, outcome: CallOutcome, now: datetime) -> None:
         """A call has its outcome."""
         if self.stage is not DispatchStage.OPEN:
             raise IllegalTransition("settled", self.stage)
         self._progress.ended(self.calls.settle(outcome))
-        self._tell(CallStateChanged(outcome.call_id, CallState.SETTLED, outcome.outcome))
-
-    def status(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
-        """A sub-agent reports progress. Source: PC2-FR-13."""
-        self._progress.report(self.calls.places[child.call_id], event_type, attributes)
+        self._log.add(now, CallStateChanged(outcome.call_id, CallState.SETTLED, outcome.outcome))
+        if self._listeners.asleep:
+            self._listeners.wake()
 
     def finish(self, overhead: timedelta = timedelta(0)) -> DispatchResult:
         """Every call has its outcome: pass on what is gathered, then the result, unless it is lost. Returns that."""
@@ -208,8 +207,9 @@ class LiveDispatch:
             raise IllegalTransition("finish", self.stage)
         self.result = DispatchResult(self.calls.joined(), self.intents, self.plan.cap, overhead)
         self.stage = DispatchStage.FINISHED
+        self.deadlines.cancel_all()  # they would keep it alive until they are due
+        self.ready.close()
         if self.ownership.conflict is None:
-            self.drop_timers()
             self._progress.tell_rest()
             self.finished_at = self._clock.now()
             self.turn.overhead += overhead
@@ -238,24 +238,27 @@ class LiveDispatch:
         """Return what happened after `sequence`, a gap first if some of it is not kept."""
         return self._log.after(sequence, self._clock.now())
 
-    def listen(self) -> tuple[int, asyncio.Event]:
+    def listen(self) -> tuple[int, Listener]:
         """Add a listener; returns its number and what wakes it."""
-        if self._leave_timer is not None:
-            self._leave_timer.cancel()
-            self._leave_timer = None
+        if self._left is not None:
+            self._left.cancel()
+            self._left = None
         return self._listeners.add()
 
-    @contextmanager
-    def about_to_listen(self) -> Iterator[None]:
-        """Count whoever waits for the opening as a listener, so that leaving meanwhile is leaving, too."""
+    async def wait_for_opening(self) -> Exception | None:
+        """Return what refused it, if anything did. Who waits is a listener: leaving meanwhile is leaving, too."""
         number, _ = self.listen()
         try:
-            yield
+            return await self.opened.wait()
         except asyncio.CancelledError:
             self.leave(number)
             raise
         finally:
             self._listeners.remove(number)
+
+    def drains(self) -> None:
+        """What was ready is being done: listeners hear of it at once, or of what comes before if it takes a while."""
+        self._listeners.wake()
 
     @property
     def heard(self) -> bool:
@@ -271,11 +274,5 @@ class LiveDispatch:
         if policy is OnDisconnect.CANCEL:
             self.calls.stop_all(CallFailure.CALL_CANCELLED)
         elif policy is OnDisconnect.CONTINUE_UNTIL and going_on is not None:
-            loop = asyncio.get_running_loop()
-            self._leave_timer = loop.call_later(
-                going_on.total_seconds(), self.calls.stop_all, CallFailure.CALL_CANCELLED
-            )
-
-    def _tell(self, what: CallStateChanged | StatusUpdate) -> None:
-        self._log.add(self._clock.now(), what)
-        self._listeners.wake()
+            until = self._clock.monotonic() + going_on.total_seconds()
+            self._left = self.deadlines.at(until, self.calls.stop_all, CallFailure.CALL_CANCELLED)

@@ -4,44 +4,80 @@ For a sub-agent that is silent for too long the sidecar reports `still_working`,
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from sidecar.core.dispatching.frames import StatusUpdate
+from sidecar.core.dispatching.frames import EventLog, StatusUpdate
+from sidecar.core.identifiers import CallId
 from sidecar.core.status_events.policy import Handling, Vocabulary
 from sidecar.core.status_events.relay import Reporter, StatusRelay
 from sidecar.core.status_events.silence import STILL_WORKING, Silences
+from sidecar.operations.deadlines import Deadline, Deadlines
 from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.turn.state.child import Child
 
 PASSED_ON: Final = (Handling.FORWARD, Handling.TRANSFORM, Handling.BATCH)
 
 
+class Listener:
+    """Somebody who listens to a dispatch, and waits until there is something to hear."""
+
+    __slots__ = ("_among", "_waiter", "woken")
+
+    def __init__(self, among: "Listeners") -> None:
+        self.woken = False
+        self._among = among
+        self._waiter: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """There is something to hear."""
+        self.woken = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def hears(self) -> None:
+        """Everything that there was to hear is being told."""
+        self.woken, self._among.asleep = False, True
+
+    async def wait(self) -> None:
+        """Return once it was woken since it last heard."""
+        if not self.woken:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+
 class Listeners:
-    """The listeners of one dispatch, by number."""
+    """The listeners of one dispatch, by number.
+
+    Attributes:
+        asleep: one of them may have to be woken.
+    """
 
     def __init__(self) -> None:
-        self._wakers: dict[int, asyncio.Event] = {}
+        self._listeners: dict[int, Listener] = {}
         self._next = 0
+        self.asleep = False
 
     def __bool__(self) -> bool:
         """Say whether anybody listens."""
-        return bool(self._wakers)
+        return bool(self._listeners)
 
-    def add(self) -> tuple[int, asyncio.Event]:
+    def add(self) -> tuple[int, Listener]:
         """Add a listener; returns its number and what wakes it."""
         self._next += 1
-        self._wakers[self._next] = asyncio.Event()
-        return self._next, self._wakers[self._next]
+        listener = self._listeners[self._next] = Listener(self)
+        return self._next, listener
 
     def remove(self, number: int | None) -> None:
         """Remove a listener, if there is one of that number."""
         if number is not None:
-            self._wakers.pop(number, None)
+            self._listeners.pop(number, None)
 
     def wake(self) -> None:
         """Wake all of them."""
-        for waker in self._wakers.values():
-            waker.set()
+        self.asleep = False
+        for listener in self._listeners.values():
+            listener.wake()
 
 
 class Progress:
@@ -51,24 +87,31 @@ class Progress:
         vocabulary: what the operator decided.
         clock: for times that are due.
         recorder: counts the reports.
-        tell: called with what is to be told, as soon as it is.
+        deadlines, log, listeners: of the dispatch.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, *, clock: Clock, recorder: Recorder, tell: Callable[[StatusUpdate], None]
+        self,
+        vocabulary: Vocabulary,
+        *,
+        clock: Clock,
+        recorder: Recorder,
+        deadlines: Deadlines,
+        log: EventLog,
+        listeners: Listeners,
     ) -> None:
         """Begin with nothing gathered."""
-        self._clock, self._recorder = clock, recorder
-        self._tell = tell
+        self._clock, self._recorder, self._deadlines = clock, recorder, deadlines
+        self._log, self._listeners = log, listeners
         self._relay = StatusRelay(vocabulary)
-        self._timer: asyncio.TimerHandle | None = None
-        self._reporters: dict[int, Reporter] = {}
+        self._flushing = False
+        self._reporters: dict[CallId, Reporter] = {}
         self._silences = _silences_of(vocabulary)
-        self._silence_timer: asyncio.TimerHandle | None = None
+        self._silence: tuple[float, Deadline] | None = None
 
     def began(self, reporter: Reporter) -> None:
         """A sub-agent runs from now on, and should be heard of."""
-        self._reporters[reporter.index] = reporter
+        self._reporters[reporter.call_id] = reporter
         if self._silences is not None:
             self._silences.began(reporter, self._clock.monotonic())
             self._listen()
@@ -78,62 +121,60 @@ class Progress:
         if self._silences is not None:
             self._silences.ended(index)
 
-    def report(self, index: int, event_type: str, attributes: Mapping[str, str]) -> None:
-        """Take one report of the sub-agent of a call, by the call's place. Source: PC2-FR-13."""
-        reporter = self._reporters[index]
-        decision = self._offer(reporter, event_type, attributes)
+    def report(self, child: Child, event_type: str, attributes: Mapping[str, str]) -> None:
+        """Take one report of the child of a call, as its sub-agent's. Source: PC2-FR-13."""
+        reporter, now = self._reporters[child.call_id], self._clock.monotonic()
+        decision, update = self._relay.offer(reporter, event_type, attributes, now)
+        if update is not None:
+            self._tell(update)
+        elif decision is Handling.BATCH and not self._flushing:
+            self._flush_when_due()
         self._recorder.status_seen(reporter.slot, decision)
         if decision == "unknown":
             self._recorder.status_unknown(reporter.slot, event_type)
-        elif decision in PASSED_ON and self._silences is not None:
-            self._silences.broken(index, self._clock.monotonic())
+        elif self._silences is not None and decision in PASSED_ON:
+            self._silences.broken(reporter.index, now)
             self._listen()
 
-    def _offer(self, reporter: Reporter, event_type: str, attributes: Mapping[str, str]) -> str:
-        """Put a report to the policy, tell or gather it, and return what was decided."""
-        decision, update = self._relay.offer(reporter, event_type, attributes, self._clock.monotonic())
-        if update is not None:
-            self._tell(update)
-        elif self._timer is None:
-            self._arm()
-        return decision
+    def _tell(self, update: StatusUpdate) -> None:
+        self._log.add(self._clock.now(), update)
+        if self._listeners.asleep:
+            self._listeners.wake()
 
     def tell_rest(self) -> None:
         """Tell what is gathered: nothing comes after."""
-        self.drop_timer()
         for update in self._relay.flush(float("inf")):
             self._tell(update)
 
-    def drop_timer(self) -> None:
-        """Forget the timers."""
-        for timer in (self._timer, self._silence_timer):
-            if timer is not None:
-                timer.cancel()
-
-    def _arm(self) -> None:
+    def _flush_when_due(self) -> None:
         due = self._relay.next_due()
+        self._flushing = due is not None
         if due is not None:
-            self._timer = asyncio.get_running_loop().call_at(due, self._flush)
+            self._deadlines.at(due, self._flush)
 
     def _flush(self) -> None:
-        self._timer = None
         for update in self._relay.flush(self._clock.monotonic()):
             self._tell(update)
-        self._arm()
+        self._flush_when_due()
 
     def _listen(self) -> None:
-        """Wait for the next silence that is too long; one timer for all sub-agents of the dispatch."""
+        """Wait for the next silence that is too long; one deadline for all sub-agents of the dispatch."""
         due = None if self._silences is None else self._silences.next_due()
-        if due is None or (self._silence_timer is not None and self._silence_timer.when() <= due):
+        if due is None or (self._silence is not None and self._silence[0] <= due):
             return
-        if self._silence_timer is not None:
-            self._silence_timer.cancel()
-        self._silence_timer = asyncio.get_running_loop().call_at(due, self._break_silences)
+        if self._silence is not None:
+            self._silence[1].cancel()
+        self._silence = due, self._deadlines.at(due, self._break_silences)
 
     def _break_silences(self) -> None:
-        self._silence_timer = None
-        for reporter in () if self._silences is None else self._silences.take_due(self._clock.monotonic()):
-            decision = self._offer(reporter, STILL_WORKING, {})
+        self._silence = None
+        now = self._clock.monotonic()
+        for reporter in () if self._silences is None else self._silences.take_due(now):
+            decision, update = self._relay.offer(reporter, STILL_WORKING, {}, now)
+            if update is not None:
+                self._tell(update)
+            elif not self._flushing:
+                self._flush_when_due()
             self._recorder.status_seen(reporter.slot, STILL_WORKING if decision in PASSED_ON else decision)
         self._listen()
 

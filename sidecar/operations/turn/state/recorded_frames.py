@@ -41,6 +41,7 @@ from subagents_errors import CallFailure
 
 FRAME_BYTES: Final = 32
 """About what a frame takes beside its texts."""
+MICROSECONDS: Final = 1_000_000
 TOO_LARGE: Final = f"over {LARGEST // 1024} KiB"
 UNREADABLE: Final = "the sub-agent reported something that is no text"
 
@@ -66,7 +67,18 @@ class AttemptFrames:
         if self.incomplete:
             return
         try:
-            self.size += _size_of(event)
+            match event:
+                case NarrationPart(text):
+                    self.size += FRAME_BYTES + len(text)
+                case ComponentMade(name, tool_input, data):
+                    self.size += FRAME_BYTES + len(name) + len(tool_input) + len(data)
+                case StatusReported(named, attributes):
+                    texts = [len(key) + len(value) for key, value in attributes.items()] if attributes else ()
+                    self.size += FRAME_BYTES + len(named) + sum(texts)
+                case EndFrame(_, _, what):
+                    self.size += FRAME_BYTES + len(what)
+                case _:
+                    self.size += FRAME_BYTES
         except (TypeError, AttributeError):
             self.incomplete = UNREADABLE
         if self.size > LARGEST:
@@ -91,7 +103,7 @@ class AttemptFrames:
     def to_json(self, received_at: float, stopped: tuple[StoppedCall, ...]) -> str:
         """Return what is kept of it. Never raises."""
         whole = RecordedAttempt(
-            began=microseconds(self.began - received_at),
+            began=max(0, round((self.began - received_at) * MICROSECONDS)),
             frames=_frames(self.entries, self.began),
             pause=None if self.pause is None else microseconds(self.pause),
             refused=self.refused,
@@ -168,50 +180,30 @@ class ChildFrames:
         return none
 
 
-def _size_of(event: object) -> int:
-    match event:
-        case NarrationPart(text):
-            return FRAME_BYTES + len(text)
-        case ComponentMade(name, tool_input, data):
-            return FRAME_BYTES + len(name) + len(tool_input) + len(data)
-        case StatusReported(named, attributes):
-            return FRAME_BYTES + len(named) + sum(len(key) + len(value) for key, value in attributes.items())
-        case EndFrame(_, _, what):
-            return FRAME_BYTES + len(what)
-        case _:
-            return FRAME_BYTES
-
-
 def _frames(entries: Sequence[tuple[float, object]], began: float) -> tuple[Frame, ...]:
     """Return frames with offsets that grow."""
     frames: list[Frame] = []
-    last = -1
-    for at, event in entries:
-        last = max(last + 1, microseconds(at - began))
-        frames.append(_frame(event, last))
+    at = -1
+    for came_at, event in entries:
+        at = max(at + 1, round((came_at - began) * MICROSECONDS))
+        match event:
+            case NarrationPart(text):
+                frames.append(Narration(at, text))
+            case StatusReported(named, attributes):
+                frames.append(Status(at, named, dict(attributes)))
+            case ComponentMade(name, tool_input, data):
+                frames.append(ComponentFrame(at, name, tool_input, data))
+            case UsageReported(read, written, cached):
+                frames.append(UsageFrame(at, read, written, cached))
+            case RunFinished(data_unavailable):
+                frames.append(FinishedFrame(at, data_unavailable))
+            case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
+                frames.append(msgspec.structs.replace(event, at=at))
+            case _:
+                frames.append(StrayFrame(at, type(event).__name__))
     return tuple(frames)
-
-
-def _frame(event: object, at: int) -> Frame:
-    frame: Frame
-    match event:
-        case NarrationPart(text):
-            frame = Narration(at, text)
-        case StatusReported(named, attributes):
-            frame = Status(at, named, dict(attributes))
-        case ComponentMade(name, tool_input, data):
-            frame = ComponentFrame(at, name, tool_input, data)
-        case UsageReported(read, written, cached):
-            frame = UsageFrame(at, read, written, cached)
-        case RunFinished(data_unavailable):
-            frame = FinishedFrame(at, data_unavailable)
-        case GatewayFrame() | DelegationFrame() | StoppedFrame() | EndFrame():
-            frame = msgspec.structs.replace(event, at=at)
-        case _:
-            frame = StrayFrame(at, type(event).__name__)
-    return frame
 
 
 def microseconds(seconds: float) -> int:
     """Return a duration as frames have it."""
-    return max(0, round(seconds * 1_000_000))
+    return max(0, round(seconds * MICROSECONDS))

@@ -7,6 +7,8 @@ Source: DESIGN section 11.
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from sidecar.core.binding.surface_token import SurfaceClaims
 from sidecar.core.dispatching.outcomes import Usage
 from sidecar.core.identifiers import EpisodeId
@@ -26,8 +28,7 @@ class DispatchSpan(Protocol):
         """End it; `calls` have run."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchTrace:
+class DispatchTrace(Struct, frozen=True):
     """What the attempts of a dispatch belong to: its own span, or whatever its client sent."""
 
     given: TraceContext = NO_TRACE
@@ -122,12 +123,12 @@ class LateTracing:
         self.behind: Tracing = NO_TRACING
 
     def dispatch(self, given: TraceContext, request: DispatchRequest, claims: SurfaceClaims) -> DispatchSpan | None:
-        """Ask what is behind."""
-        return self.behind.dispatch(given, request, claims)
+        """Ask what is behind, if anything is."""
+        return None if self.behind is NO_TRACING else self.behind.dispatch(given, request, claims)
 
     def attempt(self, child: Child, parent: TraceContext, episode_id: EpisodeId) -> AttemptSpan | None:
-        """Ask what is behind."""
-        return self.behind.attempt(child, parent, episode_id)
+        """Ask what is behind, if anything is."""
+        return None if self.behind is NO_TRACING else self.behind.attempt(child, parent, episode_id)
 
     def tool(self, child: Child, tool_id: str) -> ToolSpan | None:
         """Ask what is behind."""

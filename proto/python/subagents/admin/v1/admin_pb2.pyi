@@ -123,3 +123,29 @@ class VerifyLogResponse(_message.Message):
     facts: int
     turns: int
     def __init__(self, findings: _Optional[_Iterable[str]] = ..., notices: _Optional[_Iterable[str]] = ..., done: _Optional[bool] = ..., facts: _Optional[int] = ..., turns: _Optional[int] = ...) -> None: ...
+
+class EraseUserRequest(_message.Message):
+    __slots__ = ("principal", "reason", "preview")
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PREVIEW_FIELD_NUMBER: _ClassVar[int]
+    principal: str
+    reason: str
+    preview: bool
+    def __init__(self, principal: _Optional[str] = ..., reason: _Optional[str] = ..., preview: _Optional[bool] = ...) -> None: ...
+
+class EraseUserResponse(_message.Message):
+    __slots__ = ("looked_at", "turns", "open_turn_ids", "facts", "conversations", "done")
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TURN_IDS_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    looked_at: int
+    turns: int
+    open_turn_ids: _containers.RepeatedScalarFieldContainer[str]
+    facts: int
+    conversations: int
+    done: bool
+    def __init__(self, looked_at: _Optional[int] = ..., turns: _Optional[int] = ..., open_turn_ids: _Optional[_Iterable[str]] = ..., facts: _Optional[int] = ..., conversations: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...

@@ -62,6 +62,11 @@ class AdminServiceStub:
                 request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.VerifyLogRequest.SerializeToString,
                 response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.VerifyLogResponse.FromString,
                 _registered_method=True)
+        self.EraseUser = channel.unary_stream(
+                '/subagents.admin.v1.AdminService/EraseUser',
+                request_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EraseUserRequest.SerializeToString,
+                response_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EraseUserResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
@@ -121,6 +126,19 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseUser(self, request, context):
+        """Erases the content of one user: requests, answers, tool data, frames and conversations. Ids, times and decisions stay.
+
+        Nothing is erased while a turn of the user is open: the last message names it, and has no `done`. Ends with a message
+        that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it goes on with what
+        is left. Who asked for it, and why, is in the log; the user is not. One at a time.
+        Errors: `ADMISSION_REFUSED` (one runs already), `INVALID_REQUEST`, `STORE_UNAVAILABLE`, `MEMORY_UNAVAILABLE`,
+        `RECORD_CONFLICT`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -148,6 +166,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.VerifyLog,
                     request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.VerifyLogRequest.FromString,
                     response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.VerifyLogResponse.SerializeToString,
+            ),
+            'EraseUser': grpc.unary_stream_rpc_method_handler(
+                    servicer.EraseUser,
+                    request_deserializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EraseUserRequest.FromString,
+                    response_serializer=subagents_dot_admin_dot_v1_dot_admin__pb2.EraseUserResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -288,6 +311,33 @@ class AdminService:
             '/subagents.admin.v1.AdminService/VerifyLog',
             subagents_dot_admin_dot_v1_dot_admin__pb2.VerifyLogRequest.SerializeToString,
             subagents_dot_admin_dot_v1_dot_admin__pb2.VerifyLogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/subagents.admin.v1.AdminService/EraseUser',
+            subagents_dot_admin_dot_v1_dot_admin__pb2.EraseUserRequest.SerializeToString,
+            subagents_dot_admin_dot_v1_dot_admin__pb2.EraseUserResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,6 +50,15 @@ class AdminServiceStub:
     trust the answer of a host that is not trusted, run `sidecar verify-log` elsewhere. Changes nothing; safe to repeat.
     Errors: `ADMISSION_REFUSED` (one runs already), `STORE_UNAVAILABLE` (also in the middle).
     """
+    EraseUser: _aio.UnaryStreamMultiCallable[_admin_pb2.EraseUserRequest, _admin_pb2.EraseUserResponse]
+    """Erases the content of one user: requests, answers, tool data, frames and conversations. Ids, times and decisions stay.
+
+    Nothing is erased while a turn of the user is open: the last message names it, and has no `done`. Ends with a message
+    that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it goes on with what
+    is left. Who asked for it, and why, is in the log; the user is not. One at a time.
+    Errors: `ADMISSION_REFUSED` (one runs already), `INVALID_REQUEST`, `STORE_UNAVAILABLE`, `MEMORY_UNAVAILABLE`,
+    `RECORD_CONFLICT`.
+    """
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """Looks after one sidecar. Called by operators, each call with a role token (metadata `x-subagents-role-token`).
@@ -116,6 +125,21 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         Ends with a message that has `done`; a stream that ends without it was cut off and says nothing. One at a time. To
         trust the answer of a host that is not trusted, run `sidecar verify-log` elsewhere. Changes nothing; safe to repeat.
         Errors: `ADMISSION_REFUSED` (one runs already), `STORE_UNAVAILABLE` (also in the middle).
+        """
+
+    @_abc_1.abstractmethod
+    def EraseUser(
+        self,
+        request: _admin_pb2.EraseUserRequest,
+        context: _aio.ServicerContext[_admin_pb2.EraseUserRequest, _abc.AsyncIterator[_admin_pb2.EraseUserResponse]],
+    ) -> _abc.AsyncIterator[_admin_pb2.EraseUserResponse]:
+        """Erases the content of one user: requests, answers, tool data, frames and conversations. Ids, times and decisions stay.
+
+        Nothing is erased while a turn of the user is open: the last message names it, and has no `done`. Ends with a message
+        that has `done` otherwise; a stream that ends without it was cut off, and may be asked for again: it goes on with what
+        is left. Who asked for it, and why, is in the log; the user is not. One at a time.
+        Errors: `ADMISSION_REFUSED` (one runs already), `INVALID_REQUEST`, `STORE_UNAVAILABLE`, `MEMORY_UNAVAILABLE`,
+        `RECORD_CONFLICT`.
         """
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _aio.Server) -> None: ...

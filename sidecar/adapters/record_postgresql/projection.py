@@ -1,0 +1,179 @@
+"""The rows of lists, in the database of the journal. Each sidecar takes its own facts, and those of dead ones."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.adapters.postgresql import Asking, Connection, Connections, Limits
+from sidecar.adapters.postgresql.failures import AGAIN
+from sidecar.core.decoding import from_json
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
+from sidecar.core.identifiers import EpisodeId, InstanceId, Principal, Slot, TurnId
+from sidecar.core.listing.changes import Reached, Watermarks
+from sidecar.core.listing.turn_rows import EpisodeUse, Newer, TurnLine, episode_rows, listed, use_of
+from sidecar.operations.record.ports import CommitUnknown
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MARKS: Final = "select instance_id, number, link from lists_watermarks where number > 0"
+TAKEN: Final = "select generation, alterations from lists_taken"
+LEASE: Final = "select lists_lease($1, $2)"
+LEASED_FOR: Final = timedelta(seconds=30)
+ASKED_AGAIN: Final = 10.0
+"""Seconds after which the lease is renewed, and it is looked for facts that nobody takes."""
+KEEP: Final = f"select lists_keep({', '.join(f'${number}' for number in range(1, 21))})"
+CLEAR: Final = "select lists_clear()"
+COLUMNS: Final = "turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed"
+NEWEST_EPISODES: Final = """
+select episode_id, principal from listed_episodes order by last_at desc, episode_id desc, principal desc limit $1
+"""
+VERSIONS: Final = "select turn_id, version from listed_turns where turn_id = any ($1)"
+USES: Final = """
+select episode_id, principal, min(began_at), (array_agg(turn_id order by began_at, turn_id))[1],
+    max(began_at), count(*), slots
+  from unnest($1::text[], $2::text[]) wanted (episode_id, principal) join listed_turns using (episode_id, principal)
+  where shown and turn_id <> all ($3) group by episode_id, principal, slots
+"""
+
+
+class PostgresProjection:
+    """The projection port, over one connection.
+
+    Args:
+        dsn: of the journal's database, whose schema is there.
+        instance: who projects.
+    """
+
+    def __init__(self, dsn: str, instance: InstanceId, limits: Limits) -> None:
+        """Begin without a connection."""
+        self._instance = instance
+        self._connections = Connections(dsn, 1, limits)
+        self._asking = Asking(self._connections, self._connections, "keep rows of lists")
+        self._mine: tuple[str, ...] = ()
+        self._ask_at = 0.0
+
+    async def mine(self) -> Sequence[str]:
+        """Return whose facts this sidecar may take now."""
+        if time.monotonic() >= self._ask_at:
+            self._ask_at = time.monotonic() + ASKED_AGAIN
+
+            async def lease(connection: Connection) -> list[Any]:
+                return await connection.fetch(LEASE, self._instance, LEASED_FOR)
+
+            self._mine = tuple(sorted(row[0] for row in await self._write(lease)))
+        return self._mine
+
+    async def watermarks(self) -> Watermarks:
+        """Return up to where the journal was projected; if all is forgotten in between, nothing is kept by these."""
+        ((generation, alterations),) = await self._asking.rows(TAKEN)
+        marks = {instance: Reached(number, link) for instance, number, link in await self._asking.rows(MARKS)}
+        return Watermarks(marks, alterations, generation)
+
+    async def apply(
+        self, lines: Sequence[TurnLine], reached: Watermarks, days: Sequence[date] = (), gone: Sequence[TurnId] = ()
+    ) -> None:
+        """Keep lines."""
+        marks = [(who, mark.number, mark.link) for who, mark in reached.reached.items() if who in self._mine]
+        values = (
+            *(self._instance, reached.generation, reached.alterations),
+            *(_columns(marks, 3)),
+            *(list(days), list(gone)),
+            *_columns([_values(line) for line in sorted(lines, key=lambda line: line.turn_id)], 12),
+        )
+
+        async def keep(connection: Connection) -> bool:
+            kept: bool = await connection.fetchval(KEEP, *values)
+            return kept
+
+        if not await self._write(keep):
+            self._ask_at = 0.0
+            raise StoreUnavailable("another sidecar keeps these rows of lists now", retry_after=AGAIN)
+
+    async def clear(self) -> None:
+        """Forget everything."""
+
+        async def clear(connection: Connection) -> None:
+            await connection.execute(CLEAR)
+
+        await self._write(clear)
+
+    async def versions(self, turn_ids: Sequence[TurnId]) -> Mapping[TurnId, int]:
+        """Return from how many facts lines were derived."""
+        return {TurnId(turn_id): version for turn_id, version in await self._asking.rows(VERSIONS, list(turn_ids))}
+
+    async def turns(self, query: TurnQuery, newer: Newer) -> Sequence[TurnRow]:
+        """Return a list of turns."""
+        wanted, values = ["shown"], list[Any]()
+
+        def want(condition: str, *given: Any) -> None:
+            values.extend(given)
+            places = range(len(values) - len(given) + 1, len(values) + 1)
+            wanted.append(condition.format(*(f"${place}" for place in places)))
+
+        if query.episode_id is not None:
+            want("episode_id = {}", query.episode_id)
+        if query.state is not None:
+            want("state = {}", query.state.value)
+        if query.slot is not None:
+            want("slot = {}", query.slot)
+        if query.before is not None:
+            want("(began_at, turn_id) < ({}, {})", *query.before)
+        source = "listed_turns" if query.slot is None else "listed_slots join listed_turns using (turn_id, began_at)"
+        sql = (
+            f"select {COLUMNS} from {source} where {' and '.join(wanted)}"  # noqa: S608 - names and places only
+            f" order by began_at desc, turn_id desc limit {query.limit + len(newer)}"
+        )
+        rows = [_row(tuple(row)) for row in await self._asking.rows(sql, *values)]
+        return listed(rows, newer, query)
+
+    async def episodes(self, limit: int, newer: Newer) -> Sequence[EpisodeRow]:
+        """Return the episodes used last."""
+        uses = [use_of(row) for row in newer.values() if row is not None]
+        wanted = dict.fromkeys((use.episode_id, use.principal) for use in uses)
+        wanted |= dict.fromkeys(map(tuple, await self._asking.rows(NEWEST_EPISODES, limit + len(newer))))
+        ids, principals = [each[0] for each in wanted], [each[1] for each in wanted]
+        uses += [_use(tuple(row)) for row in await self._asking.rows(USES, ids, principals, list(newer))]
+        return episode_rows(uses, limit)
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        self._connections.close()
+
+    async def _write(self, work: Any) -> Any:
+        try:
+            return await self._asking.commit(work)
+        except CommitUnknown:  # rows and watermarks are there, or neither: the next pass sees which
+            raise StoreUnavailable("PostgreSQL does not confirm the rows of lists", retry_after=AGAIN) from None
+
+
+def _values(line: TurnLine) -> tuple[Any, ...]:
+    row = line.row
+    if row is None:
+        return (line.turn_id, line.version, line.day, False, "", "", "", EPOCH, None, "[]", 0, 0)
+    slots = msgspec.json.encode(row.slots).decode()
+    of, times = (row.episode_id, row.principal, row.state.value), (row.began_at, row.ended_at)
+    return (line.turn_id, line.version, line.day, True, *of, *times, slots, row.children, row.failed)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
+    """Return rows column by column; of no rows, empty columns."""
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(columns)]
+
+
+def _row(values: tuple[Any, ...]) -> TurnRow:
+    turn_id, episode_id, principal, state, began_at, ended_at, slots, children, failed = values
+    of = EpisodeId(episode_id), Principal(principal), TurnState(state)
+    return TurnRow(TurnId(turn_id), *of, began_at, ended_at, _slots(slots), children, failed)
+
+
+def _use(values: tuple[Any, ...]) -> EpisodeUse:
+    episode_id, principal, first_at, first_turn, last_at, turns, slots = values
+    first = first_at, TurnId(first_turn)
+    return EpisodeUse(EpisodeId(episode_id), Principal(principal), first, last_at, turns, _slots(slots))
+
+
+def _slots(text: str) -> tuple[Slot, ...]:
+    return tuple(Slot(slot) for slot in from_json(text, tuple[str, ...]))

@@ -1,0 +1,76 @@
+"""Verifies that texts are gone only where a signed marker of an erasure says so."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+
+from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.markers import TextsErased
+from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.verifying.findings import Finding, FindingKind
+from sidecar.core.verifying.lines import Claims
+
+
+class ErasedTexts:
+    """The facts of one day without texts, by marker. Turns have to come in the order of their ids.
+
+    Args:
+        day: on which the turns began.
+    """
+
+    def __init__(self, day: date) -> None:
+        self._day = day
+        self._under: dict[str, tuple[int, bytes]] = {}
+        self._first: dict[str, tuple[TurnId, int]] = {}
+
+    def take(self, turn_id: TurnId, facts: Sequence[Stored]) -> None:
+        """Take in the next turn."""
+        for place, fact in enumerate(facts, 1):
+            if fact.texts is None:
+                under = fact.erased_under or ""
+                number, root = self._under.get(under, (0, NOTHING))
+                self._under[under] = number + 1, rooted(root, fact.link)
+                self._first.setdefault(under, (turn_id, place))
+
+    def findings(self, markers: Mapping[str, TextsErased]) -> Iterator[Finding]:
+        """Yield what is wrong.
+
+        Args:
+            markers: of this day, by id; those whose signature fits.
+        """
+        for under, (number, _) in self._under.items():
+            if under not in markers:
+                turn_id, place = self._first[under]
+                which = f"the texts of fact {place} of turn {turn_id}"
+                which += f", and of {number - 1} more of that day," if number > 1 else ""
+                text = f"{which} were removed, and no marker of an erasure covers them"
+                yield Finding(FindingKind.TEXTS_REMOVED, text, day=self._day, turn_id=turn_id, sequence=place)
+        for marker_id, marker in markers.items():
+            there, root = self._under.get(marker_id, (0, NOTHING))
+            if (there, root.hex()) != (marker.facts, marker.root):
+                what = f"{there} are there" if there != marker.facts else "others are there"
+                text = f"{_named(marker)} covers {marker.facts} facts, and {what}"
+                yield Finding(FindingKind.MARKER_MISFIT, text, day=self._day)
+
+
+def erasure_findings(markers: Iterable[TextsErased], judge: SignatureJudge, claims: Claims) -> Iterator[Finding]:
+    """Yield what is wrong with markers of erasures by themselves; see `verify_lines.marker_findings`."""
+    for marker in markers:
+        judgement = erasure_judgement(marker, judge)
+        if judgement is not Judgement.FITS:
+            why = "its signature does not fit" if judgement is Judgement.DOES_NOT_FIT else "it is by an unknown key"
+            text = f"{_named(marker)} was forged or altered: {why}"
+            yield Finding(FindingKind.MARKER_FORGED, text, day=marker.partition)
+        elif claims.erased.get(marker.marker_id) != (marker.partition, marker.facts, marker.root):
+            text = f"{_named(marker)} is not in the checkpoint files"
+            yield Finding(FindingKind.MARKER_MISFIT, text, day=marker.partition)
+
+
+def erasure_judgement(marker: TextsErased, judge: SignatureJudge) -> Judgement:
+    """Return what is to be thought of a marker's signature."""
+    return judge.judge(marker.key_id, marker.payload(), marker.signature)
+
+
+def _named(marker: TextsErased) -> str:
+    return f"the marker {marker.marker_id} of an erasure in turns of {marker.partition}"

@@ -1,0 +1,84 @@
+"""What is ready to be done next for the calls of a dispatch: one drain does all of it together."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from sidecar.core.errors import RecordConflict, StoreUnavailable
+from sidecar.core.executing.records import Record
+from sidecar.core.identifiers import CallId
+
+Refusal: TypeAlias = StoreUnavailable | RecordConflict | None
+"""Why something is not on record; None: it is."""
+GoOn: TypeAlias = Callable[[Refusal, datetime], None]
+"""What is done once something is on record, or is refused; told when that is. Does not wait."""
+LaidOut: TypeAlias = tuple[Sequence[Record], GoOn]
+"""What has to be on record first, and what is done then."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What comes next for one call.
+
+    Attributes:
+        lay_out: called once, when it is taken; told when that is. Does not wait.
+    """
+
+    call_id: CallId
+    lay_out: Callable[[datetime], LaidOut]
+
+
+class ReadyList:
+    """Steps in the order in which they became ready. Any number put them; who takes them is busy with them for a while.
+
+    Attributes:
+        attended: somebody waits for the next steps, or is about to take them.
+        imminent: there are steps, and they are about to be taken.
+        closed: nothing more is to be done.
+    """
+
+    __slots__ = ("_relieve", "_steps", "_taker", "attended", "closed", "imminent")
+
+    def __init__(self) -> None:
+        """Begin with nothing to do, and with somebody who is about to take."""
+        self._steps: list[Step] = []
+        self._taker: asyncio.Future[None] | None = None
+        self._relieve: Callable[[], object] = lambda: None
+        self.attended, self.imminent, self.closed = True, False, False
+
+    def put(self, step: Step) -> None:
+        """Have a step done next; does not wait."""
+        self._steps.append(step)
+        if self._taker is not None:
+            self._wake()
+        elif not (self.attended or self.closed):
+            self.attended = self.imminent = True
+            self._relieve()
+
+    async def take(self, relieve: Callable[[], object]) -> list[Step]:
+        """Return everything that is ready; waits until something is, or the list is closed.
+
+        What becomes ready while the caller is busy with it must not wait for that: `relieve` is called then, and has to
+        see to it that somebody else takes.
+        """
+        self.attended = True
+        if not self._steps and not self.closed:
+            self._taker = asyncio.get_running_loop().create_future()
+            await self._taker
+        self.attended, self.imminent, self._relieve = False, False, relieve
+        taken, self._steps = self._steps, []
+        return taken
+
+    def close(self) -> None:
+        """Nothing more is to be done: nobody has to wait for it."""
+        self.closed = True
+        if self._taker is not None:
+            self._wake()
+
+    def _wake(self) -> None:
+        taker, self._taker = self._taker, None
+        if taker is not None and not taker.done():  # who takes may have been cancelled
+            taker.set_result(None)
+            self.imminent = True

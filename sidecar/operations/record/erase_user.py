@@ -1,0 +1,181 @@
+"""Erases the content of one user: requests, answers, tool data, frames, conversations. An operator asks for it.
+
+The record stays whole: what decisions read, and every link, is in the parts of facts that stay. A signed marker says
+how many facts lost their texts; it names nobody.
+"""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from datetime import date
+from itertools import groupby
+from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sidecar.core.errors import AdmissionRefused
+from sidecar.core.identifiers import InstanceId, Principal, TurnId
+from sidecar.core.journal.appends import TurnFacts
+from sidecar.core.journal.encoding import draft_of
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.markers import erasure_of
+from sidecar.core.journal.turn_state import state_of
+from sidecar.core.verifying.lines import erasure_statement
+from sidecar.core.verifying.verify_turn import first_day
+from sidecar.operations.ports import Clock, Ids
+from sidecar.operations.record.checkpoint_ports import CheckpointPlace, CheckpointSigner
+from sidecar.operations.record.ports import RecordArchive
+
+PAGE: Final = 200
+"""Turns whose texts go in one transaction; others write in between."""
+
+
+class Conversations(Protocol):
+    """What erasing needs of the episode memories."""
+
+    async def erase(self, principal: Principal) -> int | None:
+        """Remove all conversations of a user; returns how many, None if a memory cannot. Raises `MemoryUnavailable`."""
+
+
+class Lists(Protocol):
+    """What erasing needs of the projection: a `Projector`."""
+
+    async def catch_up(self) -> None:
+        """Derive the lines of lists again from what is left of the facts. Raises `StoreUnavailable`."""
+
+
+class Erased(Struct, frozen=True, kw_only=True):
+    """How far it is.
+
+    Attributes:
+        looked_at: turns that were read, because the user's id stands in their texts.
+        turns: of the user, that have ended and hold texts.
+        open_turns: of the user, that have not ended: nothing is erased then.
+        facts: whose texts were erased so far.
+        conversations: that were removed; None: a memory cannot, or it has not come to that yet.
+        done: nothing of the user is left; the last of the messages has it, unless turns are open or it is a preview.
+    """
+
+    looked_at: int = 0
+    turns: int = 0
+    open_turns: tuple[TurnId, ...] = ()
+    facts: int = 0
+    conversations: int | None = None
+    done: bool = False
+
+
+class EraseUser:
+    """The operation. One at a time.
+
+    Args:
+        archive: the record.
+        lists: the projection of the record.
+        conversations: the episode memories.
+        signer, place: sign the markers, and keep them outside of the record.
+    """
+
+    def __init__(
+        self,
+        archive: RecordArchive,
+        instance: InstanceId,
+        lists: Lists,
+        conversations: Conversations,
+        signer: CheckpointSigner,
+        place: CheckpointPlace,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        """Begin with nothing to do."""
+        self._archive = archive
+        self._instance = instance
+        self._lists = lists
+        self._conversations = conversations
+        self._signer, self._place = signer, place
+        self._clock, self._ids = clock, ids
+        self._erasing = False
+
+    async def __call__(self, principal: Principal, *, preview: bool) -> AsyncGenerator[Erased, None]:
+        """Erase the content of a user; tells again and again how far it is.
+
+        What is interrupted may be done again: it goes on with what is left. Conversations go last, so that what
+        catches up with the record does not bring them back.
+
+        Args:
+            principal: whose.
+            preview: only say how much there is.
+
+        Raises:
+            AdmissionRefused: another one runs.
+            StoreUnavailable, MemoryUnavailable, PlaceUnavailable, RecordConflict: what was told so far is erased.
+        """
+        if self._erasing:
+            raise AdmissionRefused("texts are being erased already; wait for that", metadata={"limit": "erasures"})
+        self._erasing = True
+        try:
+            async for erased in self._erase(principal, preview=preview):
+                yield erased
+        finally:
+            self._erasing = False
+
+    async def _erase(self, principal: Principal, *, preview: bool) -> AsyncGenerator[Erased, None]:
+        told, found = Erased(), _Found(principal)
+        seen: set[TurnId] = set()
+        async for turn_id in self._archive.turns_saying(principal):
+            if turn_id not in seen:
+                seen.add(turn_id)
+                found.take(turn_id, await self._archive.facts(turn_id))
+                told = Erased(looked_at=len(seen), turns=len(found.ended), open_turns=tuple(found.open))
+                if len(seen) % PAGE == 0:
+                    yield told
+        if preview or found.open:
+            yield told
+            return
+        async for facts in self._erase_texts(found):
+            told = replace(told, facts=told.facts + facts)
+            yield told
+        await self._lists.catch_up()
+        await self._archive.compact()
+        yield replace(told, conversations=await self._conversations.erase(principal), done=True)
+
+    async def _erase_texts(self, found: "_Found") -> AsyncGenerator[int, None]:
+        """Erase the texts of turns, some at a time; yields of how many facts."""
+        for day, of_day in groupby(sorted(found.ended), key=lambda each: each[0]):
+            for turns in _pages([turn_id for _, turn_id in of_day]):
+                facts = {turn_id: (await self._archive.facts(turn_id)).facts for turn_id in turns}
+                marker_id, now = self._ids.new("erasure"), self._clock.now()
+                erasure = erasure_of(day, facts, marker_id, now, self._signer)
+                if erasure is not None:
+                    await self._place.append([erasure_statement(erasure.marker, self._instance)])
+                    await self._archive.erase(erasure)
+                    yield len(erasure.facts)
+
+
+class _Found:
+    """The turns of a user.
+
+    Attributes:
+        ended: with the day under which they are.
+        open: that go on.
+    """
+
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+        self.ended: list[tuple[date, TurnId]] = []
+        self.open: list[TurnId] = []
+
+    def take(self, turn_id: TurnId, found: TurnFacts) -> None:
+        """Take in a turn, if it is the user's."""
+        if not any(self._is_named_in(fact) for fact in found.facts):
+            return
+        if state_of(turn_id, found.facts).head.ended:
+            self.ended.append((first_day(found), turn_id))
+        else:
+            self.open.append(turn_id)
+
+    def _is_named_in(self, fact: Stored) -> bool:
+        user = draft_of(fact).texts.user
+        return user is not None and user.principal == self._principal
+
+
+def _pages(turns: Sequence[TurnId]) -> Iterator[Sequence[TurnId]]:
+    for begin in range(0, len(turns), PAGE):
+        yield turns[begin : begin + PAGE]

@@ -1,0 +1,112 @@
+"""Lists over a journal that several sidecars append to: each takes its own facts, one of them those of the dead."""
+
+import asyncio
+
+import pytest
+
+from sidecar.core.errors import StoreUnavailable
+from sidecar.core.executing.stored_record import TurnQuery
+from tests.adapters.records.bench import OpenedRecord
+from tests.adapters.records.postgresql_bench import PostgresBench, connection_to, two_instances
+from tests.support.record_builders import a_dispatch, a_taking, a_whole_turn, an_end, moment
+
+
+async def listed(record: OpenedRecord) -> list[str]:
+    """Return the turns of a list, newest first."""
+    found = await record.turns(TurnQuery())
+    assert found.as_of is None
+    return [row.turn_id for row in found.rows]
+
+
+async def projected(dsn: str) -> list[str]:
+    """Return the turns that have rows."""
+    async with connection_to(dsn) as connection:
+        return [row[0] for row in await connection.fetch("select turn_id from listed_turns order by turn_id")]
+
+
+async def test_each_sidecar_projects_its_own_facts_only(dsn: str) -> None:
+    """Lists show those of the others all the same, from the tail."""
+    async with two_instances(dsn) as (first, second):
+        await first.append(a_whole_turn("of first"))
+        await second.append(a_whole_turn("of second", at=1))
+        await first.projector.catch_up()
+        assert await projected(dsn) == ["of first"]
+        assert await listed(first) == await listed(second) == ["of second", "of first"]
+        await second.projector.catch_up()
+        assert await projected(dsn) == ["of first", "of second"]
+        assert (first.projector.projected, second.projector.projected) == (3, 3)
+
+
+async def test_what_a_dead_sidecar_left_is_taken_by_one(dsn: str) -> None:
+    """By the first that looks; the other one leaves it to that."""
+    async with PostgresBench(dsn) as bench:
+        dead = await bench.open("dead")
+        await dead.append(a_whole_turn("left"))
+        await bench.kill(dead.journal)
+        first, second = await bench.open("one"), await bench.open("two")
+        await first.projector.step()
+        await second.projector.step()
+        assert await projected(dsn) == ["left"]
+        assert (first.projector.projected, second.projector.projected) == (3, 0)
+
+
+async def test_a_projector_that_was_taken_for_dead_keeps_nothing(dsn: str) -> None:
+    """Another sidecar has taken its facts; it is refused until it has them back."""
+    async with two_instances(dsn) as (first, second):
+        await first.append(a_whole_turn("a"))
+        projection = first.projector.projection
+        assert await projection.mine() == ("one",)
+        async with connection_to(dsn) as connection:
+            await connection.execute("update lists_watermarks set projector = 'two' where instance_id = 'one'")
+        with pytest.raises(StoreUnavailable, match="another sidecar keeps these rows"):
+            await first.projector.step()
+        assert await projected(dsn) == []
+        await first.projector.catch_up()  # it asks for its lease again
+        assert await projected(dsn) == ["a"]
+        assert await listed(second) == ["a"]
+
+
+async def test_a_pass_that_began_before_everything_was_forgotten_keeps_nothing(dsn: str) -> None:
+    """Else what it had projected before would be missing for good."""
+    async with two_instances(dsn) as (first, second):
+        await first.append(a_whole_turn("a"))
+        await first.projector.catch_up()
+        await first.append(a_whole_turn("b", at=1))
+        projection = first.projector.projection
+        before = await first.journal.changed(await projection.watermarks(), 99, await projection.mine())
+        await second.projector.rebuild()
+        with pytest.raises(StoreUnavailable):
+            await projection.apply((), before.reached)
+        await first.projector.catch_up()
+        assert await projected(dsn) == ["a", "b"]
+
+
+async def test_a_turn_that_two_sidecars_appended_to_is_shown_as_it_is(dsn: str) -> None:
+    """Taken over and ended by another one: whoever of them projects first, and last."""
+    for turn, in_order in (("a", True), ("b", False)):
+        async with two_instances(dsn) as (first, second):
+            opened = a_dispatch(turn)
+            await first.append([opened])
+            await second.append([a_taking(opened)])
+            await second.append(an_end([opened], turn=turn, at=60))
+            for record in (first, second) if in_order else (second, first):
+                await record.projector.catch_up()
+                (row,) = [row for row in (await second.turns(TurnQuery())).rows if row.turn_id == turn]
+                assert row.ended_at is not None
+            async with connection_to(dsn) as connection:
+                assert await connection.fetchval("select version from listed_turns where turn_id = $1", turn) == 3
+
+
+async def test_two_sidecars_that_keep_rows_of_one_episode_leave_it_as_it_was_used_last(dsn: str) -> None:
+    """At the same time, in passes of one turn each."""
+    async with two_instances(dsn) as (first, second):
+        for number in range(10):
+            await (first, second)[number % 2].append(a_whole_turn(f"t{number}", at=number))
+        await _at_once(first, second)
+        assert (await first.turns(TurnQuery())).as_of is None
+        (episode,) = (await first.episodes(9)).rows
+        assert (episode.turns, episode.last_at) == (10, moment(9))
+
+
+async def _at_once(*records: OpenedRecord) -> None:
+    await asyncio.gather(*(record.projector.catch_up() for record in records))
