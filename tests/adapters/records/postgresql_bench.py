@@ -93,7 +93,7 @@ Opened = Callable[[Journal, Projection], OpenedRecord]
 async def two_instances(dsn: str, opened: Opened = OpenedRecord) -> AsyncIterator[tuple[OpenedRecord, OpenedRecord]]:
     """Give two instances of one record."""
     async with PostgresBench(dsn) as bench:
-        first, second = [opened(await bench.journal(name), bench.projection()) for name in ("one", "two")]
+        first, second = [opened(await bench.journal(name), bench.projection(name)) for name in ("one", "two")]
         yield first, second
 
 
