@@ -64,11 +64,11 @@ async def test_a_record_that_is_open_is_copied_and_not_migrated(settings: Path, 
     await record.append(a_whole_turn("turn-2"))
     await journal.close()
 
-    copied = await SqliteJournal.open(copy, InstanceId("one"), lambda doing, error: None)
-    restored = OpenedRecord(copied)
+    again = await SqliteJournal.open(copy, InstanceId("one"), lambda doing, error: None)
+    restored = OpenedRecord(again)
     assert await restored.turn(TURN) == kept
     assert await restored.turn(TurnId("turn-2")) is None
-    await copied.close()
+    await again.close()
 
 
 def test_there_is_nothing_to_copy_of_a_record_in_memory(settings: Path, tmp_path: Path) -> None:

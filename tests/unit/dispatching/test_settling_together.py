@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
 
 import pytest
 from typing_extensions import override
@@ -42,6 +43,8 @@ class Groups(MemoryStore):
 
 class Frames:
     """A listener that keeps what it is sent, and when."""
+
+    grace = timedelta(0)
 
     def __init__(self) -> None:
         self.frames: list[tuple[float, Frame]] = []

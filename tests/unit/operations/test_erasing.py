@@ -18,6 +18,7 @@ from sidecar.core.executing.records import AttemptRecorded, Record
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, Principal, TurnId
 from sidecar.core.journal.markers import erasure_of
+from sidecar.core.journal.opening.requests import fingerprint_of
 from sidecar.core.replaying.frames import Narration, RecordedAttempt, attempt_to_json
 from sidecar.core.verifying.findings import Finding
 from sidecar.observability.metrics import Metrics
@@ -28,7 +29,6 @@ from sidecar.operations.record.erase_user import Erased, EraseUser
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.verify_log import LogVerification, SecondPlace
-from sidecar.operations.turn.state.opening_records import fingerprint_of
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import (
     BEGIN,

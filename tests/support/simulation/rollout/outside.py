@@ -270,6 +270,10 @@ class NoRecord:
         """Return none."""
         return ()
 
+    async def open_turns(self, limit: int, before: object = None) -> tuple[()]:
+        """Return none."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
