@@ -83,7 +83,7 @@ create table erasures ( -- markers of erased texts, signed; they name nobody
 -- Nothing is changed; nothing is removed but by functions of retention, which say so for their transaction.
 create function record_stays() returns trigger language plpgsql as $$
 begin
-  if current_setting('sidecar.purging', true) = case tg_op when 'UPDATE' then 'texts' else 'on' end then
+  if current_setting('sidecar.purging', true) = (case tg_op when 'UPDATE' then 'texts' else 'on' end) then
     return null;
   end if;
   raise exception '% is append-only: % is refused', tg_table_name, tg_op using errcode = 'SR403';
