@@ -10,7 +10,7 @@ from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermar
 from sidecar.operations.record.ports import NotThisJournal
 
 FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
-ALTERATIONS: Final = "select count(*) from markers"
+ALTERATIONS: Final = "select (select count(*) from markers) + (select count(*) from erasures)"
 BEHIND: Final = """
 select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest
   from instance_heads head left join unnest($1::text[], $2::bigint[]) mark (instance_id, number) using (instance_id)
@@ -47,6 +47,18 @@ async def changed(asking: Asking, after: Watermarks, limit: int, only: Sequence[
     reached = dict(after.reached)
     for row in rows:
         reached[row["instance_id"]] = Reached(row["number"], row["link"])
+    for who, _, newest in behind:
+        looked_at = len(rows) < limit or who < rows[-1]["instance_id"]
+        if looked_at and (who not in reached or reached[who].number < newest):
+            reached[who] = Reached(newest, b"")  # retention has removed its last facts
+    for who, _, newest in behind:
+        looked_at = len(rows) < limit or who < rows[-1]["instance_id"]
+        if looked_at and (who not in reached or reached[who].number < newest):
+            reached[who] = Reached(newest, b"")  # retention has removed its last facts
+    for who, _, newest in behind:
+        looked_at = len(rows) < limit or who < rows[-1]["instance_id"]
+        if looked_at and (who not in reached or reached[who].number < newest):
+            reached[who] = Reached(newest, b"")  # retention has removed its last facts
     missing = {
         who: reached[who].number if who in reached else 0
         for who, _, newest in behind

@@ -36,7 +36,8 @@ TURN_EXIT_CODES: Final = (
 )
 ERASE_EXIT_CODES: Final = (
     "Exit codes: 0 nothing of the user is left, or --preview; 1 refused: turns are open; 2 it could not be asked (no "
-    "sidecar, no token, wrong role, not confirmed, not understood); 3 the episode memory cannot erase; 78 wrong settings."
+    "sidecar, no token, wrong role, not confirmed, not understood); 3 the episode memory cannot erase; 78 wrong "
+    "settings."
 )
 NOWHERE: Final = "unix:/nowhere"
 """Target of a command that asks no sidecar."""
