@@ -51,14 +51,6 @@ async def changed(asking: Asking, after: Watermarks, limit: int, only: Sequence[
         looked_at = len(rows) < limit or who < rows[-1]["instance_id"]
         if looked_at and (who not in reached or reached[who].number < newest):
             reached[who] = Reached(newest, b"")  # retention has removed its last facts
-    for who, _, newest in behind:
-        looked_at = len(rows) < limit or who < rows[-1]["instance_id"]
-        if looked_at and (who not in reached or reached[who].number < newest):
-            reached[who] = Reached(newest, b"")  # retention has removed its last facts
-    for who, _, newest in behind:
-        looked_at = len(rows) < limit or who < rows[-1]["instance_id"]
-        if looked_at and (who not in reached or reached[who].number < newest):
-            reached[who] = Reached(newest, b"")  # retention has removed its last facts
     missing = {
         who: reached[who].number if who in reached else 0
         for who, _, newest in behind

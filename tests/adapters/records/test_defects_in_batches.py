@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -105,4 +107,36 @@ async def test_what_was_decided_by_a_writer_that_is_stopped_is_not_taken_for_kep
             await task
     await store.append([a_dispatch("a")])
     assert (await journal.facts(TurnId("a"))).facts
+    await journal.close()
+
+
+async def test_a_commit_whose_writer_is_stopped_is_kept_as_it_was_decided(tmp_path: Path) -> None:
+    """The thread is in the middle of it: what it knows of the end of the journal must stay what it is until then."""
+    store, journal = await _opened(tmp_path)
+    await store.append([a_dispatch("before")])
+    inserts, goes_on = Event(), Event()
+
+    def trace(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
+        if statement.startswith("INSERT INTO turns") and not inserts.is_set():
+            inserts.set()
+            goes_on.wait(10)
+        return True
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = trace
+
+    await journal.engine.write(watch)
+    task = asyncio.ensure_future(store.append([a_dispatch("a")]))
+    await asyncio.to_thread(inserts.wait, 10)
+    spawner = store._spawner
+    assert isinstance(spawner, Tasks)
+    spawner.all[-1].cancel()
+    with pytest.raises(StoreUnavailable, match="the sidecar stops"):
+        await task
+    goes_on.set()
+    await store.append([a_dispatch("behind")])
+    for turn in ("before", "a", "behind"):
+        assert len((await journal.facts(TurnId(turn))).facts) == 1
+    (root,) = await journal.roots()
+    assert (root.instance, root.number) == ("one", 3)
     await journal.close()
