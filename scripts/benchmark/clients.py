@@ -58,7 +58,7 @@ class BareClient:
 
     async def stream(self, job: Job) -> int:
         """Have the made-up dispatch streamed."""
-        return await _read(self._stream(job.request, timeout=TIMEOUT_SECONDS), job.children)
+        return await read_messages(self._stream(job.request, timeout=TIMEOUT_SECONDS), job.children)
 
     async def echo(self, job: Job) -> int:
         """Have the request sent back."""
@@ -94,7 +94,9 @@ class SidecarClient:
 
     async def dispatch(self, job: Job) -> int:
         """Run the calls."""
-        return await _read(self._dispatch(job.request, timeout=TIMEOUT_SECONDS, metadata=self.metadata), job.children)
+        return await read_messages(
+            self._dispatch(job.request, timeout=TIMEOUT_SECONDS, metadata=self.metadata), job.children
+        )
 
     async def frames(self, job: Job) -> pb.DispatchFrame:
         """Run the calls and return all frames as one."""
@@ -193,7 +195,7 @@ def job(bound: pb.BindTurnResponse, kind: str, children: int) -> Job:
     return Job(request, children)
 
 
-async def _read(messages: AsyncIterable[pb.DispatchResponse], children: int) -> int:
+async def read_messages(messages: AsyncIterable[pb.DispatchResponse], children: int) -> int:
     """Read a stream to its end and return how many messages it had.
 
     Raises:

@@ -30,7 +30,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from scripts.benchmark.definitions import ANSWER, MOST_CHILDREN, SLEEP_SECONDS
-from scripts.benchmark.peers import AGENTS, SAVED, TOOL_NODE
+from scripts.benchmark.peers import AGENTS, INSTANT_NODE, SAVED, TOOL_NODE
 from scripts.benchmark.serving import READY, pin
 
 TOOLS: Final = tuple(f"ask_{number}" for number in range(1, MOST_CHILDREN + 1))
@@ -74,24 +74,27 @@ class Scripted(BaseChatModel):
         return self._generate(messages)
 
 
-def tool_node(saver: AsyncSqliteSaver | None = None) -> Turn:
-    """Return a turn of `ToolNode` alone: eight calls in, eight results out, each tool sleeps.
+def tool_node(
+    saver: AsyncSqliteSaver | None = None, tools: Sequence[str] = TOOLS, seconds: float = SLEEP_SECONDS
+) -> Turn:
+    """Return a turn of `ToolNode` alone: calls in, results out, each tool sleeps.
 
     With a saver, each turn is a thread of its own.
     """
 
     async def answer(request: str) -> str:
-        await asyncio.sleep(SLEEP_SECONDS)
+        if seconds:
+            await asyncio.sleep(seconds)
         return ANSWER
 
     graph = StateGraph(MessagesState)
-    graph.add_node("tools", ToolNode([_tool(name, answer) for name in TOOLS]))
+    graph.add_node("tools", ToolNode([_tool(name, answer) for name in tools]))
     graph.add_edge(START, "tools")
     graph.add_edge("tools", END)
     compiled = graph.compile(checkpointer=saver)
 
     async def turn() -> Sequence[BaseMessage]:
-        asked: Any = {"messages": [_calls(TOOLS)]}
+        asked: Any = {"messages": [_calls(tools)]}
         if saver is None:
             return _messages(await compiled.ainvoke(asked))
         return _messages(await compiled.ainvoke(asked, {"configurable": {"thread_id": uuid4().hex}}, durability="sync"))
@@ -109,14 +112,14 @@ def agents() -> Turn:
     return turn
 
 
-async def latencies(turn: Turn, turns: int) -> list[float]:
+async def latencies(turn: Turn, turns: int, results: int = MOST_CHILDREN) -> list[float]:
     """Run turns one after the other and return how long each took, in seconds. Raises `WrongTurn`."""
     taken = []
     for _ in range(turns):
         began = time.perf_counter()
         messages = await turn()
         taken.append(time.perf_counter() - began)
-        _check(messages)
+        _check(messages, results)
     return taken
 
 
@@ -147,10 +150,10 @@ def _messages(state: Mapping[str, Any]) -> list[AnyMessage]:
     return messages
 
 
-def _check(messages: Sequence[BaseMessage]) -> None:
+def _check(messages: Sequence[BaseMessage], wanted: int) -> None:
     results = [one for one in messages if isinstance(one, ToolMessage)]
-    if len(results) != MOST_CHILDREN or any(one.status != "success" or one.content != ANSWER for one in results):
-        raise WrongTurn(f"{MOST_CHILDREN} sub-agents should have answered; the results are {results}")
+    if len(results) != wanted or any(one.status != "success" or one.content != ANSWER for one in results):
+        raise WrongTurn(f"{wanted} sub-agents should have answered; the results are {results}")
 
 
 @asynccontextmanager
@@ -158,7 +161,8 @@ async def every_turn() -> AsyncIterator[Mapping[str, Turn]]:
     """Open the file of checkpoints, and return the turn of each target."""
     with TemporaryDirectory(prefix="bench-") as folder:
         async with AsyncSqliteSaver.from_conn_string(f"{folder}/checkpoints.sqlite") as saver:
-            yield {TOOL_NODE: tool_node(), SAVED: tool_node(saver), AGENTS: agents()}
+            instant = tool_node(None, TOOLS[:1], 0.0)
+            yield {TOOL_NODE: tool_node(), SAVED: tool_node(saver), INSTANT_NODE: instant, AGENTS: agents()}
 
 
 async def _answer() -> None:
@@ -167,7 +171,8 @@ async def _answer() -> None:
         print(READY, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             asked = json.loads(line)
-            print(json.dumps(await latencies(turns[asked["target"]], asked["turns"])), flush=True)
+            results = 1 if asked["target"] == INSTANT_NODE else MOST_CHILDREN
+            print(json.dumps(await latencies(turns[asked["target"]], asked["turns"], results)), flush=True)
 
 
 def main() -> None:

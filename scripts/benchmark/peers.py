@@ -13,6 +13,7 @@ from scripts.benchmark.processes import Process, ServerLost, started
 
 TOOL_NODE: Final = f"LangGraph ToolNode, {MOST_CHILDREN} tools of 20 ms"
 SAVED: Final = f"LangGraph ToolNode with SqliteSaver, {MOST_CHILDREN} tools of 20 ms"
+INSTANT_NODE: Final = "LangGraph ToolNode, 1 instant tool"
 AGENTS: Final = f"create_agent, {MOST_CHILDREN} sub-agents of 20 ms"
 NOT_INSTALLED: Final = "LangGraph not installed"
 MODULE: Final = "langgraph_turns"

@@ -1,7 +1,7 @@
 """The sidecar as it is measured: all that `sidecar serve` builds, with sub-agents that answer at once as a plugin.
 
     python -m scripts.benchmark.sidecar_server --socket PATH --definitions FOLDER [--record WHERE] [--otlp URL]
-        [--operator-key FILE [--policies]] [--turns N] [--turn-lifetime D] [--cpu N] [--profile F]
+        [--operator-key FILE [--policies]] [--turns N] [--turn-lifetime D] [--lanes] [--cpu N] [--profile F]
 
 The record is in memory, in a SQLite file beside the socket, or at the address of a PostgreSQL. Metrics and log on (the
 log goes to the null device), gRPC spans off: what the example settings say too. With an OTLP endpoint, spans of 1 % of
@@ -53,6 +53,7 @@ class Varied:
         policies: whether lifecycle policies are asked about steps.
         turns: most turns open at a time.
         turn_lifetime: after which a turn is closed; ended ones are kept so long.
+        lanes: whether session lanes are offered.
     """
 
     record: str = MEMORY
@@ -61,6 +62,7 @@ class Varied:
     policies: bool = False
     turns: int = TURNS
     turn_lifetime: str = TURN_LIFETIME
+    lanes: bool = False
 
 
 def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
@@ -83,6 +85,7 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
             "turn_lifetime": varied.turn_lifetime,
             "admission": {"turns": varied.turns},
         },
+        "session": {"enabled": varied.lanes},
         "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
     }
@@ -138,12 +141,21 @@ def main() -> None:
     parser.add_argument("--policies", action="store_true")
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--turn-lifetime", default=TURN_LIFETIME)
+    parser.add_argument("--lanes", action="store_true")
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--profile", type=Path)
     given = parser.parse_args()
     redactor = Redactor()
     with open(os.devnull, "w", encoding="utf-8") as nowhere, logging_to(nowhere, "json", "info", redactor):
-        varied = Varied(given.record, given.otlp, given.operator_key, given.policies, given.turns, given.turn_lifetime)
+        varied = Varied(
+            given.record,
+            given.otlp,
+            given.operator_key,
+            given.policies,
+            given.turns,
+            given.turn_lifetime,
+            given.lanes,
+        )
         serve(sidecar_server(given.socket, given.definitions, redactor, varied), given.cpu, given.profile)
 
 

@@ -42,27 +42,28 @@ from sidecar.policy.selection import PolicyMap, resolve_policy
 from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.dispatch_servicer import SERVICE as DISPATCH_SERVICE
 from sidecar.rpc.dispatch_servicer import DispatchServicer
+from sidecar.rpc.guarding import ServingRules
 from sidecar.rpc.history_servicer import SERVICE as HISTORY_SERVICE
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan
-from sidecar.rpc.outermost import ServingRules
+from sidecar.rpc.methods import Method
 from sidecar.rpc.tool_gateway_servicer import SERVICE as TOOLS_SERVICE
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
-from sidecar.settings import Settings
 
 
-def listener_plans(settings: Settings, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
+def listener_plans(parts: Parts, operations: Operations, boot_secret: str) -> Sequence[ListenerPlan]:
     """Return the listener of the consumer-agent and that of runner hosts."""
-    server, limits = settings.server, settings.server.limits
-    dispatch = DispatchServicer(operations, ServingRules().write_timeout)
+    server, limits = parts.settings.server, parts.settings.server.limits
+    dispatch, drain = _dispatch_methods(parts, operations)
     return (
         ListenerPlan(
             server.dispatch_socket,
             Entrance(CallerKind.CONSUMER_AGENT, boot_secret),
             (DISPATCH_SERVICE, HISTORY_SERVICE),
-            (*dispatch.methods(), *HistoryServicer(operations.history).methods()),
+            (*dispatch, *HistoryServicer(operations.history).methods()),
             limits.dispatch_streams,
             server.reflection,
+            drain,
         ),
         ListenerPlan(
             server.agents_socket,
@@ -73,6 +74,20 @@ def listener_plans(settings: Settings, operations: Operations, boot_secret: str)
             server.reflection,
         ),
     )
+
+
+def _dispatch_methods(parts: Parts, operations: Operations) -> tuple[Sequence[Method], Callable[[], None] | None]:
+    """Return the methods of the dispatch service, and what drains its lanes, if it has any."""
+    write_timeout = ServingRules().write_timeout
+    if not parts.settings.session.enabled:
+        return DispatchServicer(operations, write_timeout).methods(), None
+    from sidecar.composition.lanes import opened_lanes, session_rules  # noqa: PLC0415  only where lanes are offered
+    from sidecar.rpc.session.hello import contract  # noqa: PLC0415  the same reason
+
+    rules = session_rules(parts.settings)
+    methods = DispatchServicer(operations, write_timeout, contract(rules)).methods()
+    lanes = opened_lanes(parts, rules, methods)
+    return (*methods, *lanes.methods()), lanes.drain
 
 
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
@@ -115,7 +130,7 @@ async def joined_operations(
     joined.append(operations)
     show_process(parts.metrics, parts.readiness, operations, ports.flags)
     plans, more = _for_operators(parts, operations, rollout, record, policy) if settings.operators.anybody else ((), ())
-    return operations, [*listener_plans(settings, operations, boot_secret), *plans], [*loops, *more]
+    return operations, [*listener_plans(parts, operations, boot_secret), *plans], [*loops, *more]
 
 
 def _for_operators(

@@ -34,11 +34,11 @@ from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.process.turn_assembly import Operations
+from sidecar.rpc.guarding import Surroundings as CallSurroundings
 from sidecar.rpc.health import Health
 from sidecar.rpc.in_flight import InFlight
-from sidecar.rpc.listeners import listening
+from sidecar.rpc.listeners import ListenerPlan, listening
 from sidecar.rpc.ops_http import OpsHttp
-from sidecar.rpc.outermost import Surroundings as CallSurroundings
 from sidecar.settings import Settings, SettingsProblem
 
 LAST_TASKS_SECONDS: Final = 1.0
@@ -52,6 +52,7 @@ class Sidecar:
         boot_secret: what callers of the dispatch socket have to send.
         ops_address: as bound.
         set_health: tells every gRPC listener whether new turns are taken.
+        drain_lanes: ask the clients of session lanes to go elsewhere.
     """
 
     settings: Settings
@@ -62,6 +63,7 @@ class Sidecar:
     boot_secret: str = field(repr=False)
     ops_address: str
     set_health: Callable[[bool], Coroutine[Any, Any, None]]
+    drain_lanes: Sequence[Callable[[], None]] = ()
 
 
 @asynccontextmanager
@@ -92,8 +94,8 @@ async def running_sidecar(
         opened.push_async_callback(parts.tasks.close, LAST_TASKS_SECONDS)
         ending = await opened.enter_async_context(AsyncExitStack())  # after the listeners have closed
         boot_secret = _boot_secret(parts)
-        operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
         interceptors = parts.telemetry.interceptors(opened)
+        operations, plans, loops = await joined_operations(parts, record, boot_secret, opened)
         around = _around_calls(parts)
         for plan in plans:
             serving = listening(plan, around, settings.server.limits, interceptors)
@@ -103,12 +105,23 @@ async def running_sidecar(
         ops_address = await opened.enter_async_context(ops.listening(settings.server.ops_address))
         loops += await parts.telemetry.begin(ending)
         _supervise(parts, [*loops, *((_name_of(run), run) for run in operations.loops)])
-        sidecar = Sidecar(
-            settings, operations, parts.metrics, parts.readiness, parts.in_flight, boot_secret, ops_address, set_health
-        )
+        sidecar = _whole(parts, operations, boot_secret, ops_address, set_health, plans)
         _say_where(sidecar)
         parts.readiness.clear("start")
         yield sidecar
+
+
+def _whole(
+    parts: Parts,
+    operations: Operations,
+    boot_secret: str,
+    ops_address: str,
+    set_health: Callable[[bool], Coroutine[Any, Any, None]],
+    plans: Sequence[ListenerPlan],
+) -> Sidecar:
+    drains = [plan.drain for plan in plans if plan.drain is not None]
+    shown = (parts.settings, operations, parts.metrics, parts.readiness, parts.in_flight)
+    return Sidecar(*shown, boot_secret, ops_address, set_health, drains)
 
 
 def _parts(

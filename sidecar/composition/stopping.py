@@ -66,6 +66,8 @@ async def drain(sidecar: Sidecar, hurry: asyncio.Event) -> None:
     waiting = _drain_of(sidecar)
     sidecar.readiness.block("stop", "a stop signal came")
     await sidecar.set_health(False)
+    for drain_lanes in sidecar.drain_lanes:
+        drain_lanes()
     text = "a stop signal came; what runs may end"
     log.info(names.DRAINING, text, **asdict(waiting.awaited()), grace_seconds=server.drain_grace.total_seconds())
     await _unless(hurry, server.lame_duck.total_seconds())

@@ -150,8 +150,21 @@ TURNS_IDLE: Final = "sidecar.turns_idle"
 ADMISSION_REFUSED: Final = "sidecar.admission.refused_total"
 """Calls that were refused because a limit is reached. Counter; limit (one of `LIMITS`)."""
 
-LIMITS: Final = ("turns", "dispatches", "time_left", "watchers", "verifications")
-"""Values of that label: turns in which work runs, dispatches, time until the deadline, watchers, verifications."""
+LIMITS: Final = ("turns", "dispatches", "time_left", "watchers", "verifications", "lanes", "lane_operations")
+"""Values of that label: turns in which work runs, dispatches, time until the deadline, watchers, verifications, session
+lanes, operations of one lane."""
+
+LANES: Final = "sidecar.session.lanes"
+"""Session lanes that are open. Gauge."""
+
+LANE_OPERATIONS: Final = "sidecar.session.operations_total"
+"""Operations of lanes that have ended. Counter; method, code (of gRPC; `DETACHED`: its lane broke first)."""
+
+LANE_STALLS: Final = "sidecar.session.stalls_total"
+"""Lanes that were given up because their client did not read them. Counter."""
+
+LANE_CREDIT: Final = "sidecar.session.out_of_credit_total"
+"""Operations that were ended because their client granted too little. Counter; credit (`operation` or `lane`)."""
 
 DISPATCHES_RUNNING: Final = "sidecar.dispatches_running"
 """Dispatches that run. Gauge."""
@@ -222,6 +235,9 @@ USER_ERASED_BY_OPERATOR: Final = "sidecar.operators.user_erased"
 
 OPERATOR_KEYS_UNRESTRICTED: Final = "sidecar.operators.keys_unrestricted"
 """Some keys of operators have limits and others none: names of the latter."""
+
+LANE_STALLED: Final = "sidecar.session.stalled"
+"""A session lane was given up, since its client did not read it: lane_id, operations, oldest, dropped_bytes."""
 
 LISTENING: Final = "sidecar.listening"
 """The addresses that are served."""

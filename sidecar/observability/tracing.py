@@ -5,19 +5,30 @@ go to the outbox if an OTLP endpoint is set, else to the log.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
+from grpc import StatusCode
 from opentelemetry.instrumentation.grpc._aio_server import (
     OpenTelemetryAioServerInterceptor,
     _OpenTelemetryAioServicerContext,
 )
+from opentelemetry.propagate import extract
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
+from opentelemetry.semconv._incubating.attributes.rpc_attributes import (
+    RPC_GRPC_STATUS_CODE,
+    RPC_METHOD,
+    RPC_SERVICE,
+    RPC_SYSTEM,
+)
+from opentelemetry.trace import SpanKind, Status, Tracer
+from opentelemetry.trace import StatusCode as SpanStatus
 
 from sidecar.observability import names
 from sidecar.observability.logging import ALWAYS, StructuredLog
@@ -27,6 +38,8 @@ from sidecar.settings import TelemetrySettings
 SERVICE: Final = "dispatch-sidecar"
 INSTANCE: Final = "service.instance.id"
 NANOSECONDS: Final = 1e9
+LANE: Final = "/subagents.dispatch.v1.DispatchService/Session"
+Metadata = Iterable[tuple[str, str | bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +47,12 @@ class Tracing:
     """What makes spans of calls.
 
     Attributes:
-        interceptor: for every gRPC server.
+        interceptor: for every gRPC server; leaves out session lanes, whose span would last as long as they do.
+        operation: makes the span of one operation of a lane, as the interceptor makes those of calls.
     """
 
     interceptor: grpc.aio.ServerInterceptor
+    operation: "SpansOfOperations"
     provider: TracerProvider
 
     def close(self) -> None:
@@ -50,7 +65,13 @@ def make_tracing(settings: TelemetrySettings, outbox: Outbox | None) -> Tracing:
     processor = SimpleSpanProcessor(LoggedSpans()) if outbox is None else OutboxSpans(outbox)
     provider = provider_of(ParentBased(TraceIdRatioBased(settings.trace_ratio)), sender(), processor)
     make: Callable[..., grpc.aio.ServerInterceptor] = SpansOfWrittenStreams
-    return Tracing(make(provider.get_tracer(SERVICE)), provider)
+    tracer = provider.get_tracer(SERVICE)
+    return Tracing(make(tracer, filter_=is_no_lane), SpansOfOperations(tracer), provider)
+
+
+def is_no_lane(details: grpc.HandlerCallDetails) -> bool:
+    """Say whether a call is to have a span."""
+    return details.method != LANE
 
 
 def sender() -> Resource:
@@ -95,6 +116,34 @@ class SpansOfWrittenStreams(OpenTelemetryAioServerInterceptor):
                 await behavior(request, seen_by_span(context, span))
 
         return traced
+
+
+class SpansOfOperations:
+    """Makes a span of each operation of a session lane, with the names and attributes of a call's."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    @contextmanager
+    def __call__(self, method: str, metadata: Metadata) -> Iterator[Callable[[StatusCode, str], None]]:
+        """Make the span of one operation; gives what is to be told its status, unless that is OK."""
+        service, name = method.lstrip("/").split("/", 1)
+        attributes: dict[str, str | int] = {
+            RPC_SYSTEM: "grpc",
+            RPC_SERVICE: service,
+            RPC_METHOD: name,
+            RPC_GRPC_STATUS_CODE: 0,
+        }
+        sent = {key: value for key, value in metadata if isinstance(value, str)}
+        with self._tracer.start_as_current_span(
+            method, context=extract(sent), kind=SpanKind.SERVER, attributes=attributes, set_status_on_exception=False
+        ) as span:
+
+            def ended(code: StatusCode, message: str) -> None:
+                span.set_attribute(RPC_GRPC_STATUS_CODE, code.value[0])
+                span.set_status(Status(SpanStatus.ERROR, f"{code.name}:{message}"))
+
+            yield ended
 
 
 class LoggedSpans(SpanExporter):

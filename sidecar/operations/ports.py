@@ -101,7 +101,15 @@ class FrameStream(Protocol):
     """One listener of a dispatch: a gRPC stream, or a simulated one.
 
     `send` waits while the listener is slow, and raises `ListenerGone` when it has left.
+
+    Attributes:
+        grace: how long after it has left it may come back before it has gone away. Asked for when it leaves: a session
+            lane that breaks leaves its client the time to open another one.
     """
+
+    @property
+    def grace(self) -> timedelta:
+        """See above; 0: none."""
 
     async def send(self, frame: Frame) -> None:
         """Deliver one frame."""

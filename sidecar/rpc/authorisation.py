@@ -45,6 +45,7 @@ CALLERS_OF: Final[Mapping[str, frozenset[CallerKind]]] = MappingProxyType(
         "/subagents.dispatch.v1.DispatchService/CancelCall": _CONSUMER_AGENT,
         "/subagents.dispatch.v1.DispatchService/CloseChild": _CONSUMER_AGENT,
         "/subagents.dispatch.v1.DispatchService/EndTurn": _CONSUMER_AGENT,
+        "/subagents.dispatch.v1.DispatchService/Session": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/ReadEpisode": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/WriteSummary": _CONSUMER_AGENT,
         "/subagents.history.v1.HistoryService/ListTurns": _CONSUMER_AGENT,

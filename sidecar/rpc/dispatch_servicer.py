@@ -13,7 +13,7 @@ from sidecar.operations.deadlines import by
 from sidecar.operations.ports import ListenerGone
 from sidecar.operations.process.turn_assembly import Operations
 from sidecar.operations.turn.deliver_frames import deliver_frames
-from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.methods import Call, Listener, Method, Shape
 from sidecar.rpc.translate import requests
 from sidecar.rpc.translate.frames import fill_frame, fill_result
 from sidecar.rpc.translate.surfaces import BoundTurns, start_state
@@ -36,6 +36,8 @@ class GrpcFrames:
         timeout: a listener that takes no frame for this long has left.
     """
 
+    grace = timedelta(0)
+
     def __init__(self, call: Call, response: Callable[[], Framed], timeout: timedelta) -> None:
         self._call = call
         self._response = response
@@ -46,7 +48,7 @@ class GrpcFrames:
     async def send(self, frame: Frame) -> None:
         """Deliver one frame. Raises `ListenerGone`."""
         try:
-            for part in _parts_of(frame):
+            for part in parts_of(frame):
                 message = self._response()
                 fill_frame(message.frame, part)
                 loop = asyncio.get_running_loop()
@@ -70,7 +72,7 @@ class GrpcFrames:
             )
 
 
-def _parts_of(frame: Frame) -> Iterator[Frame]:
+def parts_of(frame: Frame) -> Iterator[Frame]:
     """Cut a frame with many events, as after a long resume, into several."""
     while len(frame.events) > EVENTS_IN_A_FRAME:
         yield Frame(frame.snapshot, frame.events[:EVENTS_IN_A_FRAME])
@@ -80,6 +82,8 @@ def _parts_of(frame: Frame) -> Iterator[Frame]:
 
 class ResultOnly:
     """Waits for the result and lets everything else go by."""
+
+    grace = timedelta(0)
 
     def __init__(self) -> None:
         self.result: DispatchResult | None = None
@@ -92,18 +96,25 @@ class ResultOnly:
 SERVICE: Final = "subagents.dispatch.v1.DispatchService"
 
 
+CONTRACT_VERSION: Final = 1
+PLAIN_CONTRACT: Final = pb.Contract(version=CONTRACT_VERSION)
+
+
 class DispatchServicer:
     """The service of the consumer-agent.
 
     Args:
         operations: what does the work.
         write_timeout: a listener that takes no frame for this long is given up.
+        contract: what the sidecar offers beside these RPCs.
     """
 
-    def __init__(self, operations: Operations, write_timeout: timedelta) -> None:
+    def __init__(
+        self, operations: Operations, write_timeout: timedelta, contract: pb.Contract = PLAIN_CONTRACT
+    ) -> None:
         self._operations = operations
         self._write_timeout = write_timeout
-        self._bound_turn, self._closed_turn = BoundTurns(), ClosedTurns()
+        self._bound_turn, self._closed_turn = BoundTurns(contract), ClosedTurns()
 
     def methods(self) -> Sequence[Method]:
         """Return the RPCs."""
@@ -123,7 +134,8 @@ class DispatchServicer:
 
     async def _dispatch(self, message: pb.DispatchRequest, call: Call) -> None:
         begun = await self._operations.dispatch_calls.begin(requests.dispatch(message), call.time_left, call.trace)
-        frames = GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
+        lane = call.lane
+        frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.DispatchResponse, self._write_timeout)
         await deliver_frames(begun, 0, frames)
         frames.check()
 
@@ -144,7 +156,8 @@ class DispatchServicer:
     async def _resume(self, message: pb.ResumeDispatchRequest, call: Call) -> None:
         request = requests.resume(message)
         begun = await self._operations.resume_dispatch(request)
-        frames = GrpcFrames(call, pb.ResumeDispatchResponse, self._write_timeout)
+        lane, timeout = call.lane, self._write_timeout
+        frames: Listener = lane.listener() if lane else GrpcFrames(call, pb.ResumeDispatchResponse, timeout)
         await deliver_frames(begun, request.after_sequence, frames)
         frames.check()
 

@@ -10,8 +10,8 @@ from grpc.aio import BaseError
 
 from sidecar.core.errors import InternalFault, Overloaded
 from sidecar.operations.process.turn_assembly import HistoryOperations
+from sidecar.rpc.guarding import ServingRules
 from sidecar.rpc.methods import Call, Method, Shape
-from sidecar.rpc.outermost import ServingRules
 from sidecar.rpc.translate import history, record
 from subagents.history.v1 import history_pb2 as pb
 

@@ -13,9 +13,9 @@ from sidecar.core.errors import InternalFault, Overloaded, RequestIdReused, Revi
 from sidecar.operations.ports import Clock
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.rollout import requests
+from sidecar.rpc.guarding import ServingRules
 from sidecar.rpc.methods import Call, Method, Shape
 from sidecar.rpc.operators import OperatorReports
-from sidecar.rpc.outermost import ServingRules
 from sidecar.rpc.refused_steps import note_refused_step
 from sidecar.rpc.translate import activity, decommission_steps, decommissions, flag_steps, flags, rollouts, steps
 from subagents.lifecycle.v1 import activity_pb2, flags_pb2, reading_pb2

@@ -1,6 +1,6 @@
 """Starts the gRPC listeners, with reflection where the operator says so. Options: research/reliability.md section 3."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -9,9 +9,10 @@ import grpc
 from msgspec import Struct
 
 from sidecar.rpc.authorisation import Entrance
+from sidecar.rpc.guarding import Surroundings
 from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Method
-from sidecar.rpc.outermost import Outermost, Surroundings
+from sidecar.rpc.outermost import Outermost
 from sidecar.rpc.socket_files import CannotListen, held_alone
 from sidecar.settings import LimitsSettings
 
@@ -28,6 +29,7 @@ class ListenerPlan(Struct, frozen=True):
         services: full names, for health and reflection.
         methods: of the services; health is added, and reflection if it is on.
         streams: most calls at a time on one connection.
+        drain: tells clients of long streams that the sidecar is about to stop.
     """
 
     socket: Path
@@ -36,6 +38,7 @@ class ListenerPlan(Struct, frozen=True):
     methods: Sequence[Method]
     streams: int
     reflection: bool
+    drain: Callable[[], None] | None = None
 
 
 @asynccontextmanager

@@ -8,12 +8,15 @@ from typing import Any, Final, Protocol
 import msgspec
 from google.protobuf.message import Message
 
+from sidecar.core.dispatching.frames import Frame
+from sidecar.core.errors import SubagentsError
 from sidecar.core.operators.role_tokens import Caller
 from sidecar.operations.turn.state.trace_context import NO_TRACE, TRACEPARENT, TRACESTATE, TraceContext, trace_context
+from sidecar.rpc.in_flight import InFlight
 
 
-class GrpcContext(Protocol):
-    """What is used of `grpc.aio.ServicerContext`."""
+class CallContext(Protocol):
+    """What a call is to its handler: an RPC, or an operation of a lane."""
 
     def invocation_metadata(self) -> Any:
         """Return what the client sent beside the message, repeated keys included."""
@@ -26,6 +29,10 @@ class GrpcContext(Protocol):
 
     async def write(self, message: bytes, /) -> None:
         """Send one message; returns when gRPC has taken it."""
+
+
+class GrpcContext(CallContext, Protocol):
+    """What is used of `grpc.aio.ServicerContext`."""
 
     async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status, by raising."""
@@ -43,13 +50,17 @@ class Call(msgspec.Struct, frozen=True):
         time_left: until the client's deadline; None if it set none, or one that is absurdly far away.
         grant: as sent; not checked yet. Empty for methods that need none.
         caller: who calls, as a checked role token says; nobody on listeners that ask for none.
+        guard: what guards the call, for what is carried out within it.
+        lane: what takes its frames, if the call came over a lane.
     """
 
-    context: GrpcContext
+    context: CallContext
     metadata: Iterable[tuple[str, str | bytes]]
     time_left: timedelta | None
     grant: str
     caller: Caller = Caller("", None)
+    guard: "Guarding | None" = None
+    lane: "LaneListeners | None" = None
 
     @property
     def subject(self) -> str:
@@ -68,6 +79,42 @@ class Call(msgspec.Struct, frozen=True):
     async def write(self, message: Message) -> None:
         """Send one message of a stream; waits while the client is slow."""
         await self.context.write(message.SerializeToString())
+
+
+class Listener(Protocol):
+    """Takes the frames of a dispatch."""
+
+    grace: timedelta
+    """How long after it has left it may come back before it has gone away."""
+
+    async def send(self, frame: Frame) -> None:
+        """Deliver one frame. Raises `ListenerGone`."""
+
+    def check(self) -> None:
+        """Raise if the listener was given up or lost: else the call would end as if it were whole."""
+
+
+class LaneListeners(Protocol):
+    """One operation of a lane."""
+
+    def listener(self) -> Listener:
+        """Return what takes the frames of its dispatch."""
+
+
+class Guarding(Protocol):
+    """Lets a call in, and does its work; see `rpc/guarding.py`."""
+
+    @property
+    def in_flight(self) -> InFlight:
+        """Where calls are counted."""
+
+    def note(self, error: SubagentsError) -> None:
+        """Report a call that was not answered, if a limit is why."""
+
+    async def __call__(
+        self, method: "Method", context: CallContext, work: Callable[[Call], Awaitable[bytes | None]], raw: bytes = b""
+    ) -> bytes | SubagentsError | None:
+        """Return what the work returns, or why there is none."""
 
 
 @unique
@@ -101,7 +148,7 @@ class Method(msgspec.Struct, frozen=True):
     urgent: bool = False
 
 
-def time_left(context: GrpcContext) -> timedelta | None:
+def time_left(context: CallContext) -> timedelta | None:
     """Return the time until the client's deadline, bounded."""
     seconds = context.time_remaining()
     if seconds is None or seconds >= LONGEST_DEADLINE.total_seconds():

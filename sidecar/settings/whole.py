@@ -23,6 +23,7 @@ from sidecar.settings.sections import (
     TelemetrySettings,
     WorkspaceSettings,
 )
+from sidecar.settings.session import SessionSettings
 
 
 class Settings(Section):
@@ -32,6 +33,7 @@ class Settings(Section):
     operators: OperatorSettings = setting(OperatorSettings(), description="Who may operate the sidecar.")
     definitions: DefinitionsSettings = setting(description="Where the agent definitions are.")
     dispatch: DispatchSettings = setting(description="How the calls of one model response are carried out.")
+    session: SessionSettings = setting(SessionSettings(), description="The session lane.")
     status: StatusSettings = setting(StatusSettings(), description="Progress reports of sub-agents.")
     policy: PolicySection = setting(PolicySection(), description="Which plugins serve whom.")
     record: RecordSettings = setting(RecordSettings(), description="Where every sub-agent's work is put on record.")

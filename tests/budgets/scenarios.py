@@ -17,7 +17,7 @@ from sidecar.observability.logging import logging_to
 from sidecar.observability.redaction import Redactor
 from tests.budgets.cohort_check import cohort_check
 from tests.budgets.meter import CountingLoop, Counts, Meter, Spot, watched_sqlite
-from tests.budgets.served import Served, check, served
+from tests.budgets.served import Served, check, check_lane, served
 
 AT_ONCE: Final = 16
 """Dispatches that are queued when the writer begins."""
@@ -60,6 +60,14 @@ def dispatches(count: int, children: int) -> Scenario:
     return dispatch
 
 
+async def over_a_lane(meter: Meter, sidecar: Served) -> Counts:
+    """Dispatch in so many turns at the same time over one lane, which is opened and closed for it."""
+    requests = [sidecar.a_dispatch(await sidecar.bind(), 1) for _ in range(AT_ONCE)]
+    (messages,), counts = await meter.count([sidecar.dispatched_over_a_lane(requests)], lambda: len(sidecar.tasks))
+    check_lane(messages, AT_ONCE, 1)
+    return {**counts, "messages": Counter({Spot("the lane"): len(messages)})}
+
+
 SCENARIOS: Final[Mapping[tuple[str, str], Scenario]] = {
     (name, record): scenario
     for record in (MEMORY, SQLITE)
@@ -70,6 +78,7 @@ SCENARIOS: Final[Mapping[tuple[str, str], Scenario]] = {
         "eight": dispatches(1, MOST_CHILDREN),
         "one, queued": dispatches(AT_ONCE, 1),
         "eight, queued": dispatches(AT_ONCE, MOST_CHILDREN),
+        "one, over a lane": over_a_lane,
     }.items()
     if (name, record) != ("eight", SQLITE) and (record == SQLITE or "queued" not in name)
 }
@@ -111,4 +120,6 @@ async def _counted(meter: Meter, record: str, scenario: Scenario, before: Path) 
             await dispatches(1, MOST_CHILDREN)(meter, sidecar)
             for warm_up in (bind, end, dispatches(1, 1)):
                 await warm_up(meter, sidecar)
+            if scenario is over_a_lane:
+                await over_a_lane(meter, sidecar)
             return await scenario(meter, sidecar)

@@ -21,7 +21,7 @@ from sidecar.observability.metrics import Metrics
 from sidecar.observability.readiness import Readiness
 from sidecar.observability.recorder import MeasuringRecorder
 from sidecar.observability.redaction import Redactor
-from sidecar.rpc import outermost
+from sidecar.rpc import guarding, outermost
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY
 from sidecar.rpc.in_flight import InFlight
 from subagents.dispatch.v1 import dispatch_pb2 as pb
@@ -111,8 +111,36 @@ class Served:
         await self.outer.service(Details(f"{SERVICE}/Dispatch")).unary_stream(request, listener)
         return listener.messages
 
+    async def dispatched_over_a_lane(self, requests: Sequence[bytes]) -> Sequence[bytes]:
+        """Open a lane, dispatch everything in one message, and return every message until the lane has ended."""
+        operations = [
+            pb.SessionOperation(correlation_id=at, dispatch=pb.DispatchRequest.FromString(request))
+            for at, request in enumerate(requests, start=1)
+        ]
+        asked = [
+            pb.SessionRequest(hello=pb.SessionClientHello(contract_version=1)).SerializeToString(),
+            pb.SessionRequest(operations=operations).SerializeToString(),
+        ]
+
+        async def sent() -> AsyncIterator[bytes]:
+            for message in asked:
+                yield message
+
+        listener = Listener()
+        await self.outer.service(Details(f"{SERVICE}/Session")).stream_stream(sent(), listener)
+        return listener.messages
+
     def _id(self) -> str:
         return f"{self.random.getrandbits(128):032x}"
+
+
+def check_lane(messages: Sequence[bytes], dispatches: int, children: int) -> None:
+    """See that every call of every dispatch has succeeded."""
+    results = [each for message in messages for each in pb.SessionResponse.FromString(message).results]
+    last = [each.dispatch.SerializeToString() for each in results if each.HasField("status")]
+    assert len(last) == dispatches, results
+    for each in last:
+        check([each], children)
 
 
 def check(messages: Sequence[bytes], children: int) -> None:
@@ -141,7 +169,7 @@ async def served(folder: Path, record: str, seed: int = 1) -> AsyncIterator[Serv
         kept = await opened.enter_async_context(opened_record(parts.settings.record, around))
         opened.push_async_callback(parts.tasks.close)
         _, (plan, *_), _ = await joined_operations(parts, kept, SECRET, opened)
-        rpc = outermost.Surroundings(
+        rpc = guarding.Surroundings(
             on_defect=lambda method, _, error: strays.append(f"{method}: {error!r}"), correlation_id=lambda: "none"
         )
         yield Served(outermost.Outermost(plan.entrance, plan.methods, rpc), parts.tasks, Random(SEEDS + seed))
@@ -149,7 +177,7 @@ async def served(folder: Path, record: str, seed: int = 1) -> AsyncIterator[Serv
 
 
 def _parts(folder: Path, record: str, seed: int, tasks: OwnedTasks) -> Parts:
-    said = settings(folder / "run" / "sidecar.sock", folder / "definitions", Varied(record=record))
+    said = settings(folder / "run" / "sidecar.sock", folder / "definitions", Varied(record=record, lanes=True))
     redactor, metrics = Redactor(), Metrics()
     recorder = MeasuringRecorder(metrics, error_emit=said.telemetry.error_emit)
     return Parts(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.adapters.record_sqlite import SqliteRecord
+from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.core.identifiers import InstanceId, TurnId
+from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import a_whole_turn
 
 pytestmark = pytest.mark.system
@@ -37,19 +38,20 @@ def sidecar(*arguments: object) -> tuple[int, str]:
 def test_steps_are_shown_before_they_are_applied(settings: Path, tmp_path: Path) -> None:
     """The preview makes no file; then they are applied, once."""
     code, said = sidecar("migrate", "--preview", "--config", settings)
-    assert (code, said) == (0, "pending: 0001_record\npending: 0002_rollouts\npending: 0003_pinned_turns\n")
+    assert (code, said) == (0, "pending: 0001_journal\npending: 0002_rollouts\npending: 0003_pinned_turns\n")
     assert not (tmp_path / "r").exists()
     assert sidecar("migrate", "--config", settings) == (
         0,
-        "applied: 0001_record\napplied: 0002_rollouts\napplied: 0003_pinned_turns\n",
+        "applied: 0001_journal\napplied: 0002_rollouts\napplied: 0003_pinned_turns\n",
     )
     assert sidecar("migrate", "--config", settings) == (0, "the record's schema is current\n")
 
 
 async def test_a_record_that_is_open_is_copied_and_not_migrated(settings: Path, tmp_path: Path) -> None:
     """As if a sidecar served: the copy is whole, and a second instance goes on with it; nothing is ever replaced."""
-    record = await SqliteRecord.open(tmp_path / "r" / "record.sqlite", InstanceId("one"), lambda doing, error: None)
-    await record.commit(a_whole_turn())
+    journal = await SqliteJournal.open(tmp_path / "r" / "record.sqlite", InstanceId("one"), lambda doing, error: None)
+    record = OpenedRecord(journal)
+    await record.append(a_whole_turn())
     kept = await record.turn(TURN)
 
     code, said = sidecar("migrate", "--config", settings)
@@ -59,13 +61,14 @@ async def test_a_record_that_is_open_is_copied_and_not_migrated(settings: Path, 
     assert sidecar("backup", copy, "--config", settings) == (0, f"copied the record to {copy}\n")
     code, said = sidecar("backup", copy, "--config", settings)
     assert (code, said) == (78, f"record.sqlite: {copy} is there already: give the backup a name of its own\n")
-    await record.commit(a_whole_turn("turn-2"))
-    await record.close()
+    await record.append(a_whole_turn("turn-2"))
+    await journal.close()
 
-    restored = await SqliteRecord.open(copy, InstanceId("one"), lambda doing, error: None)
+    again = await SqliteJournal.open(copy, InstanceId("one"), lambda doing, error: None)
+    restored = OpenedRecord(again)
     assert await restored.turn(TURN) == kept
     assert await restored.turn(TurnId("turn-2")) is None
-    await restored.close()
+    await again.close()
 
 
 def test_there_is_nothing_to_copy_of_a_record_in_memory(settings: Path, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ ACCEPTED, REJECTED = pb.VERDICT_ACCEPTED, pb.VERDICT_REJECTED
 async def close(sidecar: SidecarForTests, bound: pb.BindTurnResponse, child_id: str, **fields: Any) -> pb.ChildSummary:
     """Close one child."""
     request = pb.CloseChildRequest(surface_token=bound.surface_token, child_id=child_id, **fields)
-    return (await sidecar.stub.CloseChild(request, timeout=10, metadata=sidecar.metadata)).child
+    answer: pb.CloseChildResponse = await sidecar.stub.CloseChild(request, timeout=10, metadata=sidecar.metadata)
+    return answer.child
 
 
 def ends(children: Any) -> list[tuple[str, str]]:

@@ -49,5 +49,8 @@ def test_nothing_can_be_registered_or_proxied_beside_the_definitions() -> None:
     dispatching = dispatch_pb2.DESCRIPTOR.services_by_name["DispatchService"]
     running = runner_pb2.DESCRIPTOR.services_by_name["SubAgentRunnerService"]
 
-    assert {method.name for method in dispatching.methods} == CALLABLE_BY_AN_ORCHESTRATOR
+    assert {method.name for method in dispatching.methods} == CALLABLE_BY_AN_ORCHESTRATOR | {"Session"}
+    carried = dispatch_pb2.SessionOperation.DESCRIPTOR.oneofs_by_name["request"].fields
+    asked = {method.name: method.input_type for method in dispatching.methods}
+    assert {field.message_type for field in carried} < set(asked.values())
     assert {method.name for method in running.methods} == {"Run", "Describe"}

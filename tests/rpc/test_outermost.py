@@ -16,9 +16,10 @@ from grpc import StatusCode
 from sidecar.core.errors import StoreUnavailable, SubagentsError, UnknownChild, all_errors
 from sidecar.rpc.authorisation import CallerKind, Entrance
 from sidecar.rpc.errors import STATUS_OF
+from sidecar.rpc.guarding import ServingRules, Surroundings
 from sidecar.rpc.health import Health
 from sidecar.rpc.methods import Call, Method, Shape
-from sidecar.rpc.outermost import Outermost, ServingRules, Surroundings
+from sidecar.rpc.outermost import Outermost
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents_client.errors import error_from
 from tests.rpc.raw_calls import DISPATCH, raw, raw_failure

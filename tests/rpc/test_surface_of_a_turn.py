@@ -223,7 +223,7 @@ def test_no_method_takes_what_a_user_said_and_gives_a_choice() -> None:
     files = (pb.DESCRIPTOR, runner_pb2.DESCRIPTOR, tools_pb2.DESCRIPTOR, history_pb2.DESCRIPTOR)
     methods = [method for file in files for service in file.services_by_name.values() for method in service.methods]
     assert {method.name for method in methods} == {
-        *("BindTurn", "Dispatch", "DispatchUnary", "ResumeDispatch", "CancelCall", "CloseChild", "EndTurn"),
+        *("BindTurn", "Dispatch", "DispatchUnary", "ResumeDispatch", "CancelCall", "CloseChild", "EndTurn", "Session"),
         *("Run", "Describe", "CallTool", "ReadOwnTurns", "Delegate", "ReadEpisode", "WriteSummary"),
         *("ListTurns", "GetTurn", "WatchEvents", "ListEpisodes", "ExportReplay"),
     }

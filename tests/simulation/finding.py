@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,6 +41,14 @@ def seed_of(patch: Path) -> str:
 
 def found_with(patch: Path) -> tuple[int, str]:
     """Return exit code and output of the suite with the defect planted in a copy of the sidecar."""
+    suite = header(patch, "Suite")
+    seeds = ["--begin-with", seed_of(patch), "--base", "0", "--schedules", str(SCHEDULES[suite])]
+    module = ["tests.simulation.run", "--first", "--until", header(patch, "Breaks")]
+    return run_with(patch, [*module, "--suite", suite, *seeds])
+
+
+def run_with(patch: Path, module: Sequence[str]) -> tuple[int, str]:
+    """Return exit code and output of a Python module, named with its arguments, with the defect planted in a copy."""
     with TemporaryDirectory() as place:
         root = Path(place)
         _copy(patch, root)
@@ -51,10 +59,7 @@ def found_with(patch: Path) -> tuple[int, str]:
         if applied.returncode:
             return NO_LONGER_APPLIES, f"{patch.name} no longer applies; write it again:\n{applied.stderr}"
         environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
-        suite = header(patch, "Suite")
-        seeds = ["--begin-with", seed_of(patch), "--base", "0", "--schedules", str(SCHEDULES[suite])]
-        command = [sys.executable, "-m", "tests.simulation.run", "--first", "--until", header(patch, "Breaks")]
-        done = _run([*command, "--suite", suite, *seeds], root, environment)
+        done = _run([sys.executable, "-m", *module], root, environment)
         return done.returncode, done.stdout + done.stderr
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from sidecar.core.dispatching.outcomes import Outcome
 from sidecar.core.executing.records import Record
-from sidecar.core.identifiers import EpisodeId
+from sidecar.core.identifiers import EpisodeId, ToolId
 from sidecar.core.journal.chain import NOTHING, digest_of_texts, link_of, rooted
 from sidecar.core.journal.encoding import VERSION, draft_of
 from sidecar.core.journal.facts import Body, CallsSettled, DispatchOpened, TurnEnded
@@ -98,8 +98,7 @@ async def other_contract(record: Tampering) -> None:
     def change(body: Body, texts: Texts) -> tuple[Body, Texts]:
         assert isinstance(body, DispatchOpened)
         first, *others = body.children
-        permissions = replace(first.contract.permissions, allowed_tools=("all",))
-        first = replace(first, contract=replace(first.contract, permissions=permissions))
+        first = replace(first, contract=replace(first.contract, allowed_tools=(ToolId("all"),)))
         return replace(body, children=(first, *others)), texts
 
     await record.say(WHOLE, 1, change)

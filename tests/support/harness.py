@@ -13,6 +13,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -38,20 +39,27 @@ from sidecar.policy.memory import EpisodeMemory
 from sidecar.rpc import dispatch_servicer, history_servicer, tool_gateway_servicer
 from sidecar.rpc.authorisation import BOOT_SECRET_KEY, GRANT_KEY, CallerKind, Entrance
 from sidecar.rpc.dispatch_servicer import DispatchServicer
+from sidecar.rpc.guarding import ServingRules, Surroundings
 from sidecar.rpc.history_servicer import HistoryServicer
 from sidecar.rpc.listeners import ListenerPlan, listening
-from sidecar.rpc.outermost import ServingRules, Surroundings
+from sidecar.rpc.session.hello import contract
+from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.servicer import SessionServicer
 from sidecar.rpc.tool_gateway_servicer import ToolGatewayServicer
 from sidecar.settings import LimitsSettings
 from subagents.dispatch.v1 import dispatch_pb2 as pb
 from subagents.dispatch.v1 import dispatch_pb2_grpc, outcome_pb2
 from subagents.tools.v1 import tools_pb2, tools_pb2_grpc
+from subagents_client.session.lane import Lane
 from tests.support.builders import a_card, a_catalogue
 from tests.support.fake_runner import ScriptedConnector, ScriptedRunner
+from tests.support.lane_stub import KeptLaneReports, LaneStub, open_lane
 from tests.support.requests import a_bind, some_calls
 from tests.support.scripted_configuration import ScriptedDefinitions, ScriptedFlags
 
 SECRET: Final = "boot-secret-of-the-tests-0123456789abcdef"
+DRIVEN_OVER_LANES: ContextVar[bool] = ContextVar("driven over lanes", default=False)
+"""Whether sidecars that do not say otherwise are driven over a lane; see `tests/rpc/conftest.py`."""
 SLOTS: Final = ("shop", "rewards", "support")
 VOCABULARY: Final = Vocabulary(
     {
@@ -142,12 +150,17 @@ class SidecarForTests:
     defects: list[BaseException] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     metadata: tuple[tuple[str, str], ...] = ((BOOT_SECRET_KEY, SECRET),)
+    lane: Lane | None = None
+    lanes: Any = None
+    lane_counts: LaneCounts = field(default_factory=LaneCounts)
+    lane_reports: KeptLaneReports = field(default_factory=KeptLaneReports)
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
 
     @property
-    def stub(self) -> dispatch_pb2_grpc.DispatchServiceStub:
-        """The consumer-agent's stub; give it `metadata=sidecar.metadata`."""
-        return dispatch_pb2_grpc.DispatchServiceStub(self.channel)
+    def stub(self) -> Any:
+        """The consumer-agent's stub, over a lane if there is one; give it `metadata=sidecar.metadata`."""
+        plain = dispatch_pb2_grpc.DispatchServiceStub(self.channel)
+        return plain if self.lane is None else LaneStub(self.lane, plain)
 
     @property
     def dispatch_target(self) -> str:
@@ -162,7 +175,8 @@ class SidecarForTests:
     async def bind(self, **fields: Any) -> pb.BindTurnResponse:
         """Bind a turn; without a `turn_id` a new one."""
         fields.setdefault("turn_id", f"turn-{next(self._numbers)}")
-        return await self.stub.BindTurn(a_bind(**fields), metadata=self.metadata)
+        answer: pb.BindTurnResponse = await self.stub.BindTurn(a_bind(**fields), metadata=self.metadata)
+        return answer
 
     def dispatch_request(
         self, bound: pb.BindTurnResponse, *calls: str | pb.ToolCall, **fields: Any
@@ -198,7 +212,8 @@ class SidecarForTests:
     async def end(self, bound: pb.BindTurnResponse, **fields: Any) -> pb.EndTurnResponse:
         """End a turn."""
         request = pb.EndTurnRequest(surface_token=bound.surface_token, **fields)
-        return await self.stub.EndTurn(request, timeout=10, metadata=self.metadata)
+        answer: pb.EndTurnResponse = await self.stub.EndTurn(request, timeout=10, metadata=self.metadata)
+        return answer
 
     async def call_tool(self, grant: str, tool_id: str, arguments_json: str) -> ToolResult:
         """Call a tool as a runner host would."""
@@ -234,6 +249,8 @@ class Setup:
         flags: backends or scripted ones, with `current`.
         rollouts: what binds read of them; None: everything configured is promoted and at 100 %, so that flags decide.
         defects_expected: do not assert at the end that there was none.
+        session: how lanes are served.
+        over_lane: drive everything over a lane; see `DRIVEN_OVER_LANES`.
     """
 
     cap: int = 3
@@ -252,6 +269,8 @@ class Setup:
     rollouts: Callable[[], RolloutView] | None = None
     flags: Any = field(default_factory=ScriptedFlags)
     defects_expected: bool = False
+    session: SessionRules = field(default_factory=SessionRules)
+    over_lane: bool = field(default_factory=DRIVEN_OVER_LANES.get)
 
 
 @asynccontextmanager
@@ -279,6 +298,8 @@ async def running_sidecar_for_tests(**chosen: Any) -> AsyncIterator[SidecarForTe
         stack.push_async_callback(sidecar.tools_channel.close)
         for loop in sidecar.operations.loops if setup.background else ():
             tasks.spawn(loop(), "loop")
+        if setup.over_lane:
+            sidecar.lane = await stack.enter_async_context(open_lane(sidecar.channel, sidecar.metadata))
         yield sidecar
     assert setup.defects_expected or not defects, defects
 
@@ -342,12 +363,21 @@ class OneRunner:
 
 
 def _plans(setup: Setup, sidecar: SidecarForTests) -> Iterator[ListenerPlan]:
-    servicer = DispatchServicer(sidecar.operations, setup.serving.write_timeout)
+    servicer = DispatchServicer(sidecar.operations, setup.serving.write_timeout, contract(setup.session))
+    around = SessionSurroundings(
+        spawner=sidecar.tasks,
+        clock=setup.clock,
+        ids=SystemIds(),
+        chance=SystemChance(),
+        reports=sidecar.lane_reports,
+        counts=sidecar.lane_counts,
+    )
+    sidecar.lanes = SessionServicer(setup.session, around, servicer.methods())
     yield ListenerPlan(
         socket=sidecar.folder / "dispatch.sock",
         entrance=Entrance(CallerKind.CONSUMER_AGENT, SECRET),
         services=(dispatch_servicer.SERVICE, history_servicer.SERVICE),
-        methods=(*servicer.methods(), *HistoryServicer(sidecar.operations.history).methods()),
+        methods=(*servicer.methods(), *sidecar.lanes.methods(), *HistoryServicer(sidecar.operations.history).methods()),
         streams=1024,
         reflection=setup.reflection,
     )

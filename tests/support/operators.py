@@ -32,6 +32,7 @@ from sidecar.core.rollout.states import LifecycleState
 from sidecar.core.rollout.view import RolloutView
 from sidecar.operations.process.administration import Administer, OpenRecord
 from sidecar.operations.process.rollout_assembly import RolloutOperations, RolloutPorts, assemble_rollout
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.erase_user import EraseUser
 from sidecar.operations.record.projector import Projector
 from sidecar.operations.record.verify_log import RecordToVerify
@@ -286,8 +287,8 @@ def _ports(
 
 def _administer(bench: OperatedSidecar, open_record: OpenRecord | None) -> Administer:
     @asynccontextmanager
-    async def in_memory() -> AsyncIterator[tuple[RecordToVerify, None]]:
-        yield cast("MemoryStore", bench.sidecar.store).journal, None
+    async def in_memory() -> AsyncIterator[tuple[RecordToVerify, AuditChain, None]]:
+        yield cast("MemoryStore", bench.sidecar.store).journal, bench.store, None
 
     journal = cast("MemoryStore", bench.sidecar.store).journal
     projector = Projector(journal, journal.contents.rows, bench.sidecar.recorder)

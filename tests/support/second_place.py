@@ -12,7 +12,16 @@ from sidecar.adapters.checkpoints import Ed25519Judge, Ed25519Signer
 from sidecar.adapters.record_memory import MemoryJournal, MemoryStore
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.findings import Finding
-from sidecar.core.verifying.lines import NO_LINE, Statement, furthest, line_from, line_hash, line_text, signed_line
+from sidecar.core.verifying.lines import (
+    NO_LINE,
+    Statement,
+    furthest,
+    furthest_audit,
+    line_from,
+    line_hash,
+    line_text,
+    signed_line,
+)
 from sidecar.operations.record.checkpoint_ports import PlaceUnavailable, Standing
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.retention import Retention, RetentionRules
@@ -47,8 +56,8 @@ class PlaceInMemory:
     async def standing(self) -> Standing:
         """Return the furthest statements."""
         self._refuse_if_away()
-        lines = (line for text in self.lines if (line := line_from(text)) is not None)
-        return Standing(furthest(lines), self.since)
+        lines = [line for text in self.lines if (line := line_from(text)) is not None]
+        return Standing(furthest(lines), furthest_audit(lines), self.since)
 
     async def append(self, statements: Sequence[Statement]) -> None:
         """Append signed lines."""

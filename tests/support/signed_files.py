@@ -70,8 +70,9 @@ async def erase(folder: Path, key: str = KEY, lines: str = LINES) -> None:
         signer = read_or_make_signer(folder / key)
         place = CheckpointFile(folder / lines, signer, lambda *_: None)
         memory = (Projector(record.journal, RowsInMemory(), MeasuringRecorder(Metrics())), NoConversations())
-        outside = (signer, place, SettableClock(), CountedIds())
-        operation = EraseUser(record.journal, record.journal.instance, *memory, *outside)
+        operation = EraseUser(
+            record.journal, record.journal.instance, *memory, signer, place, SettableClock(), CountedIds()
+        )
         told = [each async for each in operation(Principal("user-1"), preview=False)]
         assert told[-1].done
 

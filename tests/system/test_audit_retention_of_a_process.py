@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from sidecar.adapters.checkpoints import Ed25519Signer
-from sidecar.adapters.record_sqlite import SqliteRecord
+from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.adapters.system import SystemClock
 from sidecar.composition.parts import Replaced
@@ -101,7 +101,7 @@ async def _is_gone(bench: Operator, number: int) -> bool:
 
 
 async def _markers(folder: Path) -> tuple[AuditMarker, ...]:
-    record = await SqliteRecord.open(folder / "record/record.sqlite", InstanceId("test"), lambda what, error: None)
+    record = await SqliteJournal.open(folder / "record/record.sqlite", InstanceId("test"), lambda what, error: None)
     try:
         return await SqliteRollouts(record.engine, InstanceId("test"), SystemClock()).audit_markers()
     finally:

@@ -276,3 +276,22 @@ async def test_grpc_spans_are_there_where_they_are_switched_on(folder: Path) -> 
         await surface(client)
         span = await sidecar.event("sidecar.span", lambda one: str(one["message"]).endswith("BindTurn"))
     assert span["seconds"] > 0
+
+
+async def test_operations_of_a_session_lane_have_spans_and_counts_of_their_own(folder: Path) -> None:
+    """The end of a turn travels over a lane: it has its span and is counted; the lane itself has no span."""
+    more = "[telemetry]\ngrpc_spans = true\ntrace_ratio = 1.0\n[session]\nenabled = true\n"
+    async with serving(folder, more=more) as sidecar:
+        async with sidecar.client() as client:
+            turn = await client.bind_turn(TurnRequest(principal="user-1", episode_id="episode-1"))
+            assert await client._wire.lanes.ready() is not None
+            await turn.end("Nothing to do.")
+            span = await sidecar.event("sidecar.span", lambda one: str(one["message"]).endswith("EndTurn"))
+            page = (await sidecar.page("/metrics")).text
+        assert "DispatchService/Session" not in sidecar.text
+    assert span["status"] == "UNSET"
+    counted = [line for line in page.splitlines() if line.startswith("sidecar_session_operations_total{")]
+    assert len(counted) == 1, page
+    assert "EndTurn" in counted[0]
+    assert "sidecar_session_lanes 1.0" in page
+    assert 'sidecar_session_out_of_credit_total{credit="lane"} 0.0' in page

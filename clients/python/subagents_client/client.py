@@ -42,6 +42,7 @@ class SidecarClient:
         boot_secret_file: str | Path | None = None,
         limits: Limits | None = None,
         surroundings: Surroundings | None = None,
+        session_lane: bool = True,
     ) -> Self:
         """Return a client; the connection is made when it is first needed. To be called in a running event loop.
 
@@ -50,7 +51,8 @@ class SidecarClient:
             boot_secret: what the sidecar wrote at its start.
             boot_secret_file: where it wrote it; instead of `boot_secret`.
             limits: how long things may take.
-            surroundings: clock, chance and ids, for tests.
+            surroundings: clock, chance, ids and trace.
+            session_lane: carry turns over one long stream where the sidecar offers it; nothing else differs.
 
         Raises:
             ValueError: `target` is beyond this machine, or both secrets were given.
@@ -62,7 +64,8 @@ class SidecarClient:
                 raise ValueError("give boot_secret or boot_secret_file, not both")
             boot_secret = Path(boot_secret_file).read_text(encoding="utf-8").strip()
         channel = open_channel(target)
-        return cls(channel, Wire(channel, boot_secret, limits or Limits(), surroundings or Surroundings()))
+        around = surroundings or Surroundings()
+        return cls(channel, Wire(channel, boot_secret, limits or Limits(), around, session_lane=session_lane))
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,6 +77,7 @@ class SidecarClient:
 
     async def close(self) -> None:
         """Close the connection; calls in flight end at once. Safe to repeat."""
+        await self._wire.lanes.close()
         await self._channel.close()
 
     async def bind_turn(self, request: TurnRequest, *, timeout: timedelta | None = None) -> BoundTurn:
@@ -91,6 +95,7 @@ class SidecarClient:
         answer = await self._wire.ask(
             self._wire.stub.BindTurn, _message(request, turn_id), "BindTurn", timeout or self._wire.limits.bind
         )
+        self._wire.lanes.offered(answer.contract)
         binding = Binding(
             turn_id=turn_id,
             surface=translate.surface(answer.surface, answer.compaction_due),

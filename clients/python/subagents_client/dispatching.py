@@ -3,7 +3,8 @@
 What may be sent when: `Dispatch` goes out over a standing connection, and again only after the sidecar itself said
 that it started nothing. Once the connection broke with no answer, sub-agents may be running, and a sub-agent may have
 side effects; from then on only `ResumeDispatch` is used. If the sidecar knows nothing of the dispatch then (it
-was restarted), or cannot be reached, the outcomes are synthesised.
+was restarted), or cannot be reached, the outcomes are synthesised. Over a session lane the sidecar says which run of
+it answers: where that is the same one, a dispatch that it does not know never arrived, and is sent again.
 """
 
 from collections import deque
@@ -23,10 +24,11 @@ from subagents_client.events import DispatchEvent, Gap, Snapshot
 from subagents_client.outcomes import DispatchResult, ToolCall
 from subagents_client.pacing import Deadline
 from subagents_client.retrying import may_repeat, pause_before
+from subagents_client.session.operation import LaneOperation
 from subagents_client.surface import Surface
 from subagents_client.synthesis import synthesised_result
 from subagents_client.wire import Frames, Wire
-from subagents_errors import DependencyAway, InternalFault, OutOfTime, Overloaded, SubagentsError
+from subagents_errors import DependencyAway, InternalFault, OutOfTime, Overloaded, SubagentsError, UnknownDispatch
 
 
 class Stage(Enum):
@@ -87,6 +89,7 @@ class DispatchStream:
         self._sequence = assignment.after_sequence
         self._pending: deque[DispatchEvent] = deque()
         self._frames: Frames | None = None
+        self._sent_to = ""
         self._lost: Deadline | None = None
         self._failures = 0
         self._end: DispatchResult | SubagentsError | None = None
@@ -143,8 +146,9 @@ class DispatchStream:
                 return
             message = await frames.read()
         except grpc.aio.AioRpcError as failure:
+            instance = _instance_of(self._frames)
             self._let_go()
-            await self._broken(*error_and_origin(failure, "Dispatch"))
+            await self._broken(*error_and_origin(failure, "Dispatch"), instance)
             return
         if isinstance(message, (dispatch_pb2.DispatchResponse, dispatch_pb2.ResumeDispatchResponse)):
             self._take(message.frame)
@@ -157,6 +161,8 @@ class DispatchStream:
         if not await self._wire.connected(min(limit.left(), self._deadline.left())):
             self._give_up(DependencyAway("no connection to the sidecar could be made in time"))
             return None
+        if self._stage is Stage.UNCERTAIN and self._sent_to:
+            await self._wire.lanes.ready()  # only a lane says whether it is the same run of the sidecar
         left = self._deadline.left()
         if left <= 0:
             self._give_up(OutOfTime("the dispatch's deadline has passed"))
@@ -165,6 +171,7 @@ class DispatchStream:
         if self._stage is Stage.UNSENT and assignment.request is not None:
             self._stage = Stage.SENT
             self._frames = self._wire.dispatch(assignment.request, left)
+            self._sent_to = _instance_of(self._frames)
         else:
             self._frames = self._wire.resume(
                 dispatch_pb2.ResumeDispatchRequest(
@@ -196,8 +203,12 @@ class DispatchStream:
             self._end = translate.result(self.dispatch_id, frame.result)
             self._let_go()
 
-    async def _broken(self, error: SubagentsError, answered: bool) -> None:
+    async def _broken(self, error: SubagentsError, answered: bool, instance: str = "") -> None:
         """Prepare for another connection, or end here."""
+        never_arrived = self._stage is Stage.UNCERTAIN and isinstance(error, UnknownDispatch)
+        if never_arrived and instance and instance == self._sent_to:
+            self._stage = Stage.UNSENT  # the same run of the sidecar would know of it
+            return
         if self._stage is Stage.SENT:
             self._stage = Stage.UNSENT if answered else Stage.UNCERTAIN
         self._failures += 1
@@ -225,6 +236,11 @@ class DispatchStream:
         if self._frames is not None:
             self._frames.cancel()
             self._frames = None
+
+
+def _instance_of(frames: Frames | None) -> str:
+    """Return which run of the sidecar answers; empty: only a lane says so."""
+    return frames.instance_id if isinstance(frames, LaneOperation) else ""
 
 
 def _caller_can_mend(error: SubagentsError) -> bool:

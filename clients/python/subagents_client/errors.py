@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
+from subagents_client.session.operation import DETAILS_KEY, NotSent
 from subagents_errors import (
     AlreadyExists,
     Conflict,
@@ -36,8 +37,6 @@ DOMAIN: Final = "sidecar.subagents"
 """`ErrorInfo.domain` of every failure of ours; details of another domain (a proxy's, say) are not looked at."""
 
 Detail = TypeVar("Detail", bound=Message)
-
-DETAILS_KEY: Final = "grpc-status-details-bin"
 
 STATUS_OF: Final[dict[type[SubagentsError], grpc.StatusCode]] = {
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
@@ -76,11 +75,12 @@ def error_from(failure: grpc.aio.AioRpcError, method: str) -> SubagentsError:
 def error_and_origin(failure: grpc.aio.AioRpcError, method: str) -> tuple[SubagentsError, bool]:
     """Return the exception, and whether the peer itself answered (False: the transport, or somebody between)."""
     code = failure.code()
+    sent = not isinstance(failure, NotSent)
     base = CLASS_OF.get(code, InternalFault)
     status = _status_in(failure)
     info = _first(status, ErrorInfo)
     if status is None or info is None or info.domain != DOMAIN:
-        return base(_unexplained(code, method), metadata={"status": code.name}), False
+        return base(_unexplained(code, method), metadata={"status": code.name}), not sent
     cls = error_of_reason(info.reason) or base
     error = cls(
         status.message or f"{method} failed ({info.reason})",

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import SystemRandom
@@ -26,12 +26,15 @@ class Surroundings:
         sleep: waits for some seconds.
         chance: spreads retries, so that clients do not come back all at once.
         new_id: makes ids for turns and dispatches; unique over all processes.
+        trace_headers: names the trace that the current request belongs to: `traceparent`, and `tracestate` if there is
+            any, as `opentelemetry.propagate.inject` fills them in. Sent with every request.
     """
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Chance = field(default_factory=SystemRandom)
     new_id: Callable[[], str] = lambda: uuid4().hex
+    trace_headers: Callable[[], Mapping[str, str]] = dict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,36 @@
 """One connection to one sidecar: metadata, deadlines, and what may be sent again."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from subagents.dispatch.v1 import dispatch_pb2, dispatch_pb2_grpc
 from subagents.history.v1 import history_pb2, history_pb2_grpc
 from subagents_client.pacing import Limits, Surroundings
 from subagents_client.retrying import repeat_safely
+from subagents_client.session.lane import Stream
+from subagents_client.session.lanes import Lanes
+from subagents_client.session.operation import LaneOperation
 
 BOOT_SECRET_KEY = "x-subagents-boot-secret"  # noqa: S105 - the name of the header, not a secret
 
-Request = TypeVar("Request")
+OPERATIONS: Final[Mapping[str, str]] = {
+    "BindTurn": "bind_turn",
+    "CancelCall": "cancel_call",
+    "CloseChild": "close_child",
+    "EndTurn": "end_turn",
+}
+"""RPCs with one answer that a lane carries, and what they are called there."""
+
+Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer")
 Frames = (
-    grpc.aio.UnaryStreamCall[dispatch_pb2.DispatchRequest, dispatch_pb2.DispatchResponse]
+    LaneOperation
+    | grpc.aio.UnaryStreamCall[dispatch_pb2.DispatchRequest, dispatch_pb2.DispatchResponse]
     | grpc.aio.UnaryStreamCall[dispatch_pb2.ResumeDispatchRequest, dispatch_pb2.ResumeDispatchResponse]
 )
 
@@ -33,11 +46,24 @@ class Wire:
         boot_secret: sent with every call; empty: none.
         limits: how long things may take.
         surroundings: clock, chance and ids.
+        session_lane: use a session lane where the sidecar offers one.
+
+    Attributes:
+        lanes: of this connection.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, boot_secret: str, limits: Limits, surroundings: Surroundings) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        boot_secret: str,
+        limits: Limits,
+        surroundings: Surroundings,
+        *,
+        session_lane: bool = True,
+    ) -> None:
         self._channel = channel
-        self._metadata: Sequence[tuple[str, str]] = ((BOOT_SECRET_KEY, boot_secret),) if boot_secret else ()
+        self._secret: Sequence[tuple[str, str]] = ((BOOT_SECRET_KEY, boot_secret),) if boot_secret else ()
+        self.lanes = Lanes(self._session, surroundings.now, surroundings.chance.uniform, enabled=session_lane)
         self.stub = dispatch_pb2_grpc.DispatchServiceStub(channel)
         self.history = history_pb2_grpc.HistoryServiceStub(channel)
         self.limits = limits
@@ -57,17 +83,38 @@ class Wire:
         """
 
         async def send(left: float) -> Answer:
-            return await method(request, timeout=left, metadata=self._metadata)
+            operation = self._on_lane(OPERATIONS.get(name, ""), request, left)
+            if operation is None:
+                return await method(request, timeout=left, metadata=self._metadata)
+            try:
+                answer: Answer = await operation.read()
+            finally:
+                operation.cancel()
+            return answer
 
         return await repeat_safely(send, name, timeout, self.limits, self.surroundings)
 
     def dispatch(self, request: dispatch_pb2.DispatchRequest, left: float) -> Frames:
         """Start a dispatch. The stream must be cancelled by whoever holds it, in a `finally`."""
-        return self.stub.Dispatch(request, timeout=left, metadata=self._metadata)
+        operation = self._on_lane("dispatch", request, left)
+        return operation or self.stub.Dispatch(request, timeout=left, metadata=self._metadata)
 
     def resume(self, request: dispatch_pb2.ResumeDispatchRequest, left: float) -> Frames:
         """Listen to a dispatch again. The stream must be cancelled by whoever holds it, in a `finally`."""
-        return self.stub.ResumeDispatch(request, timeout=left, metadata=self._metadata)
+        operation = self._on_lane("resume_dispatch", request, left)
+        return operation or self.stub.ResumeDispatch(request, timeout=left, metadata=self._metadata)
+
+    @property
+    def _metadata(self) -> Sequence[tuple[str, str]]:
+        return (*self._secret, *self.surroundings.trace_headers().items())
+
+    def _on_lane(self, kind: str, request: Message, left: float) -> LaneOperation | None:
+        """Hand a request to the lane, if there is one that takes it."""
+        lane = self.lanes.current() if kind else None
+        return lane.send(kind, request, left, self.surroundings.trace_headers()) if lane else None
+
+    def _session(self, left: float) -> Stream:
+        return self.stub.Session(timeout=left, metadata=self._secret)
 
     def watch(self, request: history_pb2.WatchEventsRequest) -> Watched:
         """Watch a turn for as long as it takes. The stream must be cancelled by whoever holds it, in a `finally`."""

@@ -1,15 +1,16 @@
 // One turn from end to end, one JSON object a line on standard output:
 //
-//     node dist/example.js <dispatch socket> <boot secret file> [tool ...]
+//     node dist/example.js <dispatch socket> <boot secret file> [--lane] [tool ...]
 //
 // Binds a turn, dispatches the given tools (default: all that are bound), shows frames and outcomes, makes a mistake on
-// purpose and shows its reason, ends the turn.
+// purpose and shows its reason, ends the turn. With --lane, everything after the bind travels over a session lane.
 
 import { randomUUID } from "node:crypto";
 
 import { Code, ConnectError } from "@connectrpc/connect";
 
 import { failureOf, openSidecar, type Sidecar } from "./client.js";
+import { Lane, offersLane } from "./lane.js";
 import {
   type BindTurnResponse,
   type DispatchFrame,
@@ -18,6 +19,9 @@ import {
 } from "./generated/subagents/dispatch/v1/dispatch_pb.js";
 import { Outcome } from "./generated/subagents/dispatch/v1/outcome_pb.js";
 import { ErrorReason } from "./generated/subagents/errors/v1/error_reason_pb.js";
+
+/** What a turn needs: the plain RPCs have it, and so has a lane. */
+type Service = Pick<Lane, "bindTurn" | "dispatch" | "endTurn">;
 
 const DEADLINE = { timeoutMs: 20_000 };
 
@@ -38,7 +42,7 @@ function showFrame(frame: DispatchFrame): void {
   show({ frame: parts.filter(Boolean), events: frame.events.map((event) => event.kind.case) });
 }
 
-async function dispatch(sidecar: Sidecar, bound: BindTurnResponse, tools: string[]): Promise<DispatchResult> {
+async function dispatch(service: Service, bound: BindTurnResponse, tools: string[]): Promise<DispatchResult> {
   const request = {
     surfaceToken: bound.surfaceToken,
     bindingDigest: bound.surface?.bindingDigest ?? "",
@@ -50,7 +54,7 @@ async function dispatch(sidecar: Sidecar, bound: BindTurnResponse, tools: string
     })),
   };
   let result: DispatchResult | undefined;
-  for await (const { frame } of sidecar.dispatch.dispatch(request, DEADLINE)) {
+  for await (const { frame } of service.dispatch(request, DEADLINE)) {
     if (frame !== undefined) {
       showFrame(frame);
       result = frame.result ?? result;
@@ -69,32 +73,45 @@ function showOutcomes(result: DispatchResult): void {
   }
 }
 
-async function makeMistake(sidecar: Sidecar): Promise<void> {
+async function makeMistake(service: Service): Promise<void> {
   try {
-    await sidecar.dispatch.bindTurn({ turnId: "turn 2" }, DEADLINE);
+    await service.bindTurn({ turnId: "turn 2" }, DEADLINE);
   } catch (error) {
     show({ failed: Code[ConnectError.from(error).code], ...failureOf(error) });
   }
 }
 
-async function main(socket: string, secretFile: string, wanted: string[]): Promise<void> {
+async function laneOf(sidecar: Sidecar, bound: BindTurnResponse): Promise<Lane> {
+  if (!offersLane(bound.contract)) {
+    throw new Error("the sidecar offers no session lane");
+  }
+  const [lane, hello] = await Lane.open(sidecar, bound.contract);
+  show({ lane: hello.contract?.features });
+  return lane;
+}
+
+async function main(socket: string, secretFile: string, overLane: boolean, wanted: string[]): Promise<void> {
   const sidecar = openSidecar(socket, secretFile);
   try {
     const bound = await bind(sidecar);
+    const lane = overLane ? await laneOf(sidecar, bound) : undefined;
+    const service: Service = lane ?? sidecar.dispatch;
     const tools = wanted.length > 0 ? wanted : bound.surface?.subAgentTools.map((tool) => tool.name) ?? [];
-    showOutcomes(await dispatch(sidecar, bound, tools));
-    await makeMistake(sidecar);
+    showOutcomes(await dispatch(service, bound, tools));
+    await makeMistake(service);
     const end = { surfaceToken: bound.surfaceToken, narration: "Here is what I found." };
-    const { children } = await sidecar.dispatch.endTurn(end, DEADLINE);
+    const { children } = await service.endTurn(end, DEADLINE);
+    await lane?.close();
     show({ ended: children.map((child) => `${child.subAgentId} ${child.finalStatus}`) });
   } finally {
     sidecar.close();
   }
 }
 
-const [socket, secretFile, ...tools] = process.argv.slice(2);
+const given = process.argv.slice(2);
+const [socket, secretFile, ...tools] = given.filter((one) => one !== "--lane");
 if (socket === undefined || secretFile === undefined) {
-  console.error("usage: node dist/example.js <dispatch socket> <boot secret file> [tool ...]");
+  console.error("usage: node dist/example.js <dispatch socket> <boot secret file> [--lane] [tool ...]");
   process.exit(2);
 }
-await main(socket, secretFile, tools);
+await main(socket, secretFile, given.includes("--lane"), tools);

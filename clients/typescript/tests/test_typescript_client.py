@@ -77,13 +77,22 @@ def part(shown: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
 @pytest.mark.system
 @pytest.mark.seconds(180)
 async def test_a_typescript_client_holds_a_whole_turn(tmp_path: Path) -> None:
-    """Two answers, an unknown tool, and one over the cap; then a request that is refused, with its reason decoded."""
+    """Two answers, an unknown tool, and one over the cap; then a request that is refused, with its reason decoded.
+
+    Over the plain RPCs, then over a session lane, which shows the same.
+    """
     needs_node()
     package = await built(tmp_path)
+    for way in ([], ["--lane"]):
+        await _whole_turn(package, way)
+
+
+async def _whole_turn(package: Path, way: list[str]) -> None:
     async with running_sidecar_for_tests(cap=2) as sidecar:
         sidecar.runner.use("shop", answers("Schuhe für 5 €", statuses=["searching_offers"]))
-        shown = await told_by(package, sidecar, "ask_shop", "ask_weather", "ask_rewards", "ask_support")
+        shown = await told_by(package, sidecar, *way, "ask_shop", "ask_weather", "ask_rewards", "ask_support")
         (record,) = sidecar.recorder.of("turn_routed")
+    assert sidecar.lane_counts.operations.total() == (3 if way else 0)
     assert shown[0] == {"bound": ["ask_shop", "ask_rewards", "ask_support"], "cap": 2}
     frames = part(shown, "frame")
     assert frames[0]["frame"][0] == "snapshot"

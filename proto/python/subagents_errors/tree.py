@@ -17,6 +17,12 @@ class MalformedMessage(InvalidRequest):
     reason = "MALFORMED_MESSAGE"
 
 
+class SessionInvalid(InvalidRequest):
+    """The lane is not used as its contract says."""
+
+    reason = "SESSION_INVALID"
+
+
 class InlineComponent(InvalidRequest):
     """A text that has to be narration only holds component data. `fields` says where."""
 
@@ -179,6 +185,12 @@ class MessageTooLarge(Overloaded):
     reason = "MESSAGE_TOO_LARGE"
 
 
+class SessionCreditExhausted(Overloaded):
+    """An operation of a lane has more to tell than its client has granted credit for. `metadata` says which credit."""
+
+    reason = "SESSION_CREDIT_EXHAUSTED"
+
+
 class ToolBudgetExhausted(Overloaded):
     """The child has used up its tool calls."""
 
@@ -207,6 +219,12 @@ class Draining(DependencyAway):
     """The process is shutting down and takes no new turns."""
 
     reason = "DRAINING"
+
+
+class SessionOver(DependencyAway):
+    """The lane has reached its end, or was not read. `metadata` says which."""
+
+    reason = "SESSION_OVER"
 
 
 class StoreUnavailable(DependencyAway):

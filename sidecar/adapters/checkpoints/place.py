@@ -19,6 +19,7 @@ from sidecar.core.verifying.lines import (
     LineKind,
     Statement,
     furthest,
+    furthest_audit,
     line_from,
     line_hash,
     line_text,
@@ -67,7 +68,7 @@ class CheckpointFile:
             roots = furthest(line for line, _ in lines)
             days = [line.day for line, _ in lines if line.kind is LineKind.CHECKPOINT]
             since = min(days, default=None) if os.fstat(handle).st_size > LOOKS_BACK else None
-            return Standing(roots, since), self._unreported(handle, damaged)
+            return Standing(roots, furthest_audit(line for line, _ in lines), since), self._unreported(handle, damaged)
 
     def _append(self, statements: Sequence[Statement]) -> str:
         with self._locked() as handle:

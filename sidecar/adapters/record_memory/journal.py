@@ -1,109 +1,20 @@
 """The journal in memory. "Durable" means here: as long as the process lives."""
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
-from typing import Final
 
-from msgspec import Struct, field
-
+from sidecar.adapters.record_memory.changing import changes_after
+from sidecar.adapters.record_memory.contents import JournalContents
 from sidecar.core.errors import RecordConflict
-from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
-from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
+from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.chain import NOTHING, rooted
 from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
-from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
-from sidecar.operations.record.ports import NotThisJournal
-from sidecar.operations.record.rows_in_memory import RowsInMemory
+from sidecar.core.listing.changes import Changes, Watermarks
 
 ONLY: InstanceId = InstanceId("this-process")
-SEQUENCE: Final = "journal"
-"""All facts are numbered in one."""
-
-
-class TurnKept(Struct):
-    """Everything of one turn.
-
-    Attributes:
-        numbers: of its facts in the journal.
-        came_with: number of the newest fact that the frames of an attempt came with.
-    """
-
-    day: date
-    index: TurnIndex
-    head: TurnHead
-    facts: list[Stored] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    frames: dict[AttemptId, AttemptFrames] = field(default_factory=dict)
-    came_with: dict[AttemptId, int] = field(default_factory=dict)
-
-
-class JournalContents(Struct):
-    """What is in a journal; several instances may append to one.
-
-    Attributes:
-        kept: most turns; the oldest are forgotten first.
-        number: of the newest fact.
-        last_called: the turn of each episode that called a sub-agent and ended last.
-        changed: the newest number of each turn, those that changed last at the end.
-        erased: how many turns have lost their texts.
-        rows: of lists.
-    """
-
-    kept: int = 20_000
-    number: int = 0
-    turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
-    roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
-    markers: list[FactsRemoved] = field(default_factory=list)
-    erasures: list[TextsErased] = field(default_factory=list)
-    last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
-    changed: dict[TurnId, int] = field(default_factory=dict)
-    erased: int = 0
-    rows: RowsInMemory = field(default_factory=RowsInMemory)
-
-    def __post_init__(self) -> None:
-        """Let no row outlive its turn."""
-        self.rows = RowsInMemory(self.turns.__contains__)
-
-    def append(self, append: TurnAppend) -> bool:
-        """Keep the facts of one turn, if it stands where they were decided."""
-        turn = self.turns.get(append.turn_id)
-        if (0 if turn is None else turn.head.version) != append.before:
-            return False
-        if turn is None:
-            if append.index is None:
-                raise ValueError(f"turn {append.turn_id} begins without an index")
-            turn = self.turns[append.turn_id] = TurnKept(append.day, append.index, append.head)
-        turn.head, turn.index = append.head, append.index or turn.index
-        turn.facts += append.facts
-        for fact in append.facts:
-            self.number += 1
-            turn.numbers.append(self.number)
-            count, root = self.roots.get((fact.by, turn.day), (0, NOTHING))
-            self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
-        for frames in append.frames:
-            turn.frames.setdefault(frames.attempt_id, frames)
-            turn.came_with.setdefault(frames.attempt_id, self.number)
-        self.changed.pop(append.turn_id, None)
-        self.changed[append.turn_id] = self.number
-        if append.index is not None and append.index.called:
-            self.last_called[append.index.episode_id] = append.turn_id
-            self.last_called.move_to_end(append.index.episode_id)
-        while len(self.turns) > self.kept:
-            self.forget(next(iter(self.turns)))
-        return True
-
-    def forget(self, turn_id: TurnId) -> None:
-        """Forget a turn."""
-        turn = self.turns.pop(turn_id)
-        self.rows.lines.pop(turn_id, None)
-        self.changed.pop(turn_id, None)
-        if self.last_called.get(turn.index.episode_id) == turn_id:
-            del self.last_called[turn.index.episode_id]
 
 
 class MemoryJournal:
@@ -191,24 +102,8 @@ class MemoryJournal:
         return found[begin : begin + limit]
 
     async def changed(self, after: Watermarks, limit: int, only: Sequence[str] | None = None) -> Changes:
-        """Return the turns whose newest facts come after `after`; how many facts are behind is counted in turns."""
-        kept, found = self.contents, list[TurnId]()
-        mark = after.reached.get(SEQUENCE, Reached(0, b""))
-        if mark.number > kept.number:
-            raise NotThisJournal(f"there are {kept.number} facts, and {mark.number} were read")
-        for turn_id, number in reversed(kept.changed.items()):
-            if number == mark.number and kept.turns[turn_id].facts[-1].link != mark.link:
-                raise NotThisJournal(f"fact {number} is another one")
-            if number <= mark.number:
-                break
-            found.append(turn_id)
-        page = found[-limit:][::-1]
-        if not page:
-            return Changes((), Watermarks(after.reached, kept.erased), 0)
-        newest, last = kept.changed[page[-1]], kept.turns[page[-1]].facts[-1]
-        turns = tuple(ChangedTurn(turn_id, 1, tuple(kept.turns[turn_id].facts)) for turn_id in page)
-        reached, left = Watermarks({SEQUENCE: Reached(newest, last.link)}, kept.erased), len(found) - len(page)
-        return Changes(turns, reached, left, last.at if left else None)
+        """Return the turns whose newest facts come after `after`."""
+        return changes_after(self.contents, after, limit)
 
     async def erased_turns(self) -> Sequence[TurnId]:
         """Return the turns that have facts without texts."""
@@ -293,7 +188,6 @@ class MemoryJournal:
             facts[each.version - 1] = erased(facts[each.version - 1], erasure.marker.marker_id)
         for turn_id in erasure.turns:
             turns[turn_id].frames.clear()
-        self.contents.erased += len(erasure.turns)
         self.contents.erasures.append(erasure.marker)
 
     async def compact(self) -> None:

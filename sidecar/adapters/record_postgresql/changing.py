@@ -9,7 +9,7 @@ from sidecar.core.journal.entries import Stored
 from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
 from sidecar.operations.record.ports import NotThisJournal
 
-FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link"
+FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link, erased_under"
 ALTERATIONS: Final = "select (select count(*) from markers) + (select count(*) from erasures)"
 BEHIND: Final = """
 select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest

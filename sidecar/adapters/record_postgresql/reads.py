@@ -13,16 +13,18 @@ from sidecar.adapters.record_postgresql.changing import ERASED, FACT, changed, f
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
-from sidecar.core.journal.appends import RootState, TurnFacts
+from sidecar.core.journal.appends import RootState, TurnFacts, TurnIndex
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved
 from sidecar.core.listing.changes import Changes, Watermarks
 
 DAY: Final = "select day from turn_heads where turn_id = $1"
+HEAD: Final = "episode_id, expires_at, ended_at, called"
 FACTS: Final = f"""
-select {FACT}, lease_until >= now() as living from facts left join instances using (instance_id)
-where day = $1 and turn_id = any ($2) order by turn_id, version
+select {FACT}, {HEAD}, fact.version, lease_until >= now() as living
+from facts fact left join instances using (instance_id) left join turn_heads head using (turn_id)
+where fact.day = $1 and turn_id = any ($2) order by turn_id, fact.version
 """  # noqa: S608 - names only
 FRAMES: Final = """
 select attempt_id, step, number, frames from attempt_frames where day = $1 and turn_id = $2 order by step, number
@@ -80,9 +82,11 @@ class PostgresReads:
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn."""
-        rows = await self._of_day(FACTS, turn_id, [turn_id])
+        day = await self._asking.value(DAY, turn_id)
+        rows = [] if day is None else await self._asking.rows(FACTS, day, [turn_id])
         living = {InstanceId(row["instance_id"]) for row in rows if row["living"]}
-        return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}))
+        versions, index = tuple(row["version"] for row in rows), _index(rows[0]) if rows else None
+        return TurnFacts(tuple(map(fact_from, rows)), frozenset(living | {self._instance}), versions, day, index)
 
     async def frames(self, turn_id: TurnId) -> Sequence[AttemptFrames]:
         """Return what the runners sent in a turn."""
@@ -178,3 +182,7 @@ class PostgresReads:
                 if error.sqlstate != LOCKED or tries == TRIES:
                     raise unavailable(error, "remove what is old") from None
         raise StoreUnavailable("PostgreSQL does not answer", retry_after=AGAIN)
+
+
+def _index(row: Any) -> TurnIndex | None:
+    return None if row["episode_id"] is None else TurnIndex(*(row[name] for name in HEAD.split(", ")))

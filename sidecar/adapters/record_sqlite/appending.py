@@ -6,14 +6,14 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.record_sqlite.rows import Value, first, found, insert, microseconds
+from sidecar.adapters.record_sqlite.rows import FRAMES_OF_A_FACT, Value, first, found, insert, microseconds
 from sidecar.core.identifiers import InstanceId, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnIndex
 from sidecar.core.journal.chain import NOTHING, rooted
 
 NEW_TURN: Final = "INTO turns (number, turn_id, day, episode_id, expires_at, ended_at, called)"
 NEW_FACT: Final = "INTO facts (number, turn, version, instance, at, body, texts, salt, texts_digest, link)"
-NEW_FRAMES: Final = "OR IGNORE INTO attempt_frames (turn, attempt_id, step, number, frames)"
+NEW_FRAMES: Final = "INTO attempt_frames (place, turn, attempt_id, step, number, frames)"
 NEW_ROOT: Final = "OR REPLACE INTO roots (instance, day, number, root)"
 INDEXED: Final = "UPDATE turns SET expires_at = ?, ended_at = ?, called = ? WHERE number = ?"
 REACHED: Final = "SELECT max((SELECT coalesce(max(number), 0) FROM facts), (SELECT max(reached) FROM instances))"
@@ -115,7 +115,8 @@ class Appending:
                 texts = (fact.texts, fact.salt, fact.texts_digest)
                 facts.append((number, turn, version, who, at, fact.body, *texts, fact.link))
                 self._root(connection, append.day, fact.link)
-            frames += [(turn, each.attempt_id, each.step, each.number, each.frames) for each in append.frames]
+            for place, each in enumerate(append.frames, number * FRAMES_OF_A_FACT):
+                frames.append((place, turn, each.attempt_id, each.step, each.number, each.frames))
             days.add(append.day)
         insert(connection, NEW_FACT, facts)
         insert(connection, NEW_FRAMES, frames)

@@ -7,7 +7,16 @@ from typing import Final
 import apsw
 import msgspec
 
-from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, day_of, fact_from, first, found, microseconds, time_of
+from sidecar.adapters.record_sqlite.rows import (
+    FACT_COLUMNS,
+    WITH_FRAMES,
+    day_of,
+    fact_from,
+    first,
+    found,
+    microseconds,
+    time_of,
+)
 from sidecar.core.decoding import from_json
 from sidecar.core.errors import RecordConflict
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
@@ -41,7 +50,9 @@ UPDATE instances SET reached = max(reached, (SELECT coalesce(max(number), 0) FRO
   WHERE number = (SELECT max(number) FROM instances)
 """
 """So that no number is given twice, should the newest fact be among those that go."""
-OLD_FRAMES: Final = "DELETE FROM attempt_frames WHERE turn IN (SELECT number FROM turns WHERE ended_at < ?)"
+FRAMES_WHERE: Final = f"DELETE FROM attempt_frames WHERE place IN (SELECT a.place FROM {WITH_FRAMES} WHERE "  # noqa: S608 - names only
+OLD_FRAMES: Final = f"{FRAMES_WHERE} t.ended_at < ?)"
+FRAMES_GONE: Final = f"{FRAMES_WHERE} t.day = ?)"
 SAYING: Final = """
 SELECT DISTINCT t.turn_id FROM facts f CROSS JOIN turns t ON t.number = f.turn
   WHERE f.number > ? AND f.number <= ? AND instr(f.texts, ?) > 0
@@ -50,7 +61,7 @@ ERASED: Final = """
 UPDATE facts SET texts = NULL, salt = NULL, texts_digest = ?, erased_under = ?
   WHERE turn = (SELECT number FROM turns WHERE turn_id = ?) AND version = ? AND link = ? AND texts IS NOT NULL
 """
-FRAMES_OF: Final = "DELETE FROM attempt_frames WHERE turn = (SELECT number FROM turns WHERE turn_id = ?)"
+FRAMES_OF: Final = f"{FRAMES_WHERE} t.turn_id = ?)"
 PAGE: Final = 500
 SEARCHED: Final = 2000
 """Facts whose texts are searched at once."""
@@ -126,7 +137,7 @@ def remove(connection: apsw.Connection, markers: Sequence[FactsRemoved]) -> int:
     connection.execute(REACHED)
     for day in sorted(days):
         of_day = (day.isoformat(),)
-        connection.execute(f"DELETE FROM attempt_frames WHERE {GONE}", of_day)  # noqa: S608 - names only
+        connection.execute(FRAMES_GONE, of_day)
         connection.execute(f"DELETE FROM facts WHERE {GONE}", of_day)  # noqa: S608 - names only
         connection.execute("DELETE FROM turns WHERE day = ?", of_day)
         removed += connection.changes()

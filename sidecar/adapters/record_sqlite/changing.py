@@ -20,10 +20,7 @@ SELECT f.number, t.turn_id, f.version, {FACT_COLUMNS}
   WHERE f.number > ? ORDER BY f.number LIMIT ?
 """  # noqa: S608 - names only
 END: Final = "SELECT coalesce(max(number), 0) FROM facts"
-ALTERATIONS: Final = """
-SELECT (SELECT count(*) FROM markers) << 40 | (SELECT count(*) FROM facts INDEXED BY facts_erased WHERE texts IS NULL)
-"""
-"""Two counts in one number: another one whenever a day was removed, or a text erased."""
+ALTERATIONS: Final = "SELECT (SELECT count(*) FROM markers) + (SELECT count(*) FROM erasures)"
 ERASED: Final = """
 SELECT turn_id FROM turns WHERE number IN (SELECT turn FROM facts WHERE texts IS NULL) ORDER BY number
 """

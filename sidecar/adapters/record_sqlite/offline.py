@@ -56,37 +56,38 @@ class OfflineSqliteRecord:
 
     async def roots(self) -> Sequence[RootState]:
         """Return where the running roots stand."""
-        return self._read(archive.roots)
+        return self.read(archive.roots)
 
     async def facts_under(self, instance: InstanceId, day: date) -> AsyncIterator[Stored]:
         """Go through the facts that a running root covers."""
-        lowest, up_to = self._read(lambda connection: archive.bounds_of(connection, day))
+        lowest, up_to = self.read(lambda connection: archive.bounds_of(connection, day))
         page_under = partial(archive.page_under, instance=instance, day=day, up_to=up_to)
         after = lowest - 1
-        while page := self._read(partial(page_under, after=after), f"the facts after {after}"):
+        while page := self.read(partial(page_under, after=after), f"the facts after {after}"):
             for after, fact in page:  # noqa: B007  the last one is where the next page begins
                 yield fact
 
     async def turn_ids(self) -> AsyncIterator[TurnId]:
         """Go through all turns."""
         after = 0
-        while page := self._read(partial(archive.turn_page, after=after), f"the turns after {after}"):
+        while page := self.read(partial(archive.turn_page, after=after), f"the turns after {after}"):
             for after, turn_id in page:  # noqa: B007  the last one is where the next page begins
                 yield turn_id
 
     async def facts(self, turn_id: TurnId) -> TurnFacts:
         """Return all facts of a turn, with what is derived from them."""
-        return self._read(lambda connection: archive.turn_as_stored(connection, turn_id), f"turn {turn_id}")
+        return self.read(lambda connection: archive.turn_as_stored(connection, turn_id), f"turn {turn_id}")
 
     async def markers(self) -> Sequence[FactsRemoved]:
         """Return every marker."""
-        return self._read(archive.stored_markers)
+        return self.read(archive.stored_markers)
 
     async def erasures(self) -> Sequence[TextsErased]:
         """Return the marker of every erasure."""
-        return self._read(archive.stored_erasures)
+        return self.read(archive.stored_erasures)
 
-    def _read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
+    def read(self, work: Callable[[apsw.Connection], Result], what: str = "the record") -> Result:
+        """Do work on one state of the file. Raises `StoreUnavailable`."""
         try:
             self._connection.execute("BEGIN")  # one state for all of it
             try:

@@ -6,7 +6,7 @@ from typing import Final
 
 import apsw
 
-from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, fact_from, first, found, microseconds
+from sidecar.adapters.record_sqlite.rows import FACT_COLUMNS, WITH_FRAMES, fact_from, first, found, microseconds
 from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
 from sidecar.core.journal.attempt_frames import AttemptFrames
 from sidecar.core.journal.entries import Stored
@@ -16,10 +16,10 @@ FACTS: Final = f"""
 SELECT {FACT_COLUMNS} FROM turns t JOIN facts f ON f.turn = t.number JOIN instances i ON i.number = f.instance
   WHERE t.turn_id = ? ORDER BY f.version
 """  # noqa: S608 - names only
-FRAMES: Final = """
-SELECT a.attempt_id, a.step, a.number, a.frames FROM turns t JOIN attempt_frames a ON a.turn = t.number
-  WHERE t.turn_id = ? ORDER BY a.step, a.number
-"""
+FRAMES: Final = f"""
+SELECT a.attempt_id, a.step, a.number, a.frames FROM {WITH_FRAMES}
+  WHERE t.turn_id = ? ORDER BY a.step, a.number, a.place
+"""  # noqa: S608 - names only
 LAST_CALLED: Final = """
 SELECT turn_id FROM turns WHERE episode_id = ? AND called = 1 ORDER BY ended_at DESC, turn_id DESC LIMIT 1
 """
@@ -44,8 +44,10 @@ def turn_facts(connection: apsw.Connection, turn_id: TurnId) -> list[Stored]:
 
 def turn_frames(connection: apsw.Connection, turn_id: TurnId) -> list[AttemptFrames]:
     """Return what the runners sent in a turn."""
-    rows = found(connection, FRAMES, (turn_id,))
-    return [AttemptFrames(turn_id, AttemptId(attempt), step, number, frames) for attempt, step, number, frames in rows]
+    kept: dict[str, AttemptFrames] = {}
+    for attempt, step, number, frames in found(connection, FRAMES, (turn_id,)):
+        kept.setdefault(attempt, AttemptFrames(turn_id, AttemptId(attempt), step, number, frames))  # the first stays
+    return list(kept.values())
 
 
 def last_called(connection: apsw.Connection, episode_id: EpisodeId) -> TurnId | None:

@@ -17,6 +17,12 @@ Found = tuple[Any, ...]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 FACT_COLUMNS: Final = "i.instance, f.at, f.body, f.texts, f.salt, f.texts_digest, f.link, f.erased_under"
+FRAMES_OF_A_FACT: Final = 65_536
+"""Attempts that can come with one fact: their places are its number times this, and those after."""
+WITH_FRAMES: Final = f"""
+turns t JOIN facts f ON f.turn = t.number JOIN attempt_frames a
+  ON a.place >= f.number * {FRAMES_OF_A_FACT} AND a.place < (f.number + 1) * {FRAMES_OF_A_FACT}
+"""
 MOST_ROWS: Final = 64
 """Of one statement; a power of two."""
 

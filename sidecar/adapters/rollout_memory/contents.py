@@ -9,6 +9,7 @@ import msgspec
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.verifying.audit_chain import LinkedRow, audit_link
 from sidecar.operations.rollout.audit.retention import (
     LARGEST_REMOVAL,
     OldAudit,
@@ -16,6 +17,7 @@ from sidecar.operations.rollout.audit.retention import (
     old_audit_of,
 )
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
+from sidecar.operations.rollout.store.encoding import kind_of, text_of
 from sidecar.operations.rollout.store.flag_writes import FlagWrite
 from sidecar.operations.rollout.store.ports import AuditRow, KeptDefinition, RolloutWrite, StoredAnswer, StoredFlag
 from sidecar.operations.rollout.store.replicas import Replica
@@ -28,7 +30,8 @@ class RolloutsInMemory(msgspec.Struct):
     Attributes:
         version: grows with every change of a rollout, a flag or a kept definition.
         last_number: of the audit rows, removed ones included.
-        audit: by number, in order.
+        last_link: of the row with that number.
+        audit, links: rows by number, in order.
         numbers: of transition events, by their id; an event is kept once, even if its row was removed.
         effective: when transitions took effect, by their id.
         shown: what each replica said last.
@@ -37,8 +40,10 @@ class RolloutsInMemory(msgspec.Struct):
 
     version: int = 0
     last_number: int = 0
+    last_link: str = ""
     rollouts: dict[Slot, SlotRollout] = msgspec.field(default_factory=dict)
     audit: dict[int, AuditRow] = msgspec.field(default_factory=dict)
+    links: dict[int, LinkedRow] = msgspec.field(default_factory=dict)
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
     effective: dict[str, datetime] = msgspec.field(default_factory=dict)
     answers: dict[str, StoredAnswer] = msgspec.field(default_factory=dict)
@@ -101,7 +106,7 @@ class RolloutsInMemory(msgspec.Struct):
         """Return the rows that may be removed; see the port."""
         old = takewhile(lambda row: row.exported and row.body.at < before, self.audit.values())
         return old_audit_of(
-            [(row.number, msgspec.json.encode(row.body).decode()) for row in islice(old, LARGEST_REMOVAL)]
+            [(row.number, text_of(row.body), self.links[row.number].link) for row in islice(old, LARGEST_REMOVAL)]
         )
 
     def remove_audit(self, marker: AuditMarker) -> int:
@@ -111,6 +116,7 @@ class RolloutsInMemory(msgspec.Struct):
         check_marker(marker, self.old_audit(marker.before))
         self.markers.append(marker)
         self.audit = {number: row for number, row in self.audit.items() if number > marker.number}
+        self.links = {number: row for number, row in self.links.items() if number > marker.number}
         self.answers = {each: answer for each, answer in self.answers.items() if answer.at >= marker.before}
         return marker.rows
 
@@ -122,4 +128,7 @@ class RolloutsInMemory(msgspec.Struct):
     def _audited(self, slot: Slot, body: TransitionEvent | RolloutEvent) -> int:
         self.last_number += 1
         self.audit[self.last_number] = AuditRow(self.last_number, slot, body, None, exported=False)
+        row = self.last_number, slot, kind_of(body), text_of(body)
+        self.last_link = audit_link(self.last_link, *row)
+        self.links[self.last_number] = LinkedRow(*row, self.last_link)
         return self.last_number

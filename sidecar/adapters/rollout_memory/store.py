@@ -11,6 +11,7 @@ from sidecar.adapters.rollout_memory.contents import RolloutsInMemory
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.audit.retention import OldAudit
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
@@ -137,6 +138,15 @@ class MemoryRollouts:
     async def remove_audit(self, marker: AuditMarker) -> int:
         """Keep the marker and remove what it covers."""
         return self._contents().remove_audit(marker)
+
+    async def audit_head(self) -> AuditHead:
+        """Return where the chain of the audit stands."""
+        return AuditHead(self._contents().last_number, self._contents().last_link)
+
+    async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
+        """Return the next rows of the audit with their links."""
+        rows = (row for row in self._contents().links.values() if row.number > after)
+        return list(islice(rows, limit))
 
     async def audit_markers(self) -> tuple[AuditMarker, ...]:
         """Return every marker, oldest first."""

@@ -8,10 +8,12 @@ from itertools import count
 from typing import Final
 
 from sidecar.adapters.postgresql import Asking, Changes, Connection, Connections, Limits
+from sidecar.adapters.postgresql.texts import restored
 from sidecar.adapters.rollout_postgresql import writing
 from sidecar.adapters.rollout_postgresql.rows import all_kept, audit_row, body, kept
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.operations.rollout.audit.retention import OldAudit
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
 from sidecar.operations.rollout.store.confirmed_writes import confirmed, confirmed_by
@@ -29,6 +31,9 @@ from sidecar.operations.rollout.store.store_rules import ALIVE_FOR, LISTED_FOR
 
 CHANNEL: Final = "sidecar_rollouts"
 VERSION: Final = "select version from rollout_version"
+LINKED: Final = """
+select number, slot, kind, body, link from rollout_audit where number > $1 order by number limit $2
+"""
 CHANGED: Final = "select version + last_number from rollout_version"
 """What hints are given for: audit rows, too."""
 READERS: Final = 2
@@ -191,6 +196,16 @@ class PostgresRollouts:
     async def remove_audit(self, marker: AuditMarker) -> int:
         """Keep the marker and remove what it covers."""
         return await confirmed(partial(self._asking.write, partial(writing.remove_audit, marker=marker)))
+
+    async def audit_head(self) -> AuditHead:
+        """Return where the chain of the audit stands."""
+        ((number, link),) = await self._asking.rows("select last_number, last_link from rollout_version")
+        return AuditHead(number, link)
+
+    async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
+        """Return the next rows of the audit with their links."""
+        rows = await self._asking.rows(LINKED, after, limit)
+        return [LinkedRow(number, slot, kind, restored(text), link) for number, slot, kind, text, link in rows]
 
     async def audit_markers(self) -> tuple[AuditMarker, ...]:
         """Return every marker, oldest first."""

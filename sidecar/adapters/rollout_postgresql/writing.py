@@ -2,21 +2,22 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sidecar.adapters.postgresql import Connection
 from sidecar.adapters.postgresql.texts import restored
 from sidecar.adapters.rollout_postgresql.rows import body, kept
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.verifying.audit_chain import AuditHead, audit_link
 from sidecar.operations.rollout.audit.retention import LARGEST_REMOVAL, OldAudit, check_marker, old_audit_of
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
-from sidecar.operations.rollout.store.encoding import ANSWERS, FLAGS, MARKERS, kind_of, transition_key
+from sidecar.operations.rollout.store.encoding import ANSWERS, FLAGS, MARKERS, kind_of, text_of, transition_key
 from sidecar.operations.rollout.store.flag_writes import FlagWrite
 from sidecar.operations.rollout.store.ports import KeptDefinition, RolloutWrite, StoredFlag
 from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
 
-LOCK: Final = "select last_number from rollout_version for update"
-ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2"
+LOCK: Final = "select last_number, last_link from rollout_version for update"
+ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
 WRITTEN: Final = "select exists (select from rollout_audit where write_id = $1)"
 ANSWER: Final = "select body from rollout_answers where request_id = $1"
 PUT: Final = """
@@ -24,7 +25,7 @@ insert into rollouts values ($1, $2, $3)
 on conflict (slot) do update set revision = excluded.revision, body = excluded.body
 """
 IS_TRANSITION: Final = "select exists (select from rollout_transitions where digest = $1 and target_state = $2)"
-AUDIT: Final = "insert into rollout_audit values ($1, $2, $3, $4, $5, $6, $7)"
+AUDIT: Final = "insert into rollout_audit values ($1, $2, $3, $4, $5, $6, $7, $8)"
 FLAG: Final = "select body from rollout_flags where name = $1"
 PUT_FLAG: Final = """
 insert into rollout_flags values ($1, $2, $3)
@@ -39,7 +40,7 @@ NOTED: Final = """
 select exists (select from rollout_transitions where digest = $1 and target_state = $2 and noted_by = $3)
 """
 OLD: Final = """
-select number, body from rollout_audit
+select number, body, link from rollout_audit
 where number < least(coalesce((select min(number) from rollout_audit where at >= $1), 9223372036854775807),
   coalesce((select min(number) from rollout_unexported), 9223372036854775807))
 order by number limit $2
@@ -49,7 +50,8 @@ order by number limit $2
 async def write(connection: Connection, change: RolloutWrite, write_id: str) -> None:
     """Keep one change. Raises `RevisionConflict` and `RequestIdReused`."""
     check_whole(change)
-    number: int = await connection.fetchval(LOCK)
+    locked: Any = await connection.fetchrow(LOCK)
+    head = AuditHead(locked["last_number"], locked["last_link"])
     if await connection.fetchval(WRITTEN, write_id):
         return
     answer = change.answer
@@ -63,8 +65,8 @@ async def write(connection: Connection, change: RolloutWrite, write_id: str) -> 
         await connection.execute(PUT, change.slot, change.rollout.revision, body(change.rollout))
     audited: list[TransitionEvent | RolloutEvent] = [*change.transitions, *change.events]
     for each in audited:
-        number += await _audited(connection, change, each, number=number + 1, write_id=write_id)
-    await connection.execute(ADVANCE, int(change.rollout is not None), number)
+        head = await _audited(connection, change, each, head, write_id)
+    await connection.execute(ADVANCE, int(change.rollout is not None), head.number, head.link)
     if answer is not None:
         insert = "insert into rollout_answers values ($1, $2, $3)"
         await connection.execute(insert, answer.request_id, answer.at, body(answer))
@@ -102,7 +104,7 @@ async def became_effective(
 async def old_audit(connection: Connection, before: datetime) -> OldAudit | None:
     """Return the rows that may be removed; see the port."""
     rows = await connection.fetch(OLD, before, LARGEST_REMOVAL)
-    return old_audit_of([(row["number"], restored(row["body"])) for row in rows])
+    return old_audit_of([(row["number"], restored(row["body"]), row["link"]) for row in rows])
 
 
 async def remove_audit(connection: Connection, marker: AuditMarker) -> int:
@@ -117,15 +119,21 @@ async def remove_audit(connection: Connection, marker: AuditMarker) -> int:
 
 
 async def _audited(
-    connection: Connection, change: RolloutWrite, each: TransitionEvent | RolloutEvent, *, number: int, write_id: str
-) -> int:
-    """Write an audit row; return 1, or 0 if it is a transition that is kept already."""
+    connection: Connection,
+    change: RolloutWrite,
+    each: TransitionEvent | RolloutEvent,
+    head: AuditHead,
+    write_id: str,
+) -> AuditHead:
+    """Write an audit row behind `head`, unless it is a transition that is kept already; return the head then."""
+    number = head.number + 1
     if isinstance(each, TransitionEvent):
         key = transition_key(each.event_id)
         if await connection.fetchval(IS_TRANSITION, *key):
-            return 0
+            return head
         await connection.execute("insert into rollout_transitions values ($1, $2, $3)", *key, number)
-    of_row = (number, change.slot, each.subagent_id, kind_of(each), each.at, write_id, body(each))
+    link = audit_link(head.link, number, change.slot, kind_of(each), text_of(each))
+    of_row = (number, change.slot, each.subagent_id, kind_of(each), each.at, write_id, body(each), link)
     await connection.execute(AUDIT, *of_row)
     await connection.execute("insert into rollout_unexported values ($1)", number)
-    return 1
+    return AuditHead(number, link)

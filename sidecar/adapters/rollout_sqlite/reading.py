@@ -8,6 +8,7 @@ import apsw
 
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.operations.rollout.audit.retention import LARGEST_REMOVAL, OldAudit, old_audit_of
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
 from sidecar.operations.rollout.store.encoding import (
@@ -118,10 +119,21 @@ def old_audit_in(connection: apsw.Connection, before: datetime) -> OldAudit | No
     ends = [each for each in (young, waiting) if each is not None]
     rows = found(
         connection,
-        "SELECT number, body FROM rollout_audit WHERE ? IS NULL OR number < ? ORDER BY number LIMIT ?",
+        "SELECT number, body, link FROM rollout_audit WHERE ? IS NULL OR number < ? ORDER BY number LIMIT ?",
         *(min(ends, default=None), min(ends, default=None), LARGEST_REMOVAL),
     )
-    return old_audit_of([(number, body) for number, body in rows])
+    return old_audit_of([(number, body, link) for number, body, link in rows])
+
+
+def audit_head_in(connection: apsw.Connection) -> AuditHead:
+    """Return where the chain of the audit stands."""
+    return AuditHead(*found(connection, "SELECT last_number, last_link FROM rollout_version")[0])
+
+
+def linked_audit_in(connection: apsw.Connection, after: int, limit: int) -> list[LinkedRow]:
+    """Return the next rows with their links."""
+    asked = "SELECT number, slot, kind, body, link FROM rollout_audit WHERE number > ? ORDER BY number LIMIT ?"
+    return [LinkedRow(*row) for row in found(connection, asked, after, limit)]
 
 
 def markers_in(connection: apsw.Connection) -> tuple[AuditMarker, ...]:

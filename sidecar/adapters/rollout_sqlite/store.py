@@ -12,6 +12,7 @@ from sidecar.adapters.rollout_sqlite import reading, writing
 from sidecar.adapters.sqlite import SqliteEngine
 from sidecar.core.identifiers import Digest, InstanceId, Slot
 from sidecar.core.rollout.facts import SlotRollout
+from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.operations.ports import Clock
 from sidecar.operations.rollout.audit.retention import OldAudit
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
@@ -150,6 +151,14 @@ class SqliteRollouts:
     async def remove_audit(self, marker: AuditMarker) -> int:
         """Keep the marker and remove what it covers."""
         return await confirmed(partial(self._engine.write, partial(writing.remove_audit, marker=marker)))
+
+    async def audit_head(self) -> AuditHead:
+        """Return where the chain of the audit stands."""
+        return await self._engine.read(reading.audit_head_in)
+
+    async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
+        """Return the next rows of the audit with their links."""
+        return await self._engine.read(partial(reading.linked_audit_in, after=after, limit=limit))
 
     async def audit_markers(self) -> tuple[AuditMarker, ...]:
         """Return every marker, oldest first."""

@@ -8,6 +8,7 @@ import apsw
 
 from sidecar.adapters.rollout_sqlite.reading import answer_in, flag_in, found, microseconds, old_audit_in
 from sidecar.core.rollout.events import RolloutEvent, TransitionEvent
+from sidecar.core.verifying.audit_chain import audit_link
 from sidecar.operations.rollout.audit.retention import check_marker
 from sidecar.operations.rollout.store.audit_marker import AuditMarker
 from sidecar.operations.rollout.store.encoding import MARKERS, kind_of, text_of, transition_key
@@ -17,7 +18,7 @@ from sidecar.operations.rollout.store.replicas import Replica
 from sidecar.operations.rollout.store.store_rules import check_whole, kept_before, refuse_other_revision
 
 RAISE_VERSION: Final = "UPDATE rollout_version SET version = version + 1"
-NEXT_NUMBER: Final = "UPDATE rollout_version SET last_number = last_number + 1 RETURNING last_number"
+NEXT_NUMBER: Final = "UPDATE rollout_version SET last_number = last_number + 1 RETURNING last_number, last_link"
 
 
 def write(connection: apsw.Connection, change: RolloutWrite, write_id: str) -> None:
@@ -115,8 +116,11 @@ def remove_audit(connection: apsw.Connection, marker: AuditMarker) -> int:
 def _audited(
     connection: apsw.Connection, change: RolloutWrite, body: TransitionEvent | RolloutEvent, write_id: str
 ) -> int:
-    number: int = connection.execute(NEXT_NUMBER).get
-    values: tuple[Any, ...] = (number, change.slot, body.subagent_id, kind_of(body), microseconds(body.at), write_id)
-    connection.execute("INSERT INTO rollout_audit VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, text_of(body)))
+    ((number, before),) = found(connection, NEXT_NUMBER)
+    kind, text = kind_of(body), text_of(body)
+    link = audit_link(before, number, change.slot, kind, text)
+    values: tuple[Any, ...] = (number, change.slot, body.subagent_id, kind, microseconds(body.at), write_id, text, link)
+    connection.execute("INSERT INTO rollout_audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    connection.execute("UPDATE rollout_version SET last_link = ?", (link,))
     connection.execute("INSERT INTO rollout_unexported VALUES (?)", (number,))
-    return number
+    return int(number)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -182,9 +182,7 @@ class SqliteEngine:
 
     def _begin(self) -> None:
         try:
-            self._writing = self._connect()
-            self._writing.set_wal_hook(self._committed)
-            upgrade(self._writing, self._schema, str(self._path))
+            upgrade(self._opened_for_writing(), self._schema, str(self._path))
             self._keeping = self._connect()
             self._keeping.execute("SELECT count(*) FROM schema_migrations").fetchall()  # opens the log, too
         except (apsw.NotADBError, apsw.CorruptError):
@@ -195,16 +193,20 @@ class SqliteEngine:
                 raise
             raise DatabaseProblem(str(said)) from None
 
+    def _opened_for_writing(self) -> apsw.Connection:
+        if self._writing is None:
+            self._writing = self._connect()
+            self._writing.set_wal_hook(self._committed)
+        return self._writing
+
     def _connect(self) -> apsw.Connection:
         return connect(self._path, self._schema, self._vfs)
 
     def _write(self, work: Work[Result]) -> Result:
         try:
-            if self._writing is None:
-                self._writing = self._connect()
-                self._writing.set_wal_hook(self._committed)
-            self._writing.execute("BEGIN IMMEDIATE")
-            result = work(self._writing)
+            writing = self._opened_for_writing()
+            writing.execute("BEGIN IMMEDIATE")
+            result = work(writing)
         except BaseException as error:
             self._undo(error)
             if isinstance(error, apsw.Error) and (said := unavailable(error, "write")) is not None:
@@ -212,7 +214,7 @@ class SqliteEngine:
                 raise said from None
             raise
         try:
-            self._writing.execute("COMMIT")
+            writing.execute("COMMIT")
         except apsw.Error as error:
             self._undo(error)
             self._report("commit", error)
@@ -223,27 +225,19 @@ class SqliteEngine:
 
     def _compact(self) -> None:
         try:
-            if self._writing is None:
-                self._writing = self._connect()
-                self._writing.set_wal_hook(self._committed)
-            self._writing.execute("VACUUM")
+            self._opened_for_writing().execute("VACUUM")
         except apsw.Error as error:
             self._undo(error)
             self._report("compact", error)
             raise unavailable(error, "compact") or error from None
-        for tried in range(TRIES):
-            try:
-                self._empty_log()
-            except StoreUnavailable:
-                if tried == TRIES - 1:
-                    raise
-            else:
-                return  # a reader that was in the way is through within a second
+        for _ in range(TRIES - 1):
+            with suppress(StoreUnavailable):  # a reader that is in the way is through within a second
+                return self._empty_log()
+        return self._empty_log()
 
     def _empty_log(self) -> None:
         try:
-            if self._writing is not None:
-                self._writing.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._opened_for_writing().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
             self._report("empty the write-ahead log", error)
             raise unavailable(error, "empty the write-ahead log") or error from None

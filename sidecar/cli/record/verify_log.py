@@ -15,6 +15,7 @@ from sidecar.cli.record.source import RecordSource
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.signatures import SignatureJudge
 from sidecar.core.verifying.findings import Finding
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.verify_log import LogVerification, Looked, RecordToVerify, RecordUnreadable, SecondPlace
 
 PROGRESS_EVERY: Final = 20_000
@@ -41,7 +42,7 @@ class Verifying:
         read_keys: reads public keys.
     """
 
-    open_record: Callable[[RecordSource], AbstractAsyncContextManager[RecordToVerify]]
+    open_record: Callable[[RecordSource], AbstractAsyncContextManager[tuple[RecordToVerify, AuditChain]]]
     read_keys: Callable[[Sequence[Path]], SignatureJudge]
 
 
@@ -65,8 +66,8 @@ async def _verify(source: RecordSource, verifying: Verifying, report: "_Report")
             file.open("rb").close()  # one that is not there is told before the work begins
         files = [partial(lines_of, file) for file in source.checkpoints]
         place = SecondPlace(files, verifying.read_keys(source.public_keys))
-    async with verifying.open_record(source) as record:
-        verification = LogVerification(record, place, report.progress)
+    async with verifying.open_record(source) as (record, audit):
+        verification = LogVerification(record, place, report.progress, audit)
         async for finding in verification.findings():
             report.found(finding)
     return report.end(verification)
@@ -120,7 +121,7 @@ class _Report:
             self._out.writelines(f"note: {notice}\n" for notice in notices)
             self._out.write(
                 f"{'whole' if not self._count else f'{self._count} findings'}: {looked.facts} facts in {looked.turns} "
-                f"turns under {looked.roots} running roots, {looked.checkpoints} checkpoints, {looked.markers} "
-                f"retention markers, {looked.erasures} erasures\n"
+                f"turns under {looked.roots} running roots, {looked.audit} audit rows, {looked.checkpoints} "
+                f"checkpoints, {looked.markers} retention markers, {looked.erasures} erasures\n"
             )
         return Verdict.FINDINGS if self._count else Verdict.WHOLE

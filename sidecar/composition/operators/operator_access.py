@@ -30,6 +30,7 @@ from sidecar.operations.ports import Clock
 from sidecar.operations.process.administration import Administer
 from sidecar.operations.process.rollout_assembly import RolloutOperations
 from sidecar.operations.process.turn_assembly import Operations
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.erase_user import EraseUser
 from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable, SecondPlace
 from sidecar.policy.selection import PolicyMap
@@ -145,17 +146,17 @@ class OperatorAccess(Struct, frozen=True, kw_only=True):
 
     def _administer(self) -> Administer:
         @asynccontextmanager
-        async def opened() -> AsyncIterator[tuple[RecordToVerify, SecondPlace | None]]:
+        async def opened() -> AsyncIterator[tuple[RecordToVerify, AuditChain, SecondPlace | None]]:
             """Read the record as it is open here, and its checkpoints as they are in their file."""
             if self.settings.record.database == "memory":
-                yield self.record.journal, None
+                yield self.record.journal, self.record.rollouts, None
                 return
             file, key_file = checkpoint_files(self.settings.record)
             try:
                 judge = read_public_keys([public_key_file(key_file)])
             except KeyFileProblem as problem:
                 raise RecordUnreadable(str(problem)) from None
-            yield self.record.journal, SecondPlace([partial(lines_of, file)], judge)
+            yield self.record.journal, self.record.rollouts, SecondPlace([partial(lines_of, file)], judge)
 
         kept: list[EraseUser] = []
 

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sidecar.adapters.checkpoints import CheckpointFile, KeyFileProblem, read_or_make_signer
 from sidecar.observability import names, rollout_names
 from sidecar.observability.metrics import Metrics
 from sidecar.operations.ports import Clock, Recorder
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.retention import Retention, RetentionRules
@@ -22,6 +23,11 @@ from sidecar.settings.record import RecordSettings
 LONGEST_LOOK: Final = 5.0
 """Seconds, at the start and at the end."""
 
+
+class KeptAudit(RolloutArchive, AuditChain, Protocol):
+    """The audit of rollouts, to be signed and shortened."""
+
+
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
@@ -29,7 +35,7 @@ Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 async def guarded_record(
     said: RecordSettings,
     journal: Journal,
-    rollouts: RolloutArchive,
+    rollouts: KeptAudit,
     clock: Clock,
     recorder: Recorder,
     metrics: Metrics,
@@ -50,7 +56,7 @@ async def guarded_record(
     except KeyFileProblem as problem:
         raise SettingsProblem([f"record.checkpoints.key_file: {problem}"]) from None
     place, rules = CheckpointFile(file, signer, recorder.anomaly), retention_rules(said.retention)
-    checkpointing = Checkpointing(journal, journal.instance, place, said.checkpoints.every, clock, recorder)
+    checkpointing = Checkpointing(journal, journal.instance, place, said.checkpoints.every, clock, recorder, rollouts)
     removing = Retention(journal, rules, signer, place, clock, recorder)
     of_audit = AuditRetention(rollouts, rules, signer, clock, recorder.anomaly)
     _show(metrics, checkpointing, removing, of_audit)

@@ -21,6 +21,7 @@ from sidecar.observability import names
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.redaction import Redactor
 from sidecar.operations.ports import Clock, Ids, Recorder, Spawner
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.lease import Lease
 from sidecar.operations.record.lists import Lists
@@ -42,7 +43,7 @@ SHORTEST_DSN: Final = 13
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-class KeptRollouts(RolloutStore, RolloutArchive, Protocol):
+class KeptRollouts(RolloutStore, RolloutArchive, AuditChain, Protocol):
     """Rollouts, and what retention needs of them."""
 
 

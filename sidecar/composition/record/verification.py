@@ -8,6 +8,7 @@ from typing import Final
 from sidecar.adapters.checkpoints import KeyFileProblem, public_key_file, read_public_keys
 from sidecar.adapters.migrations import DatabaseProblem
 from sidecar.adapters.record_sqlite.offline import OfflineSqliteRecord
+from sidecar.adapters.rollout_sqlite.offline import OfflineAudit
 from sidecar.adapters.system import SecretFileProblem, read_secret
 from sidecar.cli.record.source import RecordSource
 from sidecar.cli.record.verify_log import Verifying
@@ -15,6 +16,7 @@ from sidecar.composition.record.checkpoints import checkpoint_files
 from sidecar.composition.record.open_record import SHORTEST_DSN
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.signatures import SignatureJudge
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.verify_log import RecordToVerify, RecordUnreadable
 from sidecar.settings import Settings
 
@@ -47,11 +49,11 @@ def record_source(settings: Settings) -> RecordSource:
 
 
 @asynccontextmanager
-async def _opened(source: RecordSource) -> AsyncIterator[RecordToVerify]:
+async def _opened(source: RecordSource) -> AsyncIterator[tuple[RecordToVerify, AuditChain]]:
     try:
         if source.sqlite is not None:
             with OfflineSqliteRecord.opened(source.sqlite) as record:
-                yield record
+                yield record, OfflineAudit(record.read)
             return
         dsn = source.postgresql_dsn
         if source.postgresql_dsn_file is not None:
@@ -65,19 +67,22 @@ async def _opened(source: RecordSource) -> AsyncIterator[RecordToVerify]:
 
 
 @asynccontextmanager
-async def _postgresql(dsn: str) -> AsyncIterator[RecordToVerify]:
+async def _postgresql(dsn: str) -> AsyncIterator[tuple[RecordToVerify, AuditChain]]:
     try:
         from sidecar.adapters import record_postgresql as postgres  # noqa: PLC0415  its library is an extra
         from sidecar.adapters.postgresql import Limits, pending_migrations  # noqa: PLC0415  its library is an extra
+        from sidecar.adapters.rollout_postgresql import PostgresRollouts  # noqa: PLC0415  its library is an extra
     except ModuleNotFoundError:
         raise RecordUnreadable("PostgreSQL needs the extra: pip install 'dispatch-sidecar[postgresql]'") from None
     limits = Limits(statement=LONGEST_ANSWER)
     if await pending_migrations(dsn, postgres.SCHEMA, limits):
         raise RecordUnreadable("the database holds no record, or that of an older sidecar: start this one on it first")
     record = postgres.PostgresJournal(dsn, READER, postgres.JournalOptions(limits))
+    rollouts = PostgresRollouts(dsn, READER, limits)
     try:
-        yield record
+        yield record, rollouts
     finally:
+        await rollouts.close()
         await record.close()
 
 

@@ -30,6 +30,7 @@ class Telemetry(Struct):
     Attributes:
         tracing: what operations make spans by; makes none before `begin`.
         outbox: None without an endpoint.
+        operation_span: makes spans of operations of lanes; None until `interceptors`, and where they are off.
     """
 
     settings: TelemetrySettings
@@ -37,6 +38,7 @@ class Telemetry(Struct):
     redactor: Redactor
     tracing: LateTracing = field(default_factory=LateTracing)
     outbox: Outbox | None = None
+    operation_span: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         """Look whether the settings can be followed. Raises `SettingsProblem`."""
@@ -55,6 +57,7 @@ class Telemetry(Struct):
 
         tracing = make_tracing(self.settings, self.outbox)
         opened.callback(tracing.close)
+        self.operation_span = tracing.operation
         return (tracing.interceptor,)
 
     async def begin(self, opened: AsyncExitStack) -> Sequence[Loop]:

@@ -5,7 +5,7 @@ hash of the line before show a line that was taken out. What a line cannot show 
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum, unique
 from hashlib import sha256
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.core.signatures import Signer
+from sidecar.core.verifying.audit_chain import AuditHead
 
 NO_LINE: Final = "0" * 64
 """What the first line has in the place of the hash of a line before it."""
@@ -39,6 +40,8 @@ class LineKind(StrEnum):
     """The running root of `instance` and `day` was `root` after `number` facts."""
     RETENTION = "retention"
     """These facts were about to be removed, because every turn of the day had ended before `ended_before`."""
+    AUDIT = "audit"
+    """The newest row of the audit of rollouts was row `number`, and its link `root`."""
     ERASURE = "erasure"
     """Texts of `number` facts in turns of `day` were about to be erased under `marker`; `root` is over their links."""
 
@@ -164,6 +167,18 @@ def erasure_statement(marker: TextsErased, instance: InstanceId) -> Statement:
     )
 
 
+def audit_statement(head: AuditHead, instance: InstanceId, at: datetime) -> Statement:
+    """Return the statement about where the audit of rollouts stands; `instance` looked."""
+    day = at.astimezone(UTC).date()
+    return Statement(kind=LineKind.AUDIT, instance=instance, day=day, number=head.number, root=head.link, time=at)
+
+
+def furthest_audit(lines: Iterable[CheckpointLine]) -> AuditHead:
+    """Return how far the audit of rollouts reaches, as some lines say."""
+    heads = [AuditHead(line.number, line.root) for line in lines if line.kind is LineKind.AUDIT]
+    return max(heads, key=lambda head: head.number, default=AuditHead())
+
+
 def furthest(lines: Iterable[CheckpointLine]) -> dict[RootKey, RootState]:
     """Return how far each running root reaches, as some lines say."""
     of_roots = (line for line in lines if line.kind in OF_ROOTS)
@@ -178,14 +193,18 @@ class Claims(msgspec.Struct):
         roots: of each running root, by number of facts. The first line about a number stands.
         removed: where roots stood that were to be removed.
         erased: how many facts, of which day and with which root, were to be erased, by marker.
+        audit: links of the audit of rollouts, by number of the row.
     """
 
     roots: dict[RootKey, dict[int, str]] = msgspec.field(default_factory=dict)
     removed: dict[RootKey, RootState] = msgspec.field(default_factory=dict)
     erased: dict[str, tuple[date, int, str]] = msgspec.field(default_factory=dict)
+    audit: dict[int, str] = msgspec.field(default_factory=dict)
 
     def add(self, line: CheckpointLine) -> bool:
         """Take in a line whose signature fits; say whether it agrees with those before."""
+        if line.kind is LineKind.AUDIT:
+            return self.audit.setdefault(line.number, line.root) == line.root
         if line.kind is LineKind.ERASURE:
             said = line.day, line.number, line.root
             return self.erased.setdefault(line.marker or "", said) == said

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from sidecar.core.journal.markers import FactsRemoved
 from sidecar.core.signatures import Judgement, SignatureJudge
 from sidecar.core.verifying.findings import Finding, FindingKind
-from sidecar.core.verifying.lines import NO_LINE, CheckpointLine, Claims, RootKey, line_from, line_hash
+from sidecar.core.verifying.lines import NO_LINE, OF_ROOTS, CheckpointLine, Claims, RootKey, line_from, line_hash
 
 
 class LinesVerifier:
@@ -79,10 +79,11 @@ class LinesVerifier:
         match self._judge.judge(line.key_id, line.signed_bytes(), line.signature):
             case Judgement.FITS:
                 if not self._claims.add(line):
+                    of = f"the first {line.number} facts of instance {line.instance} in turns of {line.day}"
+                    what = of if line.kind in OF_ROOTS else f"what it states ({line.kind} {line.number})"
                     text = (
-                        f"line {line.sequence} of the checkpoints has another root than a line before it for the first "
-                        f"{line.number} facts of instance {line.instance} in turns of {line.day}: the record was "
-                        "altered between the two"
+                        f"line {line.sequence} of the checkpoints has another root than a line before it for {what}: "
+                        "the record was altered between the two"
                     )
                     yield _of_line(FindingKind.ROOT_CONTRADICTED, line, text)
             case Judgement.DOES_NOT_FIT:

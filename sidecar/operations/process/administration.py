@@ -11,7 +11,7 @@ import msgspec
 from sidecar.core.errors import AdmissionRefused, Draining, StoreUnavailable
 from sidecar.core.identifiers import Principal, TurnId
 from sidecar.operations.ports import Clock
-from sidecar.operations.record.checkpoint_ports import PlaceUnavailable
+from sidecar.operations.record.checkpoint_ports import AuditChain, PlaceUnavailable
 from sidecar.operations.record.erase_user import Erased, EraseUser
 from sidecar.operations.record.verify_log import LogVerification, RecordToVerify, RecordUnreadable, SecondPlace
 from sidecar.operations.rollout.store.ports import Tombstones
@@ -67,7 +67,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
-OpenRecord = Callable[[], AbstractAsyncContextManager[tuple[RecordToVerify, SecondPlace | None]]]
+OpenRecord = Callable[[], AbstractAsyncContextManager[tuple[RecordToVerify, AuditChain, SecondPlace | None]]]
 """Opens the record to verify it; raises `RecordUnreadable`."""
 
 
@@ -200,8 +200,8 @@ class Administer:
             )
         self._verifying = True
         try:
-            async with self.open_record() as (record, place):
-                verification = LogVerification(record, place, lambda _: None)
+            async with self.open_record() as (record, audit, place):
+                verification = LogVerification(record, place, lambda _: None, audit)
                 looked = verification.looked
                 async for finding in verification.findings():
                     said = f"{finding.kind}: {finding.text}"

@@ -8,7 +8,9 @@ import msgspec
 
 from sidecar.core.journal.appends import RootState
 from sidecar.core.signatures import Signer
+from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
 from sidecar.core.verifying.lines import RootKey, Statement
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
 
 CheckpointSigner = Signer
 """The port is what the core needs to make a signed line or marker; see there."""
@@ -23,11 +25,26 @@ class Standing(msgspec.Struct, frozen=True):
 
     Attributes:
         roots: the statement about each running root that reaches furthest.
+        audit: the one about the audit of rollouts.
         since: the place looked back to this day; what is older was signed before. None: it looked at everything.
     """
 
     roots: Mapping[RootKey, RootState]
+    audit: AuditHead = AuditHead()
     since: date | None = None
+
+
+class AuditChain(Protocol):
+    """What signing and verifying need of the audit of rollouts. Every method raises `StoreUnavailable`."""
+
+    async def audit_head(self) -> AuditHead:
+        """Return where the chain of the audit stands."""
+
+    async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
+        """Return the next rows of the audit with their links."""
+
+    async def audit_markers(self) -> tuple[AuditMarker, ...]:
+        """Return every marker of retention, oldest first."""
 
 
 class CheckpointPlace(Protocol):

@@ -11,9 +11,10 @@ from typing import Final
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.appends import RootState
-from sidecar.core.verifying.lines import RootKey, checkpoint_of
+from sidecar.core.verifying.audit_chain import AuditHead
+from sidecar.core.verifying.lines import RootKey, audit_statement, checkpoint_of
 from sidecar.operations.ports import Clock, Recorder
-from sidecar.operations.record.checkpoint_ports import CheckpointPlace, PlaceUnavailable
+from sidecar.operations.record.checkpoint_ports import AuditChain, CheckpointPlace, PlaceUnavailable
 from sidecar.operations.record.ports import RecordArchive
 
 CHECKPOINT_FAILED: Final = "checkpoint_failed"
@@ -30,6 +31,7 @@ class Checkpointing:
         interval: between two looks.
         clock: for the time in a line, and for how long something waits.
         recorder: told of every failure.
+        audit: of rollouts, whose newest link is signed as well.
 
     Attributes:
         written: lines.
@@ -44,8 +46,11 @@ class Checkpointing:
         interval: timedelta,
         clock: Clock,
         recorder: Recorder,
+        audit: AuditChain | None = None,
     ) -> None:
         """Begin without a checkpoint."""
+        self._audit = audit
+        self._signed_audit = AuditHead()
         self._archive = archive
         self._instance = instance
         self._place = place
@@ -85,9 +90,15 @@ class Checkpointing:
             if not self._begun:
                 standing = await self._place.standing()
                 self._signed, self._since = dict(standing.roots), standing.since
+                self._signed_audit = standing.audit
             moved = [state for state in await self._archive.roots() if self._has_moved(state)]
-            if moved:
-                await self._place.append([checkpoint_of(state, self._clock.now()) for state in moved])
+            head = AuditHead() if self._audit is None else await self._audit.audit_head()
+            now = self._clock.now()
+            statements = [checkpoint_of(state, now) for state in moved]
+            if self._audit_has_moved(head):
+                statements.append(audit_statement(head, self._instance, now))
+            if statements:
+                await self._place.append(statements)
         except (StoreUnavailable, PlaceUnavailable) as problem:
             self.failures += 1
             if self._failing_since is None:
@@ -95,8 +106,19 @@ class Checkpointing:
             self._recorder.anomaly(CHECKPOINT_FAILED, str(problem))
             return
         self._begun, self._failing_since = True, None
-        self.written += len(moved)
+        self.written += len(statements)
+        if self._signed_audit.number < head.number:
+            self._signed_audit = head
         self._signed.update((RootKey(state.instance, state.day), state) for state in moved)
+
+    def _audit_has_moved(self, head: AuditHead) -> bool:
+        """Say whether the head of the audit is to be signed; one that contradicts what was signed never is."""
+        signed = self._signed_audit
+        if head.number < signed.number or (head.number == signed.number and head.link != signed.link):
+            if self._audit is not None:
+                self._recorder.anomaly(ROOT_DIFFERS, f"audit: {signed.number} was signed, now {head.number}")
+            return False
+        return head.number > signed.number
 
     def _has_moved(self, state: RootState) -> bool:
         """Say whether a state is to be signed; one that contradicts what was signed never is."""

@@ -24,7 +24,6 @@ from sidecar.operations.record.journal_reads import ReadsOfJournal, unreadable
 from sidecar.operations.record.lists import Lists
 from sidecar.operations.record.ports import CommitUnknown, Journal
 from sidecar.operations.record.projector import Projector
-from sidecar.operations.record.rows_in_memory import RowsInMemory
 from sidecar.operations.record.translation import TranslatedTurn, turn_of
 
 MOST_IN_A_BATCH: Final = 2000
@@ -86,7 +85,7 @@ class JournalStore(ReadsOfJournal):
         lists: Lists | None = None,
     ) -> None:
         """Begin with nothing to write."""
-        super().__init__(journal, lists or Lists(Projector(journal, RowsInMemory(), recorder), at_once=True))
+        super().__init__(journal, lists or _lists_in_memory(journal, recorder))
         self._journal = journal
         self._spawner = spawner
         self._recorder = recorder
@@ -286,6 +285,12 @@ class JournalStore(ReadsOfJournal):
             if turn is not None and turn.state.head.ended:
                 del self._turns[plan.turn_id]  # little comes after the end
             plan.tell()
+
+
+def _lists_in_memory(journal: Journal, recorder: Recorder) -> Lists:
+    from sidecar.operations.record.rows_in_memory import RowsInMemory  # noqa: PLC0415  a process brings lists of its own
+
+    return Lists(Projector(journal, RowsInMemory(), recorder), at_once=True)
 
 
 def _settle(groups: Sequence[_Group], refused: SubagentsError | None) -> None:

@@ -7,7 +7,7 @@ each part holds at least what the part before names; what seems to be missing is
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import date
 from itertools import groupby
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct, field
 
@@ -16,6 +16,7 @@ from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.core.signatures import Judgement, SignatureJudge
+from sidecar.core.verifying.audit_chain import AuditHead, AuditWalk
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.lines import Claims, RootKey
 from sidecar.core.verifying.turn_roots import FactsUnderRoots
@@ -23,6 +24,11 @@ from sidecar.core.verifying.verify_erasures import ErasedTexts, erasure_findings
 from sidecar.core.verifying.verify_lines import LinesVerifier, judgement_of, marker_findings, removed_findings
 from sidecar.core.verifying.verify_roots import RootWalk
 from sidecar.core.verifying.verify_turn import first_day, turn_findings
+from sidecar.operations.record.checkpoint_ports import AuditChain
+from sidecar.operations.rollout.store.audit_marker import AuditMarker
+
+AUDIT_PAGE: Final = 500
+"""Rows of the audit that are read at once."""
 
 
 class RecordUnreadable(Exception):
@@ -77,6 +83,7 @@ class Looked(Struct):
     roots: int = 0
     facts: int = 0
     turns: int = 0
+    audit: int = 0
     unsigned: dict[str, int] = field(default_factory=dict)
 
 
@@ -87,10 +94,18 @@ class LogVerification:
         record: what to verify.
         place: the second place; None: the record is verified against itself only.
         progress: told what has been looked at, often.
+        audit: of rollouts; None: it is not looked at.
     """
 
-    def __init__(self, record: RecordToVerify, place: SecondPlace | None, progress: Callable[[Looked], None]) -> None:
+    def __init__(
+        self,
+        record: RecordToVerify,
+        place: SecondPlace | None,
+        progress: Callable[[Looked], None],
+        audit: AuditChain | None = None,
+    ) -> None:
         """Begin with nothing looked at."""
+        self._audit = audit
         self._record = record
         self._place = place
         self._progress = progress
@@ -123,6 +138,43 @@ class LogVerification:
             yield finding
         async for finding in self._of_late_facts():
             yield finding
+        if self._audit is not None:
+            async for finding in self._of_audit(self._audit):
+                yield finding
+
+    async def _of_audit(self, audit: AuditChain) -> AsyncIterator[Finding]:
+        """Go through the audit of rollouts: the head first, then the markers, then the rows."""
+        head, markers = await audit.audit_head(), await audit.audit_markers()
+        for marker in markers:
+            if not self._signed(marker):
+                text = f"the marker of retention of the audit of rollouts up to row {marker.number}"
+                yield Finding(FindingKind.MARKER_FORGED, f"{text} was forged or altered", sequence=marker.number)
+        walk = AuditWalk(self._removed(markers), self._claims.audit)
+        for finding in walk.begin():
+            yield finding
+        while rows := await audit.linked_audit(walk.number, AUDIT_PAGE):
+            for row in rows:
+                if row.number != walk.number + 1:  # has retention removed those before since the markers were read?
+                    removed = self._removed(await audit.audit_markers())
+                    if removed.number + 1 == row.number:
+                        walk.go_on_behind(removed)
+                for finding in walk.take(row):
+                    yield finding
+        for finding in walk.end(head, await audit.audit_head()):
+            yield finding
+        self.looked.audit = walk.rows
+        if self._place is not None and walk.unsigned:
+            self.looked.unsigned["the audit of rollouts"] = walk.unsigned
+
+    def _signed(self, marker: AuditMarker) -> bool:
+        judge = None if self._place is None else self._place.judge
+        said = marker.key_id, marker.signed_bytes(), marker.signature
+        return judge is None or judge.judge(*said) is Judgement.FITS
+
+    def _removed(self, markers: Sequence[AuditMarker]) -> AuditHead:
+        """Return up to where retention has removed rows, as signed markers say."""
+        heads = [AuditHead(marker.number, marker.link) for marker in markers if self._signed(marker)]
+        return max(heads, key=lambda head: head.number, default=AuditHead())
 
     def notices(self) -> Iterator[str]:
         """Yield what cannot be known, a sentence each; complete once the findings are through."""
@@ -134,7 +186,8 @@ class LogVerification:
             )
         else:
             for where, number in looked.unsigned.items():
-                yield f"{number} facts of {where} come after the last checkpoint: only links within turns protect them"
+                what = f"{number} facts or rows of {where}"
+                yield f"{what} come after the last checkpoint: only links between them protect them"
         if looked.torn:
             yield f"{looked.torn} unfinished writes are in the checkpoint files; nothing is missing around them"
 

@@ -54,4 +54,4 @@ async def deliver_frames(begun: Begun, after: int, stream: FrameStream) -> None:
     except ListenerGone:
         return
     finally:
-        dispatch.leave(number)
+        dispatch.leave(number, stream.grace)

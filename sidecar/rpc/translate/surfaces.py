@@ -14,9 +14,14 @@ MOST_SURFACES: Final = 256
 
 
 class BoundTurns:
-    """Makes answers to BindTurn. What is the same for a whole cohort is made once and kept as bytes."""
+    """Makes answers to BindTurn. What is the same for a whole cohort is made once and kept as bytes.
 
-    def __init__(self) -> None:
+    Args:
+        contract: what this sidecar offers.
+    """
+
+    def __init__(self, contract: dispatch_pb2.Contract) -> None:
+        self._contract = contract
         self._made: dict[int, tuple[Surface, bytes]] = {}
 
     def __call__(self, bound: Bound) -> dispatch_pb2.BindTurnResponse:
@@ -26,6 +31,7 @@ class BoundTurns:
             expires_at=timestamp(bound.expires_at),
             state=start_state(attached=bound.attached),
             compaction_due=COMPACTION_DUE[bound.compaction_due],
+            contract=self._contract,
         )
         surface = answer.surface
         surface.MergeFromString(self._of_cohort(bound.surface))

@@ -64,7 +64,7 @@ class RestartRules:
                 await first.append([each])
             await first.append([a_settling(opened["c"], an_outcome("c", child_id=None, attempts=0))])
             ended = a_dispatch("ended")
-            await first.append([ended, *an_end([ended])])
+            await first.append([ended, *an_end([ended], "ended")])
             await bench.kill(first.journal)
             second = await bench.open("two")
             await second.append([a_dispatch("own")])
@@ -103,6 +103,5 @@ class RestartRules:
             roots = {root.instance: root.number for root in await second.journal.roots()}
             day = (await second.journal.roots())[0].day
             assert roots[InstanceId("one")] == 1
-            assert [fact.by async for fact in second.journal.facts_under(second.instance, day)] == ["two"] * roots[
-                "two"
-            ]
+            under = [fact.by async for fact in second.journal.facts_under(second.instance, day)]
+            assert under == ["two"] * roots[second.instance]

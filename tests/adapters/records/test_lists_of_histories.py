@@ -19,11 +19,10 @@ from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import EpisodeRow, TurnQuery, TurnRow, TurnState
 from sidecar.core.identifiers import EpisodeId, InstanceId, Principal, Slot, TurnId
 from sidecar.core.journal.appends import TurnAppend, TurnIndex
-from sidecar.core.journal.chain import digest_of_texts
 from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.heads import TurnHead
-from sidecar.core.journal.markers import FactsRemoved
+from sidecar.core.journal.markers import FactsRemoved, erasure_of
 from sidecar.core.listing.changes import Watermarks
 from sidecar.core.listing.turn_rows import Newer, TurnLine, turn_line
 from sidecar.observability.metrics import Metrics
@@ -34,6 +33,7 @@ from sidecar.operations.record.ports import Journal
 from sidecar.operations.record.projection_ports import Projection
 from sidecar.operations.record.projector import Projector, ProjectorTiming
 from tests.support.journal_drafts import BEGIN
+from tests.support.second_place import a_signer
 from tests.unit.journal.lives import Life
 
 HERE = InstanceId("here")
@@ -104,12 +104,6 @@ class InMemory:
         """Return the rows as the next process finds them."""
         return self._contents.rows
 
-    async def erase(self, turn_id: TurnId) -> None:
-        """Erase the texts of a turn."""
-        kept = self._contents.turns[turn_id]
-        kept.facts[:] = map(erased, kept.facts)
-        self._contents.erased += 1
-
     async def close(self) -> None:
         """Do nothing."""
 
@@ -136,20 +130,6 @@ class InFiles:
             await self._projection.close()
         self._projection = SqliteProjection(self._path, _unexpected)
         return self._projection
-
-    async def erase(self, turn_id: TurnId) -> None:
-        """Erase the texts of a turn."""
-        facts = (await self.journal.facts(turn_id)).facts
-
-        def work(connection: Any) -> None:
-            connection.execute("INSERT INTO purging VALUES ('erasure')")
-            for fact in facts:
-                of_turn = "link = ? AND turn = (SELECT number FROM turns WHERE turn_id = ?)"
-                change = f"UPDATE facts SET texts = NULL, salt = NULL, texts_digest = ? WHERE {of_turn}"
-                connection.execute(change, (digest_of_texts(fact), fact.link, turn_id))
-            connection.execute("DELETE FROM purging")
-
-        await self._engine.write(work)
 
     async def close(self) -> None:
         """Close both files."""
@@ -253,9 +233,13 @@ class History:
         ended = [turn_id for turn_id in self.facts if turn_id not in self._to_come]
         if ended:
             turn_id = self.chance.choice(ended)
-            await self.place.erase(turn_id)
-            self.facts[turn_id] = list(map(erased, self.facts[turn_id]))
-            self.seen.add("erasure")
+            turns = {turn_id: self.facts[turn_id]}
+            marker_id = f"marker-{len(await self.place.journal.erasures())}"
+            erasure = erasure_of(self.facts[turn_id][0].at.date(), turns, marker_id, BEGIN, a_signer())
+            if erasure is not None:
+                await self.place.journal.erase(erasure)
+                self.facts[turn_id] = [erased(fact, marker_id) for fact in self.facts[turn_id]]
+                self.seen.add("erasure")
 
     async def clear(self) -> None:
         """Begin the rows anew."""

@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from sidecar.composition.record.projection import rebuild_projection
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import Principal
 from sidecar.core.journal.markers import removal_of
 from sidecar.core.listing.changes import Watermarks
 from sidecar.operations.record.erase_user import EraseUser
+from sidecar.settings import read_settings
 from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.postgresql_bench import PostgresBench, connection_to, two_instances
 from tests.support.record_builders import a_dispatch, a_taking, a_whole_turn, an_end, moment
@@ -88,6 +91,30 @@ async def test_a_pass_that_began_before_everything_was_forgotten_keeps_nothing(d
         with pytest.raises(StoreUnavailable):
             await projection.apply((), before.reached)
         await first.projector.catch_up()
+        assert await projected(dsn) == ["a", "b"]
+
+
+async def test_rows_of_sidecars_that_serve_and_of_others_are_made_again(dsn: str, tmp_path: Path) -> None:
+    """By the command and by the sidecar that serves, each its part; the command ends when nothing is left."""
+    file = tmp_path / "sidecar.toml"
+    file.write_text('[definitions]\npath = "config"\n[dispatch]\nfan_out_cap = 3\n[record]\ndatabase = "postgresql"\n')
+    settings = read_settings(file, {"SIDECAR__RECORD__POSTGRESQL__DSN": dsn})
+    async with PostgresBench(dsn) as bench:
+        gone, serving = await bench.open("gone"), await bench.open("serving")
+        await gone.append(a_whole_turn("a"))
+        await serving.append(a_whole_turn("b", at=1))
+        for record in (gone, serving):
+            await record.projector.catch_up()
+        await bench.kill(gone.journal)
+        async with connection_to(dsn) as connection:
+            await connection.execute("update listed_turns set principal = 'wrong'")
+            await connection.execute("update lists_watermarks set leased_until = '-infinity'")
+        rebuilding = asyncio.ensure_future(asyncio.to_thread(rebuild_projection, settings, lambda taken, left: None))
+        while not rebuilding.done():
+            await serving.projector.catch_up()
+            await asyncio.wait([rebuilding], timeout=0.05)  # another process does its part meanwhile
+        assert await rebuilding == 6
+        assert {row.principal for row in (await serving.turns(TurnQuery())).rows} == {"user-1"}
         assert await projected(dsn) == ["a", "b"]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from sidecar.adapters.sqlite import Schema, SqliteEngine
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.markers import erasure_of
 from tests.adapters.records.bench import OpenedRecord
 from tests.support.record_builders import a_dispatch, a_whole_turn, moment
+from tests.support.second_place import a_signer
 
 EVERYTHING = 10_000
 
@@ -233,10 +235,11 @@ async def test_nothing_of_a_user_who_was_erased_is_left_in_the_files(place: Plac
             await record.append(a_whole_turn(f"t{number:02}", at=number, principal=f"user-{number % 2}-of-two"))
             await record.projector.catch_up()
         assert any(b"user-0-of-two" in file.read_bytes() for file in _files(place.rows))
-        journal = record.journal
-        assert isinstance(journal, SqliteJournal)
-        erased = [TurnId(f"t{number:02}") for number in range(0, 40, 2)]
-        await journal.engine.write(lambda connection: _erase(connection, erased))
+        turn_ids = [TurnId(f"t{number:02}") for number in range(0, 40, 2)]
+        turns = {turn_id: (await record.journal.facts(turn_id)).facts for turn_id in turn_ids}
+        erasure = erasure_of(moment(0).date(), turns, "marker", moment(99), a_signer())
+        assert erasure is not None
+        await record.journal.erase(erasure)
 
         found = await record.turns(TurnQuery(limit=EVERYTHING))
 
@@ -247,14 +250,6 @@ async def test_nothing_of_a_user_who_was_erased_is_left_in_the_files(place: Plac
 
 def _files(rows: Path) -> list[Path]:
     return [file for file in rows.parent.iterdir() if file.name.startswith(rows.name)]
-
-
-def _erase(connection: apsw.Connection, turn_ids: Sequence[TurnId]) -> None:
-    connection.execute("INSERT INTO purging VALUES ('erasure')")
-    erasing = "UPDATE facts SET texts = NULL, salt = NULL, texts_digest = x'' WHERE turn ="
-    for turn_id in turn_ids:
-        connection.execute(f"{erasing} (SELECT number FROM turns WHERE turn_id = ?)", (turn_id,))
-    connection.execute("DELETE FROM purging")
 
 
 async def test_no_list_reads_more_than_it_shows(place: Place) -> None:

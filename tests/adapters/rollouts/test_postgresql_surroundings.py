@@ -14,7 +14,7 @@ from sidecar.adapters.rollout_postgresql import PostgresRollouts
 from sidecar.core.errors import RevisionConflict, StoreUnavailable
 from sidecar.core.identifiers import InstanceId, Slot
 from sidecar.operations.rollout.store.ports import AuditQuery
-from tests.adapters.records.test_postgresql import connection_to
+from tests.adapters.records.postgresql_bench import connection_to
 from tests.adapters.rollouts.building import (
     a_definition,
     a_rollout,

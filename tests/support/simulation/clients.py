@@ -109,6 +109,8 @@ class Watched:
 class Stream:
     """A stream to a reader that may be slow, or gone."""
 
+    grace = timedelta(0)
+
     def __init__(self, watched: Watched, listener: Listener) -> None:
         """Begin with nothing sent."""
         self._watched = watched

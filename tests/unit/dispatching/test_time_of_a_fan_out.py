@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -179,6 +180,8 @@ def test_overhead_is_the_sidecars_own_time_only(looking_up: float, thinking: flo
 
 class Watch:
     """A listener that notes when each progress report arrives."""
+
+    grace = timedelta(0)
 
     def __init__(self) -> None:
         self.seen_at: list[float] = []

@@ -127,6 +127,19 @@ def test_claims_come_back_whole(whole: SurfaceClaims) -> None:
     assert msgspec.json.encode(named(read, whole.turn_id)) == msgspec.json.encode(whole)
 
 
+OFFERED = (("a", "a", "chosen"), ("b", None, "killed"), ("c", "c-2", "chosen"), ("d", "", "unheard of"))
+
+
+@pytest.mark.parametrize("tools", ["ac", "ca", "abcd", "a", "acc", "acx", ""])
+@pytest.mark.parametrize("offered", [OFFERED, OFFERED[:1], OFFERED[::-1], OFFERED[:1] * 2, ()])
+def test_tools_need_not_be_the_chosen_candidates(tools: str, offered: Any) -> None:
+    """In another order, more or fewer, twice, none: as they were bound."""
+    bound = tuple((Slot(slot), Digest(DIGEST)) for slot in tools)
+    whole = some_claims(TURN, tools=bound, candidates=offered)
+    parts = unnamed(whole)
+    assert named(UnnamedClaims(again(parts.claims), parts.user), TURN) == whole
+
+
 @given(claims())
 def test_claims_without_texts_lack_what_names_the_user(whole: SurfaceClaims) -> None:
     """And nothing else."""
@@ -224,6 +237,19 @@ def test_contracts_come_back_whole(drawn: tuple[Contract, Place]) -> None:
     bare, texts = stripped(contract, place)
     assert restored(again(bare), again(texts), place) == contract
     assert restored(again(bare), again(texts), place).to_json() == contract.to_json()
+
+
+def test_a_delegated_contract_without_ancestors_stays_without() -> None:
+    """Nothing is not the usual."""
+    above = a_contract(TURN, "shop", 0)
+    place = below(some_claims(TURN), Slot("rewards"), 1, ChildId("child-0"), above)
+    contract = msgspec.structs.replace(a_contract(TURN, "rewards", 1), parent_child_id=ChildId("child-0"))
+    assert place.ancestors == (Ancestor(child_id=ChildId("child-0"), sub_agent_id=Slot("shop"), definition_id="shop"),)
+    for ancestors in ((), path_of(ChildId("child-0"), above), path_of(ChildId("child-7"), above)):
+        whole = msgspec.structs.replace(contract, ancestors=ancestors)
+        bare, texts = stripped(whole, place)
+        assert restored(again(bare), texts, place) == whole
+        assert (bare.ancestors is None) == (ancestors == place.ancestors)
 
 
 @pytest.mark.parametrize(

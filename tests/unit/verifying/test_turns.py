@@ -15,6 +15,7 @@ from sidecar.core.journal.encoding import VERSION, draft_of, erased
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.facts import CallsSettled, TurnEnded
 from sidecar.core.journal.heads import links_of
+from sidecar.core.journal.refusals import kind_of
 from sidecar.core.journal.turn_state import state_of
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.turn_roots import FactsUnderRoots
@@ -49,7 +50,7 @@ def one(kind: FindingKind, place: int, text: str) -> list[Finding]:
 
 
 WHOLE = a_turn()
-NAMES = [type(draft_of(each).body).__struct_config__.tag for each in WHOLE]
+NAMES = [kind_of(draft_of(each).body) for each in WHOLE]
 ALTERED = "was altered, or what it follows was: its contents and the facts before it do not give its link"
 
 

@@ -6,9 +6,10 @@
 create table rollout_version (
   only_row integer primary key check (only_row = 1),
   version bigint not null,
-  last_number bigint not null
+  last_number bigint not null,
+  last_link text collate "C" not null -- of the audit row with that number
 ) with (fillfactor = 50);
-insert into rollout_version values (1, 0, 0);
+insert into rollout_version values (1, 0, 0, '');
 
 create table rollouts (
   slot text collate "C" primary key,
@@ -23,7 +24,8 @@ create table rollout_audit (
   kind text collate "C" not null check (kind in ('transition', 'event')),
   at timestamptz not null,
   write_id text collate "C" not null,
-  body text collate "C" not null
+  body text collate "C" not null,
+  link text collate "C" not null -- hash of this row and of the link before
 );
 comment on column rollout_audit.write_id is 'of the transaction: a write whose answer was lost is found by it';
 create index rollout_audit_by_slot on rollout_audit (slot, number);

@@ -20,7 +20,6 @@ CREATE TABLE turns ( -- derived from facts, all of it
 ) STRICT;
 CREATE INDEX turns_open ON turns (expires_at, number) WHERE ended_at IS NULL;
 CREATE INDEX turns_that_called ON turns (episode_id, ended_at, turn_id) WHERE called = 1;
-CREATE INDEX turns_by_day ON turns (day, ended_at);
 
 CREATE TABLE facts (
   number INTEGER PRIMARY KEY, -- its place in the journal, without gaps
@@ -39,13 +38,13 @@ CREATE UNIQUE INDEX facts_of_turn ON facts (turn, version);
 CREATE INDEX facts_erased ON facts (turn) WHERE texts IS NULL; -- empty until a user's texts are erased
 
 CREATE TABLE attempt_frames ( -- what runners sent, for replay
-  turn INTEGER NOT NULL REFERENCES turns (number),
+  place INTEGER PRIMARY KEY, -- 65,536 for each fact, so that no index is needed: those that came with it
+  turn INTEGER NOT NULL,
   attempt_id TEXT NOT NULL,
   step INTEGER NOT NULL,
   number INTEGER NOT NULL,
-  frames BLOB NOT NULL,
-  PRIMARY KEY (turn, attempt_id)
-) STRICT, WITHOUT ROWID;
+  frames BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE roots ( -- derived from facts: where the running root of an instance and a day stands
   instance INTEGER NOT NULL,

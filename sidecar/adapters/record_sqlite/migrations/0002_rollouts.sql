@@ -4,9 +4,10 @@
 CREATE TABLE rollout_version ( -- one row, changed by each transaction that changes a rollout, a flag or a definition
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
   version INTEGER NOT NULL,
-  last_number INTEGER NOT NULL -- of the audit rows, removed ones included
+  last_number INTEGER NOT NULL, -- of the audit rows, removed ones included
+  last_link TEXT NOT NULL -- of the audit row with that number
 ) STRICT;
-INSERT INTO rollout_version VALUES (1, 0, 0);
+INSERT INTO rollout_version VALUES (1, 0, 0, '');
 
 CREATE TABLE rollouts (
   slot TEXT PRIMARY KEY,
@@ -21,7 +22,8 @@ CREATE TABLE rollout_audit (
   kind TEXT NOT NULL CHECK (kind IN ('transition', 'event')),
   at INTEGER NOT NULL,
   write_id TEXT NOT NULL, -- of the transaction: a write whose answer was lost is found by it
-  body TEXT NOT NULL
+  body TEXT NOT NULL,
+  link TEXT NOT NULL -- hash of this row and of the link before
 ) STRICT;
 CREATE INDEX rollout_audit_by_slot ON rollout_audit (slot, number);
 CREATE INDEX rollout_audit_by_definition ON rollout_audit (definition_id, number);

@@ -30,21 +30,23 @@ class OldAudit(msgspec.Struct, frozen=True):
 
     Attributes:
         content: SHA-256 over number and body of each row, as they are stored; 64 hex digits.
+        link: of the last one.
     """
 
     number: int
     rows: int
     content: str
+    link: str
 
 
-def old_audit_of(rows: Sequence[tuple[int, str]]) -> OldAudit | None:
-    """Return what is said of rows (number, body as JSON), in order; None: there are none."""
+def old_audit_of(rows: Sequence[tuple[int, str, str]]) -> OldAudit | None:
+    """Return what is said of rows (number, body as JSON, link), in order; None: there are none."""
     if not rows:
         return None
     content = sha256()
-    for number, body in rows:
+    for number, body, _ in rows:
         content.update(f"{number}\x1f{body}\x1e".encode())
-    return OldAudit(rows[-1][0], len(rows), content.hexdigest())
+    return OldAudit(rows[-1][0], len(rows), content.hexdigest(), rows[-1][2])
 
 
 class RolloutArchive(Protocol):
@@ -84,7 +86,7 @@ def check_marker(marker: AuditMarker, old: OldAudit | None) -> None:
     """Raise `RecordConflict` unless a marker says exactly what may go."""
     if marker.before > marker.made_at - LEAST_AUDIT:
         raise RecordConflict(f"audit rows are kept for {LEAST_AUDIT.days} days or more")
-    if old is None or (old.number, old.rows, old.content) != (marker.number, marker.rows, marker.content):
+    if old is None or old != OldAudit(marker.number, marker.rows, marker.content, marker.link):
         raise RecordConflict("the marker does not say which audit rows are there")
 
 
@@ -96,6 +98,7 @@ def marker_of(
         number=old.number,
         rows=old.rows,
         content=old.content,
+        link=old.link,
         before=before,
         made_at=now,
         standing=tuple(standing),

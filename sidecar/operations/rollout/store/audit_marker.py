@@ -12,6 +12,7 @@ class AuditMarker(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         before: everything removed had happened before.
+        link: of the last of them; the chain of the rows that are kept goes on from there.
         standing: the rollouts that the removed rows were about, as they stood after the last of them: from there the
             rows that are kept go on.
         signature: of the sidecar's checkpoint key over the other fields, in hex.
@@ -20,6 +21,7 @@ class AuditMarker(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     rows: int
     content: str
+    link: str
     before: datetime
     made_at: datetime
     standing: tuple[SlotRollout, ...] = ()

@@ -265,10 +265,19 @@ class LiveDispatch:
         """Say whether anybody listens."""
         return bool(self._listeners)
 
-    def leave(self, number: int | None) -> None:
-        """Remove a listener, if any; if nobody listens to a running dispatch now, do what its request asks for."""
+    def leave(self, number: int | None, grace: timedelta = timedelta(0)) -> None:
+        """Remove a listener, if any; if nobody listens to a running dispatch now, do what its request asks for.
+
+        Args:
+            number: which listener.
+            grace: how long it may take to listen again before it has gone away.
+        """
         self._listeners.remove(number)
         if self._listeners or self.stage is DispatchStage.FINISHED or not self.ownership.here:
+            return
+        if grace:
+            loop = asyncio.get_running_loop()
+            self._leave_timer = loop.call_later(grace.total_seconds(), self.leave, None)
             return
         policy, going_on = self.request.on_disconnect, self.request.continue_for
         if policy is OnDisconnect.CANCEL:

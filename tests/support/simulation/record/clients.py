@@ -248,6 +248,8 @@ class PersistentClient:
 class _Stream:
     """A stream over the network: what is sent has arrived, unless the reader has left."""
 
+    grace = timedelta(0)
+
     def __init__(self, listener: Heard, loop: VirtualLoop) -> None:
         self._listener = listener
         self._loop = loop

@@ -53,6 +53,12 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_UNSPECIFIED: _ClassVar[Verdict]
     VERDICT_ACCEPTED: _ClassVar[Verdict]
     VERDICT_REJECTED: _ClassVar[Verdict]
+
+class SessionDrainReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SESSION_DRAIN_REASON_UNSPECIFIED: _ClassVar[SessionDrainReason]
+    SESSION_DRAIN_REASON_AGE: _ClassVar[SessionDrainReason]
+    SESSION_DRAIN_REASON_STOPPING: _ClassVar[SessionDrainReason]
 START_STATE_UNSPECIFIED: StartState
 START_STATE_STARTED: StartState
 START_STATE_ATTACHED: StartState
@@ -75,6 +81,9 @@ CALL_STATE_SETTLED: CallState
 VERDICT_UNSPECIFIED: Verdict
 VERDICT_ACCEPTED: Verdict
 VERDICT_REJECTED: Verdict
+SESSION_DRAIN_REASON_UNSPECIFIED: SessionDrainReason
+SESSION_DRAIN_REASON_AGE: SessionDrainReason
+SESSION_DRAIN_REASON_STOPPING: SessionDrainReason
 
 class BindTurnRequest(_message.Message):
     __slots__ = ("turn_id", "episode_id", "principal", "source", "orchestrator_id", "locale", "location", "experiment_arm", "date")
@@ -99,18 +108,30 @@ class BindTurnRequest(_message.Message):
     def __init__(self, turn_id: _Optional[str] = ..., episode_id: _Optional[str] = ..., principal: _Optional[str] = ..., source: _Optional[_Union[TurnSource, str]] = ..., orchestrator_id: _Optional[str] = ..., locale: _Optional[str] = ..., location: _Optional[str] = ..., experiment_arm: _Optional[str] = ..., date: _Optional[str] = ...) -> None: ...
 
 class BindTurnResponse(_message.Message):
-    __slots__ = ("surface", "surface_token", "expires_at", "state", "compaction_due")
+    __slots__ = ("surface", "surface_token", "expires_at", "state", "compaction_due", "contract")
     SURFACE_FIELD_NUMBER: _ClassVar[int]
     SURFACE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     COMPACTION_DUE_FIELD_NUMBER: _ClassVar[int]
+    CONTRACT_FIELD_NUMBER: _ClassVar[int]
     surface: _surface_pb2.Surface
     surface_token: str
     expires_at: _timestamp_pb2.Timestamp
     state: StartState
     compaction_due: CompactionDue
-    def __init__(self, surface: _Optional[_Union[_surface_pb2.Surface, _Mapping]] = ..., surface_token: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[StartState, str]] = ..., compaction_due: _Optional[_Union[CompactionDue, str]] = ...) -> None: ...
+    contract: Contract
+    def __init__(self, surface: _Optional[_Union[_surface_pb2.Surface, _Mapping]] = ..., surface_token: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[StartState, str]] = ..., compaction_due: _Optional[_Union[CompactionDue, str]] = ..., contract: _Optional[_Union[Contract, _Mapping]] = ...) -> None: ...
+
+class Contract(_message.Message):
+    __slots__ = ("version", "features", "session_deadline")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    SESSION_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    features: _containers.RepeatedScalarFieldContainer[str]
+    session_deadline: _duration_pb2.Duration
+    def __init__(self, version: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., session_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ToolCall(_message.Message):
     __slots__ = ("call_id", "tool_name", "arguments_json")
@@ -372,3 +393,153 @@ class ChildSummary(_message.Message):
     final_status: str
     close_reason: str
     def __init__(self, child_id: _Optional[str] = ..., sub_agent_id: _Optional[str] = ..., step_idx: _Optional[int] = ..., final_status: _Optional[str] = ..., close_reason: _Optional[str] = ...) -> None: ...
+
+class SessionRequest(_message.Message):
+    __slots__ = ("hello", "operations", "credits", "abandons", "heartbeat")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    CREDITS_FIELD_NUMBER: _ClassVar[int]
+    ABANDONS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    hello: SessionClientHello
+    operations: _containers.RepeatedCompositeFieldContainer[SessionOperation]
+    credits: _containers.RepeatedCompositeFieldContainer[SessionCredit]
+    abandons: _containers.RepeatedScalarFieldContainer[int]
+    heartbeat: SessionHeartbeat
+    def __init__(self, hello: _Optional[_Union[SessionClientHello, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[SessionOperation, _Mapping]]] = ..., credits: _Optional[_Iterable[_Union[SessionCredit, _Mapping]]] = ..., abandons: _Optional[_Iterable[int]] = ..., heartbeat: _Optional[_Union[SessionHeartbeat, _Mapping]] = ...) -> None: ...
+
+class SessionClientHello(_message.Message):
+    __slots__ = ("contract_version", "credit_bytes", "previous_lane_id", "heartbeats")
+    CONTRACT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_LANE_ID_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
+    contract_version: int
+    credit_bytes: int
+    previous_lane_id: str
+    heartbeats: bool
+    def __init__(self, contract_version: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., previous_lane_id: _Optional[str] = ..., heartbeats: _Optional[bool] = ...) -> None: ...
+
+class SessionOperation(_message.Message):
+    __slots__ = ("correlation_id", "deadline", "traceparent", "tracestate", "credit_bytes", "bind_turn", "dispatch", "resume_dispatch", "cancel_call", "close_child", "end_turn")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BIND_TURN_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    RESUME_DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_CALL_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_CHILD_FIELD_NUMBER: _ClassVar[int]
+    END_TURN_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    deadline: _duration_pb2.Duration
+    traceparent: str
+    tracestate: str
+    credit_bytes: int
+    bind_turn: BindTurnRequest
+    dispatch: DispatchRequest
+    resume_dispatch: ResumeDispatchRequest
+    cancel_call: CancelCallRequest
+    close_child: CloseChildRequest
+    end_turn: EndTurnRequest
+    def __init__(self, correlation_id: _Optional[int] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., credit_bytes: _Optional[int] = ..., bind_turn: _Optional[_Union[BindTurnRequest, _Mapping]] = ..., dispatch: _Optional[_Union[DispatchRequest, _Mapping]] = ..., resume_dispatch: _Optional[_Union[ResumeDispatchRequest, _Mapping]] = ..., cancel_call: _Optional[_Union[CancelCallRequest, _Mapping]] = ..., close_child: _Optional[_Union[CloseChildRequest, _Mapping]] = ..., end_turn: _Optional[_Union[EndTurnRequest, _Mapping]] = ...) -> None: ...
+
+class SessionCredit(_message.Message):
+    __slots__ = ("correlation_id", "bytes")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    bytes: int
+    def __init__(self, correlation_id: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class SessionHeartbeat(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SessionResponse(_message.Message):
+    __slots__ = ("hello", "results", "heartbeat", "drain")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    hello: SessionServerHello
+    results: _containers.RepeatedCompositeFieldContainer[SessionResult]
+    heartbeat: SessionHeartbeat
+    drain: SessionDrain
+    def __init__(self, hello: _Optional[_Union[SessionServerHello, _Mapping]] = ..., results: _Optional[_Iterable[_Union[SessionResult, _Mapping]]] = ..., heartbeat: _Optional[_Union[SessionHeartbeat, _Mapping]] = ..., drain: _Optional[_Union[SessionDrain, _Mapping]] = ...) -> None: ...
+
+class SessionServerHello(_message.Message):
+    __slots__ = ("contract", "lane_id", "instance_id", "most_operations", "most_message_bytes", "heartbeat_interval", "resume_grace", "max_age", "previous_stall")
+    CONTRACT_FIELD_NUMBER: _ClassVar[int]
+    LANE_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    MOST_OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    MOST_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    RESUME_GRACE_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_STALL_FIELD_NUMBER: _ClassVar[int]
+    contract: Contract
+    lane_id: str
+    instance_id: str
+    most_operations: int
+    most_message_bytes: int
+    heartbeat_interval: _duration_pb2.Duration
+    resume_grace: _duration_pb2.Duration
+    max_age: _duration_pb2.Duration
+    previous_stall: SessionStall
+    def __init__(self, contract: _Optional[_Union[Contract, _Mapping]] = ..., lane_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., most_operations: _Optional[int] = ..., most_message_bytes: _Optional[int] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., resume_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_stall: _Optional[_Union[SessionStall, _Mapping]] = ...) -> None: ...
+
+class SessionStall(_message.Message):
+    __slots__ = ("lane_id", "time", "correlation_ids", "dropped_bytes")
+    LANE_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_IDS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    lane_id: str
+    time: _timestamp_pb2.Timestamp
+    correlation_ids: _containers.RepeatedScalarFieldContainer[int]
+    dropped_bytes: int
+    def __init__(self, lane_id: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., correlation_ids: _Optional[_Iterable[int]] = ..., dropped_bytes: _Optional[int] = ...) -> None: ...
+
+class SessionResult(_message.Message):
+    __slots__ = ("correlation_id", "bind_turn", "dispatch", "resume_dispatch", "cancel_call", "close_child", "end_turn", "status")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    BIND_TURN_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    RESUME_DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_CALL_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_CHILD_FIELD_NUMBER: _ClassVar[int]
+    END_TURN_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    bind_turn: BindTurnResponse
+    dispatch: DispatchResponse
+    resume_dispatch: ResumeDispatchResponse
+    cancel_call: CancelCallResponse
+    close_child: CloseChildResponse
+    end_turn: EndTurnResponse
+    status: SessionStatus
+    def __init__(self, correlation_id: _Optional[int] = ..., bind_turn: _Optional[_Union[BindTurnResponse, _Mapping]] = ..., dispatch: _Optional[_Union[DispatchResponse, _Mapping]] = ..., resume_dispatch: _Optional[_Union[ResumeDispatchResponse, _Mapping]] = ..., cancel_call: _Optional[_Union[CancelCallResponse, _Mapping]] = ..., close_child: _Optional[_Union[CloseChildResponse, _Mapping]] = ..., end_turn: _Optional[_Union[EndTurnResponse, _Mapping]] = ..., status: _Optional[_Union[SessionStatus, _Mapping]] = ...) -> None: ...
+
+class SessionStatus(_message.Message):
+    __slots__ = ("code", "message", "reason", "details")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    reason: str
+    details: bytes
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ..., details: _Optional[bytes] = ...) -> None: ...
+
+class SessionDrain(_message.Message):
+    __slots__ = ("reason", "within")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
+    reason: SessionDrainReason
+    within: _duration_pb2.Duration
+    def __init__(self, reason: _Optional[_Union[SessionDrainReason, str]] = ..., within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...

@@ -73,6 +73,11 @@ class DispatchServiceStub:
                 request_serializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.EndTurnRequest.SerializeToString,
                 response_deserializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.EndTurnResponse.FromString,
                 _registered_method=True)
+        self.Session = channel.stream_stream(
+                '/subagents.dispatch.v1.DispatchService/Session',
+                request_serializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.SessionRequest.SerializeToString,
+                response_deserializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.SessionResponse.FromString,
+                _registered_method=True)
 
 
 class DispatchServiceServicer:
@@ -162,6 +167,28 @@ class DispatchServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Session(self, request_iterator, context):
+        """The session lane: carries every RPC above over one long stream, at half the cost of a call each.
+
+        The first message of either side holds its `hello`. After that, requests hold operations, and responses hold their
+        results, in any order and in messages as large as is handy (towards the client at most 1 MiB, unless one result
+        alone is larger). An operation has its own deadline, status and credit; that it fails, or is not read, does not
+        affect the others. Operations of one turn begin in the order in which they were sent, so that a cancel may stand
+        beside the dispatch that it is for.
+
+        A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
+        `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
+        A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
+        `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
+        its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
+        Ends with OK once the client has closed its side and every operation has its status.
+        Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
+        Errors of an operation: those of its RPC, `OUT_OF_TIME`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DispatchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -199,6 +226,11 @@ def add_DispatchServiceServicer_to_server(servicer, server):
                     servicer.EndTurn,
                     request_deserializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.EndTurnRequest.FromString,
                     response_serializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.EndTurnResponse.SerializeToString,
+            ),
+            'Session': grpc.stream_stream_rpc_method_handler(
+                    servicer.Session,
+                    request_deserializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.SessionRequest.FromString,
+                    response_serializer=subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.SessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -394,6 +426,33 @@ class DispatchService:
             '/subagents.dispatch.v1.DispatchService/EndTurn',
             subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.EndTurnRequest.SerializeToString,
             subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.EndTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Session(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/subagents.dispatch.v1.DispatchService/Session',
+            subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.SessionRequest.SerializeToString,
+            subagents_dot_dispatch_dot_v1_dot_dispatch__pb2.SessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,24 @@ class DispatchServiceStub:
     `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
     changed), `INVALID_REQUEST`.
     """
+    Session: _aio.StreamStreamMultiCallable[_dispatch_pb2.SessionRequest, _dispatch_pb2.SessionResponse]
+    """The session lane: carries every RPC above over one long stream, at half the cost of a call each.
+
+    The first message of either side holds its `hello`. After that, requests hold operations, and responses hold their
+    results, in any order and in messages as large as is handy (towards the client at most 1 MiB, unless one result
+    alone is larger). An operation has its own deadline, status and credit; that it fails, or is not read, does not
+    affect the others. Operations of one turn begin in the order in which they were sent, so that a cancel may stand
+    beside the dispatch that it is for.
+
+    A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
+    `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
+    A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
+    `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
+    its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
+    Ends with OK once the client has closed its side and every operation has its status.
+    Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
+    Errors of an operation: those of its RPC, `OUT_OF_TIME`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
+    """
 
 class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Decides what one turn may call, and carries out the sub-agent calls of its model responses.
@@ -172,6 +190,30 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         Safe to repeat with the same contents. Errors: `TURN_ID_REUSED` (ended with other contents), `UNKNOWN_CHILD`,
         `SURFACE_TOKEN_INVALID`, `STORE_UNAVAILABLE`, `INLINE_COMPONENT` (the narration holds component data; nothing is
         changed), `INVALID_REQUEST`.
+        """
+
+    @_abc_1.abstractmethod
+    def Session(
+        self,
+        request_iterator: _abc.AsyncIterator[_dispatch_pb2.SessionRequest],
+        context: _aio.ServicerContext[_abc.AsyncIterator[_dispatch_pb2.SessionRequest], _abc.AsyncIterator[_dispatch_pb2.SessionResponse]],
+    ) -> _abc.AsyncIterator[_dispatch_pb2.SessionResponse]:
+        """The session lane: carries every RPC above over one long stream, at half the cost of a call each.
+
+        The first message of either side holds its `hello`. After that, requests hold operations, and responses hold their
+        results, in any order and in messages as large as is handy (towards the client at most 1 MiB, unless one result
+        alone is larger). An operation has its own deadline, status and credit; that it fails, or is not read, does not
+        affect the others. Operations of one turn begin in the order in which they were sent, so that a cancel may stand
+        beside the dispatch that it is for.
+
+        A lane needs a deadline, of at most `Contract.session_deadline`; else it is refused. It is offered where
+        `Contract.features` has `session` (`session.enabled`); elsewhere: UNIMPLEMENTED.
+        A lane that breaks takes no operation with it: dispatches run on, and whoever listens again to one within
+        `SessionServerHello.resume_grace`, by `ResumeDispatch` or by repeating it, finds it as it was. Only after that has
+        its client gone away (`on_disconnect`). All operations are safe to repeat on another lane or as plain RPCs.
+        Ends with OK once the client has closed its side and every operation has its status.
+        Errors of the lane: `SESSION_INVALID`, `SESSION_OVER` (open another one), `ADMISSION_REFUSED` (too many lanes).
+        Errors of an operation: those of its RPC, `OUT_OF_TIME`, `SESSION_CREDIT_EXHAUSTED`, `ADMISSION_REFUSED`.
         """
 
 def add_DispatchServiceServicer_to_server(servicer: DispatchServiceServicer, server: _aio.Server) -> None: ...

@@ -1,0 +1,1 @@
+"""The session lane, as the SDK uses it: operations of many turns over one long stream."""

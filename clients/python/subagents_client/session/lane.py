@@ -1,0 +1,250 @@
+"""One lane: sends operations, gives each its results, and grants credit for what was taken."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import grpc
+from google.protobuf.message import Message
+
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+from subagents_client.session.operation import LaneOperation, NotSent, broken
+
+CONTRACT_VERSION: Final = 1
+LANE_CREDIT: Final = 4 * 1024 * 1024
+OPERATION_CREDIT: Final = 1024 * 1024
+MESSAGE_BYTES: Final = 1024 * 1024
+"""Operations are put together into messages of at most that many bytes; a larger one goes alone."""
+BYTES_OF_AN_OPERATION: Final = 64
+"""More than an operation has beside its request."""
+
+SILENT_INTERVALS: Final = 3
+"""A sidecar that sends nothing for so many intervals of heartbeats is gone."""
+
+NO_TRACE: Final[Mapping[str, str]] = {}
+
+
+class Stream(Protocol):
+    """What is used of a bidirectional call of `grpc.aio`."""
+
+    async def write(self, request: pb.SessionRequest) -> None:
+        """Send one message."""
+
+    async def read(self) -> Any:
+        """Return the next message, or `grpc.aio.EOF`."""
+
+    async def done_writing(self) -> None:
+        """Close this side."""
+
+    def cancel(self) -> bool:
+        """Break the call off."""
+
+
+class Lane:
+    """A lane, from its hello to its end. `run` it in a task of its own.
+
+    Attributes:
+        hello: what the sidecar offers; None before its first message.
+        draining: the sidecar asked for another lane.
+    """
+
+    def __init__(self, stream: Stream, previous_lane_id: str = "") -> None:
+        self._stream = stream
+        self.hello: pb.SessionServerHello | None = None
+        self.draining = False
+        self.opened = asyncio.Event()
+        self._previous = previous_lane_id
+        self._operations: dict[int, LaneOperation] = {}
+        self._newest = 0
+        self._unsent: list[pb.SessionOperation] = []
+        self._abandons: list[int] = []
+        self._credits: dict[int, int] = {}
+        self._granting = self._heartbeat = False
+        self._heard_at = asyncio.get_running_loop().time()
+        self._retiring = self._over = False
+        self._wake = asyncio.Event()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes operations."""
+        return self.hello is not None and not self._over and not self._retiring
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._over
+
+    @property
+    def in_flight(self) -> int:
+        """Operations that have not ended."""
+        return len(self._operations)
+
+    def send(
+        self, kind: str, request: Message, seconds: float | None = None, trace: Mapping[str, str] = NO_TRACE
+    ) -> LaneOperation:
+        """Hand over an operation.
+
+        Args:
+            kind: the name of the request in `SessionOperation`, e.g. `bind_turn`.
+            request: the request of the plain RPC.
+            seconds: how long it may take; None: as long as the operator allows.
+            trace: its `traceparent` and `tracestate`, if it has any.
+        """
+        if self.hello is None or not self.usable:
+            raise broken("the lane takes no operations", NotSent)
+        self._newest += 1
+        fields: dict[str, Any] = {kind: request, **trace}
+        message = pb.SessionOperation(correlation_id=self._newest, credit_bytes=OPERATION_CREDIT, **fields)
+        if seconds is not None:
+            nanos = max(1, int(seconds * 1e9))
+            message.deadline.seconds, message.deadline.nanos = divmod(nanos, 1_000_000_000)
+        operation = LaneOperation(self._newest, self, self.hello.instance_id)
+        if seconds is not None:
+            operation.expire_after(seconds)
+        self._operations[self._newest] = operation
+        self._unsent.append(message)
+        self._wake.set()
+        return operation
+
+    # --- what an operation says
+
+    def consumed(self, correlation_id: int, size: int) -> None:
+        """Grant as much again, once it is worth a message."""
+        self._grant(0, size, LANE_CREDIT // 4)
+        if correlation_id in self._operations:
+            self._grant(correlation_id, size, OPERATION_CREDIT // 2)
+
+    def _grant(self, correlation_id: int, size: int, enough: int) -> None:
+        self._credits[correlation_id] = granted = self._credits.get(correlation_id, 0) + size
+        if granted >= enough and not self._granting:
+            self._granting = True
+            self._wake.set()
+
+    def abandon(self, correlation_id: int) -> None:
+        """Tell the sidecar, unless it never heard of the operation."""
+        unsent = [each for each in self._unsent if each.correlation_id != correlation_id]
+        if len(unsent) < len(self._unsent):
+            self._unsent = unsent
+            self._operations.pop(correlation_id, None)
+            return
+        if correlation_id in self._operations:
+            self._abandons.append(correlation_id)
+            self._wake.set()
+
+    # --- its life
+
+    async def run(self) -> None:
+        """Open it, and serve it until it ends; whatever is in flight then fails as if a connection had broken."""
+        reading = asyncio.get_running_loop().create_task(self._read())
+        writing = asyncio.get_running_loop().create_task(self._write())
+        try:
+            await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
+            if writing.done() and self._retiring:
+                await asyncio.wait((reading,))
+        finally:
+            self._break()
+            reading.cancel()
+            writing.cancel()
+            self._stream.cancel()
+            await asyncio.gather(reading, writing, return_exceptions=True)
+
+    def give_up(self) -> None:
+        """Break it off."""
+        self._stream.cancel()
+
+    def leave(self) -> None:
+        """Abandon what is in flight, and end: the equal of closing a connection with calls on it."""
+        for correlation_id, operation in list(self._operations.items()):
+            operation.end(broken("the client was closed"))
+            self.abandon(correlation_id)
+        self.retire()
+
+    def retire(self) -> None:
+        """Take no more operations, and end once those in flight have."""
+        self._retiring = True
+        self._wake.set()
+
+    async def _write(self) -> None:
+        hello = pb.SessionClientHello(
+            contract_version=CONTRACT_VERSION,
+            credit_bytes=LANE_CREDIT,
+            previous_lane_id=self._previous,
+            heartbeats=True,
+        )
+        await self._stream.write(pb.SessionRequest(hello=hello))
+        while True:
+            message = self._next()
+            if message is not None:
+                await self._stream.write(message)
+            elif self._retiring and not self._operations:
+                await self._stream.done_writing()
+                return
+            else:
+                await self._waited()
+
+    async def _waited(self) -> None:
+        """Wait for something to send; a heartbeat, if nothing comes."""
+        if not self._wake.is_set():
+            interval = self.hello.heartbeat_interval.ToTimedelta().total_seconds() if self.hello else None
+            try:
+                async with asyncio.timeout(interval):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._heartbeat = True
+                if asyncio.get_running_loop().time() - self._heard_at > SILENT_INTERVALS * (interval or 0.0):
+                    raise
+        self._wake.clear()
+
+    def _next(self) -> pb.SessionRequest | None:
+        if not (self._unsent or self._abandons or self._heartbeat or self._granting):
+            return None
+        message = pb.SessionRequest(operations=self._taken(), abandons=self._abandons)
+        if self._heartbeat:
+            message.heartbeat.SetInParent()
+        if self._granting:
+            for correlation_id, size in self._credits.items():
+                message.credits.add(correlation_id=correlation_id, bytes=size)
+            self._credits = {}
+        self._abandons, self._heartbeat, self._granting = [], False, False
+        return message
+
+    def _taken(self) -> list[pb.SessionOperation]:
+        unsent, size = self._unsent, 0
+        for place, each in enumerate(unsent):
+            size += each.ByteSize() + BYTES_OF_AN_OPERATION
+            if size > MESSAGE_BYTES and place:
+                self._unsent = unsent[place:]
+                return unsent[:place]
+        self._unsent = []
+        return unsent
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._stream.read()
+            if not isinstance(message, pb.SessionResponse):
+                return
+            self._heard_at = asyncio.get_running_loop().time()
+            if message.HasField("hello"):
+                self.hello = message.hello
+                self.opened.set()
+                self._wake.set()
+            for result in message.results:
+                operation = self._operations.get(result.correlation_id)
+                if operation is not None and operation.take(result):
+                    del self._operations[result.correlation_id]
+                    self._credits.pop(result.correlation_id, None)
+            if message.HasField("drain"):
+                self.draining = True
+            if self._retiring and not self._operations:
+                self._wake.set()
+
+    def _break(self) -> None:
+        self._over = True
+        self.opened.set()
+        unsent = {each.correlation_id for each in self._unsent}
+        for correlation_id, operation in list(self._operations.items()):
+            operation.end(
+                broken("the session lane broke", NotSent if correlation_id in unsent else grpc.aio.AioRpcError)
+            )
+        self._operations.clear()
+        self._unsent = []

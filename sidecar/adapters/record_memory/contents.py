@@ -1,0 +1,94 @@
+"""What is in a journal in memory."""
+
+from collections import OrderedDict
+from datetime import date
+
+from msgspec import Struct, field
+
+from sidecar.core.identifiers import AttemptId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import TurnAppend, TurnIndex
+from sidecar.core.journal.attempt_frames import AttemptFrames
+from sidecar.core.journal.chain import NOTHING, rooted
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.heads import TurnHead
+from sidecar.core.journal.markers import FactsRemoved, TextsErased
+from sidecar.operations.record.rows_in_memory import RowsInMemory
+
+
+class TurnKept(Struct):
+    """Everything of one turn.
+
+    Attributes:
+        numbers: of its facts in the journal.
+        came_with: number of the newest fact that the frames of an attempt came with.
+    """
+
+    day: date
+    index: TurnIndex
+    head: TurnHead
+    facts: list[Stored] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    frames: dict[AttemptId, AttemptFrames] = field(default_factory=dict)
+    came_with: dict[AttemptId, int] = field(default_factory=dict)
+
+
+class JournalContents(Struct):
+    """What is in a journal; several instances may append to one.
+
+    Attributes:
+        kept: most turns; the oldest are forgotten first.
+        number: of the newest fact.
+        last_called: the turn of each episode that called a sub-agent and ended last.
+        changed: the newest number of each turn, those that changed last at the end.
+        rows: of lists.
+    """
+
+    kept: int = 20_000
+    number: int = 0
+    turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
+    roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
+    markers: list[FactsRemoved] = field(default_factory=list)
+    erasures: list[TextsErased] = field(default_factory=list)
+    last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
+    changed: dict[TurnId, int] = field(default_factory=dict)
+    rows: RowsInMemory = field(default_factory=RowsInMemory)
+
+    def __post_init__(self) -> None:
+        """Let no row outlive its turn."""
+        self.rows = RowsInMemory(self.turns.__contains__)
+
+    def append(self, append: TurnAppend) -> bool:
+        """Keep the facts of one turn, if it stands where they were decided."""
+        turn = self.turns.get(append.turn_id)
+        if (0 if turn is None else turn.head.version) != append.before:
+            return False
+        if turn is None:
+            if append.index is None:
+                raise ValueError(f"turn {append.turn_id} begins without an index")
+            turn = self.turns[append.turn_id] = TurnKept(append.day, append.index, append.head)
+        turn.head, turn.index = append.head, append.index or turn.index
+        turn.facts += append.facts
+        for fact in append.facts:
+            self.number += 1
+            turn.numbers.append(self.number)
+            count, root = self.roots.get((fact.by, turn.day), (0, NOTHING))
+            self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
+        for frames in append.frames:
+            turn.frames.setdefault(frames.attempt_id, frames)
+            turn.came_with.setdefault(frames.attempt_id, self.number)
+        self.changed.pop(append.turn_id, None)
+        self.changed[append.turn_id] = self.number
+        if append.index is not None and append.index.called:
+            self.last_called[append.index.episode_id] = append.turn_id
+            self.last_called.move_to_end(append.index.episode_id)
+        while len(self.turns) > self.kept:
+            self.forget(next(iter(self.turns)))
+        return True
+
+    def forget(self, turn_id: TurnId) -> None:
+        """Forget a turn."""
+        turn = self.turns.pop(turn_id)
+        self.rows.lines.pop(turn_id, None)
+        self.changed.pop(turn_id, None)
+        if self.last_called.get(turn.index.episode_id) == turn_id:
+            del self.last_called[turn.index.episode_id]

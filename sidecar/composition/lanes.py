@@ -1,0 +1,88 @@
+"""Joins the session lane to settings, metrics and log; loaded only where lanes are offered."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sidecar.composition.parts import Parts
+from sidecar.core.session.outgoing import Credit, OutgoingLimits
+from sidecar.core.session.stalls import Stall
+from sidecar.observability import names
+from sidecar.observability.logging import StructuredLog
+from sidecar.observability.metrics import Metrics
+from sidecar.rpc.methods import Method
+from sidecar.rpc.session.rules import LaneCounts, SessionRules, SessionSurroundings
+from sidecar.rpc.session.servicer import SessionServicer
+from sidecar.settings import Settings
+
+NAMED: Final = 16
+"""Operations in a line of the log."""
+
+
+class LaneReports:
+    """Metrics and log of lanes."""
+
+    def __init__(self, metrics: Metrics, counts: LaneCounts) -> None:
+        self._log = StructuredLog("sidecar.session")
+        self._stalls = metrics.counter(names.LANE_STALLS, "Session lanes given up: their client did not read them.")
+        self._stalls.add(by=0)
+        self._credit = metrics.counter(names.LANE_CREDIT, "Operations ended for want of credit.", "credit")
+        for credit in Credit:
+            self._credit.add(credit, by=0)
+        metrics.gauge(names.LANES, "Session lanes that are open.", lambda: counts.lanes)
+        ended = "Operations of session lanes that have ended."
+        metrics.counted_elsewhere(
+            names.LANE_OPERATIONS,
+            ended,
+            lambda: {key: float(count) for key, count in counts.operations.items()},
+            "method",
+            "code",
+        )
+
+    def stalled(self, stall: Stall) -> None:
+        """A lane was given up, since it was not read."""
+        self._stalls.add()
+        self._log.warning(
+            names.LANE_STALLED,
+            "a session lane was given up: its client did not read it",
+            lane_id=stall.lane_id,
+            operations=len(stall.correlation_ids),
+            oldest=stall.correlation_ids[:NAMED],
+            dropped_bytes=stall.dropped_bytes,
+        )
+
+    def out_of_credit(self, credit: str) -> None:
+        """An operation was ended, since its client has not granted credit."""
+        self._credit.add(credit)
+
+
+def opened_lanes(parts: Parts, rules: SessionRules, methods: Sequence[Method]) -> SessionServicer:
+    """Return what serves lanes, with the methods of the dispatch service as operations."""
+    counts = LaneCounts()
+    around = SessionSurroundings(
+        spawner=parts.tasks,
+        clock=parts.replaced.clock,
+        ids=parts.replaced.ids,
+        chance=parts.replaced.chance,
+        reports=LaneReports(parts.metrics, counts),
+        counts=counts,
+        span=parts.telemetry.operation_span,
+    )
+    return SessionServicer(rules, around, methods)
+
+
+def session_rules(settings: Settings) -> SessionRules:
+    """Return what the operator decided."""
+    said = settings.session
+    return SessionRules(
+        max_age=said.max_age,
+        drain_time=said.drain_time,
+        resume_grace=said.resume_grace,
+        stall_timeout=said.stall_timeout,
+        heartbeat_interval=said.heartbeat_interval,
+        most_lanes=said.most_lanes,
+        most_operations=said.most_operations,
+        outgoing=OutgoingLimits(
+            operation_queue=said.operation_queue, lane_queue=said.lane_queue, most_credit=said.most_credit
+        ),
+        message_bytes=settings.server.limits.message_bytes,
+    )

@@ -1,0 +1,45 @@
+"""The first message of a lane towards its client."""
+
+from datetime import timedelta
+
+from sidecar.core.session.incoming import SESSION_FEATURE, longest_deadline
+from sidecar.core.session.stalls import Stall
+from sidecar.rpc.dispatch_servicer import CONTRACT_VERSION
+from sidecar.rpc.session.rules import SessionRules
+from sidecar.rpc.translate.fields import timestamp
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+
+def contract(rules: SessionRules) -> pb.Contract:
+    """Return what a sidecar with lanes offers."""
+    offered = pb.Contract(version=CONTRACT_VERSION, features=[SESSION_FEATURE])
+    offered.session_deadline.FromTimedelta(longest_deadline(rules.max_age, rules.drain_time))
+    return offered
+
+
+def server_hello(
+    rules: SessionRules, instance_id: str, lane_id: str, age: timedelta, stall: Stall | None
+) -> pb.SessionResponse:
+    """Return it.
+
+    Args:
+        rules: of the operator.
+        instance_id: of this run of the sidecar.
+        lane_id: of this lane.
+        age: after which it is asked to drain.
+        stall: of the lane before it.
+    """
+    response = pb.SessionResponse()
+    hello = response.hello
+    hello.contract.CopyFrom(contract(rules))
+    hello.lane_id, hello.instance_id = lane_id, instance_id
+    hello.most_operations, hello.most_message_bytes = rules.most_operations, rules.message_bytes
+    hello.heartbeat_interval.FromTimedelta(rules.heartbeat_interval)
+    hello.resume_grace.FromTimedelta(rules.resume_grace)
+    hello.max_age.FromTimedelta(age)
+    if stall is not None:
+        told = hello.previous_stall
+        told.lane_id, told.dropped_bytes = stall.lane_id, stall.dropped_bytes
+        told.time.CopyFrom(timestamp(stall.time))
+        told.correlation_ids.extend(stall.correlation_ids)
+    return response

@@ -1,0 +1,267 @@
+"""One lane: reads operations, carries each out as its RPC, and writes what comes of them, from one task."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+from google.protobuf.message import Message
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sidecar.core.errors import FieldProblem, SessionInvalid, SessionOver, SubagentsError
+from sidecar.core.session.incoming import Incoming, LaneStage, lifetime
+from sidecar.core.session.outgoing import Credit, Outgoing
+from sidecar.core.session.stalls import MOST_IDS, Stall, Stalls
+from sidecar.rpc.errors import status_of
+from sidecar.rpc.methods import Call, Guarding, Method
+from sidecar.rpc.session.hello import server_hello
+from sidecar.rpc.session.operation import Leaving, Operation, ended, exhausted
+from sidecar.rpc.session.rules import SILENT_INTERVALS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.writing import LaneWriter
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+DEFAULT_LANE_CREDIT: Final = 4 * 1024 * 1024
+DEFAULT_OPERATION_CREDIT: Final = 1024 * 1024
+HEARTBEAT: Final = pb.SessionResponse(heartbeat=pb.SessionHeartbeat()).SerializeToString()
+
+
+class LaneParts(Struct, frozen=True):
+    """What all lanes of a process share.
+
+    Attributes:
+        methods: by the kind of operation.
+    """
+
+    rules: SessionRules
+    around: SessionSurroundings
+    methods: Mapping[str, Method]
+    instance_id: str
+    stalls: Stalls
+
+
+class Lane:
+    """One lane, from its first message until its last. `serve` once, in the task of its call."""
+
+    def __init__(self, parts: LaneParts, guard: Guarding, call: Call) -> None:
+        self._parts, self._guard, self._call = parts, guard, call
+        self._rules, self._clock = parts.rules, parts.around.clock
+        self._metadata = tuple(call.metadata)
+        self._incoming = Incoming(parts.rules.most_operations)
+        self._outgoing = Outgoing(0, parts.rules.outgoing)
+        self._operations: dict[int, Operation] = {}
+        self._opening: dict[str, Operation] = {}
+        self._timers: list[asyncio.TimerHandle] = []
+        self._heartbeats = False
+        self._heard_at = self._clock.monotonic()
+        self._writer = LaneWriter(call.context.write, self._outgoing, self._clock)
+        self.lane_id = parts.around.ids.new("lane")
+
+    async def serve(self, messages: AsyncIterator[pb.SessionRequest]) -> None:
+        """Serve until the client has closed its side and everything has ended.
+
+        Raises:
+            SessionInvalid, MalformedMessage: the client does not keep to the contract.
+            SessionOver: the lane's time is over, or it was not read.
+        """
+        reading = self._parts.around.spawner.spawn(self._read(messages), "lane")
+        self._later(SILENT_INTERVALS * self._rules.heartbeat_interval.total_seconds(), self._require_hello)
+        try:
+            await self._writer.run()
+        finally:
+            self._break()
+            reading.cancel()
+
+    def drain(self, reason: pb.SessionDrainReason) -> None:
+        """Ask the client to open another lane."""
+        if self._incoming.drain():
+            within = self._rules.drain_time
+            message = pb.SessionResponse(drain=pb.SessionDrain(reason=reason))
+            message.drain.within.FromTimedelta(within)
+            cause = "stopping" if reason == pb.SESSION_DRAIN_REASON_STOPPING else "age"
+            self._later(within.total_seconds(), self._writer.fail, _over(cause, "the lane's time is over"))
+            self._writer.tell(message.SerializeToString())
+
+    # --- what comes in
+
+    async def _read(self, messages: AsyncIterator[pb.SessionRequest]) -> None:
+        try:
+            async for message in messages:
+                self._heard_at = self._clock.monotonic()
+                self._take(message)
+            self._incoming.check_open()
+            self._incoming.close()
+            self._end_if_idle()
+        except Exception as error:  # noqa: BLE001  whatever it is, the lane ends with it
+            self._writer.fail(error)
+
+    def _take(self, message: pb.SessionRequest) -> None:
+        if message.HasField("hello"):
+            self._hello(message.hello)
+        self._incoming.check_open()
+        for credit in message.credits:
+            self._outgoing.grant(credit.correlation_id, credit.bytes)
+        for operation in message.operations:
+            self._begin(operation)
+        # After the operations: one that is sent and abandoned in the same message is never begun.
+        for correlation_id in message.abandons:
+            if correlation_id in self._operations:
+                self._operations[correlation_id].leave(Leaving.ABANDONED)
+            elif correlation_id in self._outgoing.blocked:
+                self._outgoing.cut(correlation_id, ended(correlation_id, None)[0].SerializeToString())
+        if self._outgoing.ready:
+            self._writer.wake()
+
+    def _hello(self, hello: pb.SessionClientHello) -> None:
+        self._incoming.hello(hello.contract_version)
+        self._heartbeats = hello.heartbeats
+        self._outgoing.grant(0, hello.credit_bytes or DEFAULT_LANE_CREDIT)
+        age = lifetime(self._rules.max_age, self._parts.around.chance.uniform)
+        stall = self._parts.stalls.take(hello.previous_lane_id) if hello.previous_lane_id else None
+        answer = server_hello(self._rules, self._parts.instance_id, self.lane_id, age, stall)
+        self._later(age.total_seconds(), self.drain, pb.SESSION_DRAIN_REASON_AGE)
+        self._tick()
+        self._writer.tell(answer.SerializeToString())
+
+    def _begin(self, message: pb.SessionOperation) -> None:
+        self._incoming.begin(message.correlation_id)
+        operation = Operation(message, self._metadata, self, self._clock.monotonic())
+        self._operations[operation.correlation_id] = operation
+        self._outgoing.open(operation.correlation_id, message.credit_bytes or DEFAULT_OPERATION_CREDIT)
+        token: str = getattr(operation.request, "surface_token", "")
+        before = self._opening.get(token)
+        if operation.kind == "dispatch":
+            self._opening[token] = operation
+        operation.task = self._parts.around.spawner.spawn(self._carry_out(operation, before, token), "operation")
+        if operation.seconds is not None:
+            loop = asyncio.get_running_loop()
+            operation.timer = loop.call_later(operation.seconds, operation.leave, Leaving.EXPIRED)
+
+    async def _carry_out(self, operation: Operation, before: Operation | None, token: str) -> None:
+        refused: SubagentsError | None = None
+        name = ""
+        operation.started = True
+        try:
+            if operation.left not in (None, Leaving.BROKEN):
+                return
+            method = self._parts.methods.get(operation.kind or "")
+            if method is None:
+                raise SessionInvalid("the operation holds no request", fields=[FieldProblem("request", "is missing")])
+            name = method.name
+            self._incoming.refuse_if_full(len(self._operations))
+            if before is not None:
+                await before.until_begun()
+            refused = await self._guarded(operation, method)
+        except SubagentsError as error:
+            refused = error
+            self._guard.note(error)
+        except asyncio.CancelledError:
+            if operation.left is None:
+                raise
+        finally:
+            operation.has_begun()
+            if self._opening.get(token) is operation:
+                del self._opening[token]
+            self._end(operation, refused, name)
+
+    async def _guarded(self, operation: Operation, method: Method) -> SubagentsError | None:
+        async def work(call: Call) -> None:
+            answer: Message | None = await method.handle(operation.request, replace(call, lane=operation))
+            if answer is not None:
+                operation.answer(answer)
+
+        span, in_flight = self._parts.around.span, self._guard.in_flight
+        in_flight.begin(method.name)
+        try:
+            if span is None:
+                refused = await self._guard(method, operation, work)
+            else:
+                with span(method.name, operation.invocation_metadata()) as ended:
+                    refused = await self._guard(method, operation, work)
+                    if isinstance(refused, SubagentsError):
+                        ended(status_of(refused), refused.message)
+        finally:
+            in_flight.end(method.name)
+        return refused if isinstance(refused, SubagentsError) else None
+
+    # --- what goes out
+
+    def add(self, operation: Operation, response: pb.SessionResponse, *, last: bool = False) -> Credit | None:
+        """Take a result of an operation; see `Outgoing.add`."""
+        missing = self._outgoing.add(operation.correlation_id, response.SerializeToString(), last=last)
+        if missing is not None:
+            operation.grace = self._rules.resume_grace
+            self._parts.around.reports.out_of_credit(missing)
+        self._writer.wake()
+        return missing
+
+    def _end(self, operation: Operation, refused: SubagentsError | None, name: str) -> None:
+        if operation.timer is not None:
+            operation.timer.cancel()
+        del self._operations[operation.correlation_id]
+        if self._writer.over:
+            return
+        response, code = operation.end(refused)
+        if code == "OK":
+            missing = self.add(operation, response, last=True)
+            if missing is not None:
+                response, code = ended(operation.correlation_id, exhausted(missing))
+        if code != "OK":
+            self._outgoing.cut(operation.correlation_id, response.SerializeToString())
+        self._parts.around.counts.operations[name, code] += 1
+        self._writer.wake()
+        self._end_if_idle()
+
+    # --- its life
+
+    def _require_hello(self) -> None:
+        try:
+            self._incoming.check_open()
+        except SessionInvalid as missing:
+            self._writer.fail(missing)
+
+    def _tick(self) -> None:
+        interval = self._rules.heartbeat_interval.total_seconds()
+        stalled_for = self._rules.stall_timeout.total_seconds()
+        if self._writer.blocked_for() >= stalled_for:
+            self._stalled()
+            return
+        if self._heartbeats and self._clock.monotonic() - self._heard_at >= SILENT_INTERVALS * interval:
+            self._writer.fail(_over("silent", "the client has sent no heartbeat"))
+        if self._writer.quiet_for() >= interval / 2:
+            self._writer.tell(HEARTBEAT)
+        self._later(min(interval, stalled_for) / 2, self._tick)
+
+    def _stalled(self) -> None:
+        """Give the lane up: nothing can be said on it, so its operations are let go here, and the next lane is told."""
+        unended = tuple(self._operations)[:MOST_IDS]
+        dropped = self._outgoing.clear()
+        stall = Stall(self.lane_id, self._clock.now(), unended, dropped)
+        self._parts.stalls.add(stall)
+        self._parts.around.reports.stalled(stall)
+        self._writer.give_up(_over("stalled", "the client has not read the lane"))
+
+    def _break(self) -> None:
+        """Let every operation go, with the grace to come back."""
+        self._writer.over = True
+        for timer in self._timers:
+            timer.cancel()
+        self._outgoing.clear()
+        for operation in list(self._operations.values()):
+            operation.leave(Leaving.BROKEN, self._rules.resume_grace)
+
+    def _end_if_idle(self) -> None:
+        if self._incoming.stage is LaneStage.CLOSING and not self._operations:
+            for correlation_id in self._outgoing.blocked:  # nobody can grant credit any more
+                unpaid, _ = ended(correlation_id, exhausted(Credit.LANE))
+                self._outgoing.cut(correlation_id, unpaid.SerializeToString())
+            self._writer.over = True
+            self._writer.wake()
+
+    def _later(self, seconds: float, what: Callable[..., None], *arguments: Any) -> None:
+        now = self._clock.monotonic()
+        self._timers = [timer for timer in self._timers if timer.when() > now and not timer.cancelled()]
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, what, *arguments))
+
+
+def _over(cause: str, text: str) -> SessionOver:
+    return SessionOver(f"{text}; open another one", metadata={"cause": cause})

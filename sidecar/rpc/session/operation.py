@@ -1,0 +1,206 @@
+"""One operation of a lane: the context of its call, as gRPC would give it, and the listener of its dispatch."""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import Enum, auto
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import Message
+from grpc import StatusCode
+
+from sidecar.core.dispatching.frames import Frame
+from sidecar.core.errors import InternalFault, OutOfTime, SessionCreditExhausted, SubagentsError
+from sidecar.core.session.outgoing import Credit
+from sidecar.operations.ports import ListenerGone, Task
+from sidecar.operations.turn.state.trace_context import TRACEPARENT, TRACESTATE
+from sidecar.rpc.dispatch_servicer import parts_of
+from sidecar.rpc.errors import DETAILS_KEY, rich_status
+from sidecar.rpc.methods import LONGEST_DEADLINE, Listener
+from sidecar.rpc.translate.frames import fill_frame
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+Metadata = Iterable[tuple[str, str | bytes]]
+CANCELLED: Final = pb.SessionStatus(code=StatusCode.CANCELLED.value[0], message="the client has abandoned it")
+CREDIT_RETRY: Final = timedelta(0)
+
+
+class Leaving(Enum):
+    """Why an operation's client does not wait for it any more."""
+
+    EXPIRED = auto()
+    """Its deadline has passed."""
+    ABANDONED = auto()
+    """The client says so."""
+    BROKEN = auto()
+    """The lane broke; the client may come back with another one."""
+
+
+class Queue(Protocol):
+    """What takes an operation's results; see `Lane`."""
+
+    def add(self, operation: "Operation", response: pb.SessionResponse, *, last: bool = False) -> Credit | None:
+        """Take a result; returns whose credit is missing, if too much waits already, and then takes nothing."""
+
+
+class Operation:
+    """The call of one operation, and the listener of its dispatch.
+
+    Attributes:
+        correlation_id: the client's name for it.
+        kind: which request it holds.
+        left: why its client does not wait for it any more; None: it does.
+        grace: how long after it has left the client may come back.
+        started: whether its task has run at all; one that is cancelled before never does.
+        begun: whether its dispatch runs, or is listened to: what comes after it in the same turn may begin.
+        task: carries it out.
+    """
+
+    def __init__(self, message: pb.SessionOperation, metadata: Metadata, queue: Queue, now: float) -> None:
+        self.correlation_id: int = message.correlation_id
+        self.kind: str | None = message.WhichOneof("request")
+        self.request: Any = getattr(message, self.kind) if self.kind else None
+        self.left: Leaving | None = None
+        self.grace = timedelta(0)
+        self.started = self.begun = False
+        self.task: Task | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self._seconds = _seconds_of(message)
+        self._ends_at = None if self._seconds is None else now + self._seconds
+        self._metadata = _with_trace(metadata, message)
+        self._queue = queue
+        self._resumed = self.kind == "resume_dispatch"
+        self._exhausted: Credit | None = None
+        self._last: pb.SessionResponse | None = None
+        self._awaited: asyncio.Future[None] | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it may take; None: as long as it likes."""
+        return self._seconds
+
+    # --- the context of its call
+
+    def invocation_metadata(self) -> Metadata:
+        """Return what the lane's call has beside the messages, with the operation's own trace."""
+        return self._metadata
+
+    def time_remaining(self) -> float | None:
+        """Return seconds until its deadline; None: it has none."""
+        return None if self._ends_at is None else self._ends_at - asyncio.get_running_loop().time()
+
+    def cancelled(self) -> bool:
+        """Say whether its client does not wait for it any more."""
+        return self.left is not None
+
+    async def write(self, message: bytes, /) -> None:
+        """Fail: frames go to `listener`, and no lane carries any other stream."""
+        raise InternalFault("an operation of a lane has no stream of its own")
+
+    # --- the listener of its dispatch
+
+    def listener(self) -> Listener:
+        """Return itself; what comes after it in the same turn may begin."""
+        self.has_begun()
+        return self
+
+    async def send(self, frame: Frame) -> None:
+        """Queue one frame. The one with the result is kept for the status, so that both leave as one.
+
+        Raises:
+            ListenerGone: the lane broke, or the client grants no credit.
+        """
+        if self.left is not None:
+            raise ListenerGone
+        for part in parts_of(frame):
+            response = pb.SessionResponse()
+            result = response.results.add(correlation_id=self.correlation_id)
+            fill_frame(result.resume_dispatch.frame if self._resumed else result.dispatch.frame, part)
+            if part.result is not None:
+                self._last = response
+                return
+            self._exhausted = self._queue.add(self, response)
+            if self._exhausted is not None:
+                raise ListenerGone
+
+    def check(self) -> None:
+        """Raise `SessionCreditExhausted` if the client grants no credit."""
+        if self._exhausted is not None:
+            raise exhausted(self._exhausted)
+
+    # --- its begin and its end
+
+    def has_begun(self) -> None:
+        """Let what comes after it in the same turn begin."""
+        self.begun = True
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)
+
+    async def until_begun(self) -> None:
+        """Wait for `has_begun`."""
+        if not self.begun:
+            self._awaited = self._awaited or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._awaited)
+
+    def answer(self, message: Message) -> None:
+        """Keep the answer for the status, so that both leave as one."""
+        self._last = pb.SessionResponse()
+        self._last.results.add(correlation_id=self.correlation_id, **{str(self.kind): message})
+
+    def leave(self, why: Leaving, grace: timedelta = timedelta(0)) -> None:
+        """Its client does not wait for it any more.
+
+        What only answers, and what has not begun yet, goes on after a break: its client repeats it.
+        """
+        if self.left is not None or self.task is None:
+            return
+        self.left, self.grace = why, grace
+        listens = self.begun and self._last is None
+        if self.started and (listens or why is not Leaving.BROKEN):
+            self.task.cancel()
+
+    def end(self, refused: SubagentsError | None) -> tuple[pb.SessionResponse, str]:
+        """Return the last result, and its code: with what was kept for it if nothing went wrong."""
+        if self.left is Leaving.EXPIRED:
+            refused = OutOfTime("the operation's deadline has passed")
+        if refused is None and self.left is None and self._last is not None:
+            self._last.results[0].status.SetInParent()
+            return self._last, StatusCode.OK.name
+        return ended(self.correlation_id, refused)
+
+
+def ended(correlation_id: int, refused: SubagentsError | None) -> tuple[pb.SessionResponse, str]:
+    """Return the last result of an operation that has no answer, and its code; without an error it was abandoned."""
+    response = pb.SessionResponse()
+    result = response.results.add(correlation_id=correlation_id)
+    if refused is None:
+        result.status.CopyFrom(CANCELLED)
+        return response, StatusCode.CANCELLED.name
+    status = rich_status(refused)
+    result.status.code = status.code.value[0]
+    result.status.message = status.message
+    result.status.reason = refused.reason
+    result.status.details = dict(status.trailing_metadata)[DETAILS_KEY]
+    return response, status.code.name
+
+
+def exhausted(credit: Credit) -> SessionCreditExhausted:
+    """Return the error of an operation whose client grants no credit; the client may ask again."""
+    return SessionCreditExhausted(
+        f"more is ready than may wait for credit of the {credit}; grant more, and ask for the rest again",
+        metadata={"credit": credit},
+        retry_after=CREDIT_RETRY,
+    )
+
+
+def _seconds_of(message: pb.SessionOperation) -> float | None:
+    if not message.HasField("deadline"):
+        return None
+    seconds = message.deadline.seconds + message.deadline.nanos / 1e9
+    return None if seconds >= LONGEST_DEADLINE.total_seconds() else max(0.0, seconds)
+
+
+def _with_trace(metadata: Metadata, message: pb.SessionOperation) -> Metadata:
+    if not message.traceparent:
+        return metadata
+    return (*metadata, (TRACEPARENT, message.traceparent), (TRACESTATE, message.tracestate))

@@ -1,0 +1,84 @@
+"""What the operator decides of lanes, and what lanes need of the process."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+from grpc import StatusCode
+from msgspec import Struct, field
+
+from sidecar.core.session.outgoing import OutgoingLimits
+from sidecar.core.session.stalls import Stall
+from sidecar.operations.ports import Chance, Clock, Ids, Spawner
+
+SILENT_INTERVALS: Final = 3
+"""A client that has promised heartbeats, and sends nothing for so many intervals, is gone."""
+
+
+class SessionRules(Struct, frozen=True):
+    """How lanes are served. See the settings of the section `session`."""
+
+    max_age: timedelta = timedelta(minutes=30)
+    drain_time: timedelta = timedelta(minutes=2)
+    resume_grace: timedelta = timedelta(seconds=5)
+    stall_timeout: timedelta = timedelta(seconds=10)
+    heartbeat_interval: timedelta = timedelta(seconds=10)
+    most_lanes: int = 1024
+    most_operations: int = 256
+    outgoing: OutgoingLimits = field(default_factory=OutgoingLimits)
+    message_bytes: int = 4 * 1024 * 1024
+
+
+class LaneReports(Protocol):
+    """Hears of what an operator should know. Never raises, never waits."""
+
+    def stalled(self, stall: Stall) -> None:
+        """A lane was given up, since it was not read."""
+
+    def out_of_credit(self, credit: str) -> None:
+        """An operation was ended, since its client has not granted credit."""
+
+
+class LaneCounts(Struct):
+    """What is counted of lanes, for metrics that are read now and then.
+
+    Attributes:
+        lanes: that are open.
+        operations: that have ended, by method and code.
+    """
+
+    lanes: int = 0
+    operations: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+SpanOf = Callable[[str, Any], AbstractContextManager[Callable[[StatusCode, str], None]]]
+"""Makes the span of an operation, from its method and metadata; gives what is to be told a status other than OK."""
+
+
+class SessionSurroundings(Struct, frozen=True):
+    """What lanes need of the process.
+
+    Attributes:
+        spawner: owns the tasks of operations, which may outlive their lane.
+    """
+
+    spawner: Spawner
+    clock: Clock
+    ids: Ids
+    chance: Chance
+    reports: LaneReports
+    counts: LaneCounts = field(default_factory=LaneCounts)
+    span: SpanOf | None = None
+
+
+OPERATIONS: Final[Mapping[str, str]] = {
+    "bind_turn": "BindTurn",
+    "dispatch": "Dispatch",
+    "resume_dispatch": "ResumeDispatch",
+    "cancel_call": "CancelCall",
+    "close_child": "CloseChild",
+    "end_turn": "EndTurn",
+}
+"""The RPC of each request that an operation can hold."""

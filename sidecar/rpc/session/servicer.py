@@ -1,0 +1,73 @@
+"""`DispatchService.Session`: lets lanes in."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+from sidecar.core.errors import AdmissionRefused, Draining
+from sidecar.core.session.incoming import check_deadline, longest_deadline
+from sidecar.core.session.stalls import Stalls
+from sidecar.rpc.dispatch_servicer import SERVICE
+from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.session.lane import Lane, LaneParts
+from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+
+METHOD: Final = f"/{SERVICE}/Session"
+LANES_LIMIT: Final = "lanes"
+RETRY_AFTER: Final = timedelta(seconds=1)
+
+
+class SessionServicer:
+    """Serves lanes.
+
+    Args:
+        rules: of the operator.
+        around: what it needs of the process.
+        methods: of `DispatchService`; operations are carried out by their handlers.
+    """
+
+    def __init__(self, rules: SessionRules, around: SessionSurroundings, methods: Sequence[Method]) -> None:
+        self._rules = rules
+        self._counts = around.counts
+        self._lanes: dict[str, Lane] = {}
+        self._draining = False
+        by_name = {method.name: method for method in methods}
+        self._parts = LaneParts(
+            rules=rules,
+            around=around,
+            methods={kind: by_name[f"/{SERVICE}/{name}"] for kind, name in OPERATIONS.items()},
+            instance_id=around.ids.new("instance"),
+            stalls=Stalls(),
+        )
+
+    def methods(self) -> Sequence[Method]:
+        """Return the RPC. A drain does not wait for lanes, but for their operations."""
+        return (Method(METHOD, Shape.MANY_TO_MANY, pb.SessionRequest.FromString, self._session, reserved=True),)
+
+    def drain(self) -> None:
+        """Ask every client to open its next lane elsewhere: the sidecar is about to stop."""
+        self._draining = True
+        for lane in list(self._lanes.values()):
+            lane.drain(pb.SESSION_DRAIN_REASON_STOPPING)
+
+    async def _session(self, messages: AsyncIterator[pb.SessionRequest], call: Call) -> None:
+        check_deadline(call.time_left, longest_deadline(self._rules.max_age, self._rules.drain_time))
+        if self._draining:
+            raise Draining("the sidecar is about to stop; open the lane elsewhere", retry_after=RETRY_AFTER)
+        if len(self._lanes) >= self._rules.most_lanes:
+            raise AdmissionRefused(
+                f"{self._rules.most_lanes} lanes are open; use the plain RPCs, or raise session.most_lanes",
+                metadata={"limit": LANES_LIMIT},
+                retry_after=RETRY_AFTER,
+            )
+        if call.guard is None:
+            raise RuntimeError("a lane needs what guards its operations")
+        lane = Lane(self._parts, call.guard, call)
+        self._lanes[lane.lane_id] = lane
+        self._counts.lanes += 1
+        try:
+            await lane.serve(messages)
+        finally:
+            self._counts.lanes -= 1
+            del self._lanes[lane.lane_id]

@@ -1,0 +1,88 @@
+"""The one task that writes to a lane: whatever is queued when the last write has ended goes out in one message."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sidecar.core.session.outgoing import Outgoing
+from sidecar.operations.ports import Clock
+
+
+class LaneWriter:
+    """Writes what is queued until the lane is over, or fails.
+
+    Attributes:
+        failure: why the lane ends, unless its client has closed it or gone away.
+        over: nothing more is queued; what is, still leaves.
+    """
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]], outgoing: Outgoing, clock: Clock) -> None:
+        self._write, self._outgoing, self._clock = write, outgoing, clock
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[Any] | None = None
+        self._writing_since: float | None = None
+        self._sent_at = clock.monotonic()
+        self.failure: Exception | None = None
+        self.over = False
+
+    async def run(self) -> None:
+        """Write, in the task that this is called in.
+
+        Raises:
+            Exception: the failure.
+            asyncio.CancelledError: the client has gone away.
+        """
+        self._task = asyncio.current_task()
+        try:
+            await self._run()
+        except asyncio.CancelledError:
+            if self.failure is None or self._task is None:
+                raise
+            self._task.uncancel()
+        if self.failure is not None:
+            raise self.failure
+
+    async def _run(self) -> None:
+        outgoing = self._outgoing
+        while not self._failed:
+            while outgoing.ready and not self._failed:
+                self._writing_since = self._clock.monotonic()
+                await self._write(outgoing.take())
+                self._writing_since = None
+                self._sent_at = self._clock.monotonic()
+            if self.over:
+                return
+            await self._wake.wait()
+            self._wake.clear()
+
+    @property
+    def _failed(self) -> bool:
+        return self.failure is not None
+
+    def wake(self) -> None:
+        """Something was queued, or the lane is over."""
+        self._wake.set()
+
+    def tell(self, message: bytes) -> None:
+        """Queue what is of the lane itself."""
+        self._outgoing.tell(message)
+        self._wake.set()
+
+    def fail(self, error: Exception) -> None:
+        """End the lane once the message that is being written is taken: only then can its client be told why."""
+        self.failure = self.failure or error
+        self._wake.set()
+
+    def give_up(self, error: Exception) -> None:
+        """End the lane although a message is not taken."""
+        self.fail(error)
+        if self._task is not None:
+            self._task.cancel()
+
+    def blocked_for(self) -> float:
+        """Return for how many seconds the client has not taken a message; 0: it takes all."""
+        return 0.0 if self._writing_since is None else self._clock.monotonic() - self._writing_since
+
+    def quiet_for(self) -> float:
+        """Return for how many seconds nothing was sent; 0 while something is."""
+        return 0.0 if self._writing_since is not None else self._clock.monotonic() - self._sent_at

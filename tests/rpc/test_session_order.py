@@ -1,0 +1,124 @@
+"""In which order operations of a lane begin, with handlers that a test holds up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+from google.protobuf.message import Message
+
+from sidecar.adapters.system import OwnedTasks, SystemChance, SystemClock, SystemIds
+from sidecar.rpc.authorisation import CallerKind, Entrance
+from sidecar.rpc.dispatch_servicer import SERVICE
+from sidecar.rpc.guarding import Guard, Surroundings
+from sidecar.rpc.methods import Call, Method, Shape
+from sidecar.rpc.session.rules import OPERATIONS, SessionRules, SessionSurroundings
+from sidecar.rpc.session.servicer import SessionServicer
+from subagents.dispatch.v1 import dispatch_pb2 as pb
+from tests.support.lane_stub import KeptLaneReports, hello, operation
+
+
+class Handlers:
+    """Handlers of all operations; a dispatch waits for its gate before it has begun."""
+
+    def __init__(self) -> None:
+        """Begin with a closed gate."""
+        self.gate, self.ended = asyncio.Event(), asyncio.Event()
+        self.entered: list[str] = []
+
+    def methods(self) -> list[Method]:
+        """Return them."""
+        return [
+            Method(f"/{SERVICE}/{name}", Shape.ONE_TO_ONE, pb.SessionRequest.FromString, self._handler(kind))
+            for kind, name in OPERATIONS.items()
+        ]
+
+    def _handler(self, kind: str) -> Any:
+        async def handle(request: Message, call: Call) -> Message | None:
+            if kind == "dispatch" and request.surface_token == "held up":  # type: ignore[attr-defined]  # a dispatch
+                await self.gate.wait()
+                assert call.lane is not None
+                call.lane.listener()
+            self.entered.append(kind)
+            if kind == "end_turn":
+                self.ended.set()
+            return pb.CancelCallResponse() if kind == "cancel_call" else None
+
+        return handle
+
+
+class Context:
+    """The other end of the lane's call."""
+
+    def __init__(self) -> None:
+        """Begin with nothing written."""
+        self.written: list[pb.SessionResponse] = []
+
+    def invocation_metadata(self) -> Any:
+        """Return nothing."""
+        return ()
+
+    def time_remaining(self) -> float:
+        """Return a minute."""
+        return 60.0
+
+    def cancelled(self) -> bool:
+        """Say no."""
+        return False
+
+    async def write(self, message: bytes, /) -> None:
+        """Take a message."""
+        self.written.append(pb.SessionResponse.FromString(message))
+
+
+async def served(handlers: Handlers, entrance: Entrance, messages: AsyncIterator[pb.SessionRequest]) -> Context:
+    """Serve one lane to its end, in this task; returns what it wrote."""
+    context, tasks = Context(), OwnedTasks(lambda name, error: None)
+    around = SessionSurroundings(
+        spawner=tasks, clock=SystemClock(), ids=SystemIds(), chance=SystemChance(), reports=KeptLaneReports()
+    )
+    (session,) = SessionServicer(SessionRules(), around, handlers.methods()).methods()
+    guard = Guard(entrance, Surroundings(lambda *_: None, lambda: "none"))
+    async with asyncio.timeout(10):
+        await session.handle(messages, Call(context, (), timedelta(seconds=60), "", guard=guard))
+    await tasks.close()
+    return context
+
+
+async def test_what_is_sent_after_a_dispatch_of_the_same_turn_begins_after_it() -> None:
+    """The cancel is held up with the dispatch; that of another turn is not; nothing is, once the dispatch has begun."""
+    handlers = Handlers()
+
+    async def messages() -> AsyncIterator[pb.SessionRequest]:
+        yield hello()
+        yield pb.SessionRequest(
+            operations=[
+                operation(1, dispatch=pb.DispatchRequest(surface_token="held up")),
+                operation(2, cancel_call=pb.CancelCallRequest(surface_token="held up")),
+                operation(3, end_turn=pb.EndTurnRequest(surface_token="another turn")),
+            ]
+        )
+        await handlers.ended.wait()
+        assert handlers.entered == ["end_turn"]
+        handlers.gate.set()
+
+    await served(handlers, Entrance(CallerKind.CONSUMER_AGENT), messages())
+    assert handlers.entered == ["end_turn", "dispatch", "cancel_call"]
+
+
+async def test_each_operation_is_authorised_as_its_rpc() -> None:
+    """Whatever let the lane in: no handler is reached by an operation that its RPC would not let in."""
+    for entrance, reason in (
+        (Entrance(CallerKind.CONSUMER_AGENT, "the secret of a listener"), "BOOT_SECRET_WRONG"),
+        (Entrance(CallerKind.RUNNER_HOST), "WRONG_LISTENER"),
+    ):
+        handlers = Handlers()
+
+        async def messages() -> AsyncIterator[pb.SessionRequest]:
+            yield hello()
+            yield pb.SessionRequest(operations=[operation(1, bind_turn=pb.BindTurnRequest())])
+
+        context = await served(handlers, entrance, messages())
+        statuses = [result.status for message in context.written for result in message.results]
+        assert [status.reason for status in statuses] == [reason]
+        assert handlers.entered == []
