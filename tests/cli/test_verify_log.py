@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from sidecar.adapters.checkpoints import read_or_make_signer
 from sidecar.adapters.record_postgresql import open_postgres_journal
 from sidecar.adapters.record_sqlite import SqliteJournal
+from sidecar.adapters.rollout_sqlite import SqliteRollouts
 from sidecar.cli.record.source import RecordSource
 from sidecar.cli.record.verify_command import VerifyLog, add_verify_log
 from sidecar.cli.record.verify_log import verify_log
@@ -22,9 +23,11 @@ from sidecar.core.identifiers import InstanceId
 from sidecar.core.verifying.lines import Statement, line_from, line_hash, line_text, signed_line
 from sidecar.settings import read_settings
 from tests.adapters.records.bench import OpenedRecord
+from tests.adapters.rollouts.building import a_write, an_event
 from tests.support.alterations import ALTERATIONS, end_written_anew, first_part, second_part
 from tests.support.record_builders import a_whole_turn
 from tests.support.requirement import requirement
+from tests.support.second_place import SettableClock
 from tests.support.signed_files import KEY, LINES, PUBLIC, RECORD, change_lines, erase, shorten, signing, write, written
 from tests.support.tampering import PostgresTampering, SqliteTampering
 
@@ -308,6 +311,58 @@ def test_texts_are_gone_only_where_a_signed_marker_says_so(folder: Path, name: s
     assert {one["kind"] for one in found} == kinds, [one["text"] for one in found]
     assert code == bool(kinds)
     assert any(text in one["text"] for one in found) or not kinds, [one["text"] for one in found]
+
+
+AUDIT: dict[str, tuple[str, set[str], str]] = {
+    "nothing": ("", set(), ""),
+    "a row altered": (
+        "UPDATE rollout_audit SET body = replace(body, 'ramped', 'killed') WHERE number = 2",
+        {"audit_altered"},
+        "row 2 of the audit of rollouts was altered",
+    ),
+    "a row taken out": (
+        "DELETE FROM rollout_audit WHERE number = 2",
+        {"audit_missing"},
+        "rows 2 to 2 of the audit of rollouts are missing",
+    ),
+    "the end cut off": (
+        "DELETE FROM rollout_audit WHERE number > 2; "
+        "UPDATE rollout_version SET last_number = 2, last_link = (SELECT link FROM rollout_audit WHERE number = 2)",
+        {"audit_missing"},
+        "it ends at row 2, a signed checkpoint has 3",
+    ),
+    "all of it written anew": (
+        "UPDATE rollout_audit SET link = 'x' WHERE number = 3; UPDATE rollout_version SET last_link = 'x'",
+        {"audit_altered", "audit_contradicted"},
+        "row 3 of the audit of rollouts: the record and a signed checkpoint differ",
+    ),
+}
+
+
+@requirement("SX-38")
+@pytest.mark.parametrize("name", AUDIT)
+def test_an_alteration_of_the_audit_of_rollouts_is_named(folder: Path, name: str) -> None:
+    """Three rows, the newest of which is signed."""
+
+    async def audited() -> None:
+        async with written(folder, [], "third") as record:
+            assert isinstance(record.journal, SqliteJournal)
+            rollouts = SqliteRollouts(record.journal.engine, InstanceId("third"), SettableClock())
+            for number in (1, 2, 3):
+                await rollouts.write(a_write(number, events=(an_event("ramped"),)))
+            await signing(record.journal, folder, rollouts).look()
+
+    asyncio.run(audited())
+    statement, kinds, text = AUDIT[name]
+    record = SqliteTampering(folder / RECORD)
+    if statement:
+        record.connection.execute(statement)
+    record.close()
+
+    code, found = findings(folder)
+
+    assert (code, {one["kind"] for one in found}) == (bool(kinds), kinds), [one["text"] for one in found]
+    assert any(text in one["text"] for one in found) or not kinds
 
 
 def test_facts_that_are_there_beside_the_marker_of_their_removal_are_named(folder: Path) -> None:

@@ -74,24 +74,12 @@ class PostgresServer:
         for setting in SETTINGS:
             command += ["-c", setting]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(as_plain_user(command), stdout=log, stderr=log, cwd=self.folder)
+            self.process = subprocess.Popen(_as_plain_user(command), stdout=log, stderr=log, cwd=self.folder)
         self.wait_until_it_answers()
 
-    def wait_until_it_answers(self, through: Path | None = None) -> None:
-        """Wait, `SECONDS` at most; a server that recovers from a crash answers when it is through.
-
-        `through`: the folder of a socket that leads to it, if it is not to be asked directly.
-        """
-        asking = [
-            str(self.binaries / "pg_isready"),
-            "-q",
-            "-h",
-            str(through or self.folder),
-            "-p",
-            str(PORT),
-            "-t",
-            "1",
-        ]
+    def wait_until_it_answers(self) -> None:
+        """Wait, `SECONDS` at most; a server that recovers from a crash answers when it is through."""
+        asking = [str(self.binaries / "pg_isready"), "-q", "-h", str(self.folder), "-p", str(PORT), "-t", "1"]
         for _ in range(int(SECONDS / 0.05)):
             if subprocess.run(asking, check=False, timeout=SECONDS).returncode == 0:
                 return
@@ -169,7 +157,7 @@ def running_postgres() -> Iterator[PostgresServer]:
         if os.geteuid() == 0:
             shutil.chown(folder, USER, USER)
         making = ["-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        _run(as_plain_user([str(binaries / "initdb"), *making]), folder)
+        _run(_as_plain_user([str(binaries / "initdb"), *making]), folder)
         server.start()
         yield server
     finally:
@@ -198,7 +186,7 @@ def _place() -> Path:
     return IN_MEMORY if roomy and os.access(IN_MEMORY, os.W_OK) else Path("/tmp")
 
 
-def as_plain_user(command: Sequence[str]) -> list[str]:
+def _as_plain_user(command: Sequence[str]) -> list[str]:
     """Return the command, run by `postgres` if we are root: the process that is started is the one that runs."""
     if os.geteuid() != 0:
         return list(command)

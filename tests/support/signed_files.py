@@ -11,6 +11,7 @@ from sidecar.adapters.record_sqlite import SqliteJournal
 from sidecar.core.identifiers import InstanceId, Principal
 from sidecar.observability.metrics import Metrics
 from sidecar.observability.recorder import MeasuringRecorder
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.record.checkpoints import Checkpointing
 from sidecar.operations.record.erase_user import EraseUser
 from sidecar.operations.record.ports import Journal
@@ -24,11 +25,11 @@ from tests.support.second_place import INTERVAL, RULES, Anomalies, SettableClock
 RECORD, LINES, KEY, PUBLIC = "record.db", "checkpoints.jsonl", "checkpoint.key", "checkpoint.key.pub"
 
 
-def signing(journal: Journal, folder: Path) -> Checkpointing:
-    """Return what signs the running roots of a journal in the second place of a folder."""
+def signing(journal: Journal, folder: Path, audit: AuditChain | None = None) -> Checkpointing:
+    """Return what signs the running roots of a journal, and the audit of rollouts, in the second place of a folder."""
     place = CheckpointFile(folder / LINES, read_or_make_signer(folder / KEY), lambda *_: None)
     at = SettableClock(), Anomalies()
-    return Checkpointing(journal, journal.instance, place, INTERVAL, *at)  # type: ignore[arg-type]  # one method of it
+    return Checkpointing(journal, journal.instance, place, INTERVAL, *at, audit)  # type: ignore[arg-type]  # one method of it
 
 
 @asynccontextmanager
@@ -69,9 +70,16 @@ async def erase(folder: Path, key: str = KEY, lines: str = LINES) -> None:
     async with written(folder, [], "erasing") as record:
         signer = read_or_make_signer(folder / key)
         place = CheckpointFile(folder / lines, signer, lambda *_: None)
-        memory = (Projector(record.journal, RowsInMemory(), MeasuringRecorder(Metrics())), NoConversations())
+        projector = Projector(record.journal, RowsInMemory(), MeasuringRecorder(Metrics()))
         operation = EraseUser(
-            record.journal, record.journal.instance, *memory, signer, place, SettableClock(), CountedIds()
+            record.journal,
+            record.journal.instance,
+            projector,
+            NoConversations(),
+            signer,
+            place,
+            SettableClock(),
+            CountedIds(),
         )
         told = [each async for each in operation(Principal("user-1"), preview=False)]
         assert told[-1].done

@@ -1,6 +1,6 @@
 """What has changed in the journal since it was read for lists. Facts are numbered by instance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sidecar.adapters.postgresql import Asking
@@ -12,21 +12,27 @@ from sidecar.operations.record.ports import NotThisJournal
 FACT: Final = "turn_id, instance_id, at, body, texts, salt, texts_digest, link, erased_under"
 ALTERATIONS: Final = "select (select count(*) from markers) + (select count(*) from erasures)"
 BEHIND: Final = """
-select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest
+select head.instance_id, coalesce(mark.number, 0) as mark, head.number as newest,
+    (select array_agg(day) from roots
+      where roots.instance_id = head.instance_id and roots.newest > coalesce(mark.number, 0)) as days
   from instance_heads head left join unnest($1::text[], $2::bigint[]) mark (instance_id, number) using (instance_id)
   where head.number <> coalesce(mark.number, 0) and ($3::text[] is null or head.instance_id = any ($3))
   order by head.instance_id
 """
 NEXT: Final = f"""
-select fact.* from unnest($1::text[], $2::bigint[], $3::bigint[]) sequence (instance_id, mark, newest)
+select fact.* from unnest($2::text[], $3::bigint[], $4::bigint[]) sequence (instance_id, mark, newest)
   cross join lateral (
     select number, version, {FACT} from facts
-      where facts.instance_id = sequence.instance_id and number > mark and number <= newest order by number limit $4
-  ) fact order by fact.instance_id, fact.number limit $4
+      where day = any ($1) and facts.instance_id = sequence.instance_id and number > mark and number <= newest
+      order by number limit $5
+  ) fact order by fact.instance_id, fact.number limit $5
 """  # noqa: S608 - names only
 FIRST_MISSING: Final = """
-select min(at) from unnest($1::text[], $2::bigint[]) sequence (instance_id, reached)
-  join facts on facts.instance_id = sequence.instance_id and facts.number = reached + 1
+select min(next.at) from unnest($2::text[], $3::bigint[]) sequence (instance_id, reached)
+  cross join lateral (
+    select at from facts
+      where day = any ($1) and facts.instance_id = sequence.instance_id and number > reached order by number limit 1
+  ) next
 """
 ERASED: Final = "select distinct turn_id from facts where texts is null order by turn_id"
 
@@ -35,30 +41,33 @@ async def changed(asking: Asking, after: Watermarks, limit: int, only: Sequence[
     """Return the turns of the next facts, those of one instance after those of another. Raises `NotThisJournal`.
 
     Facts of an instance show in the order of their numbers, because its appends wait for each other. Alterations are
-    counted first: a turn that is altered while this reads is looked at once more.
+    counted first: a turn that is altered while this reads is looked at once more. Only partitions are looked at that
+    have any of these facts. Facts that retention has removed are passed over.
     """
     alterations: int = await asking.value(ALTERATIONS)
     marks = {who: mark.number for who, mark in after.reached.items()}
     behind = await asking.rows(BEHIND, list(marks), list(marks.values()), None if only is None else list(only))
-    for who, mark, newest in behind:
+    for who, mark, newest, _ in behind:
         if mark > newest:
             raise NotThisJournal(f"there are {newest} facts of {who}, and {mark} were read")
-    rows = await asking.rows(NEXT, *map(list, zip(*behind, strict=True)), limit) if behind else []
+    days = sorted({day for row in behind for day in row["days"] or ()})
+    sequences = [row[:3] for row in behind if row["days"]]
+    rows = await asking.rows(NEXT, days, *map(list, zip(*sequences, strict=True)), limit) if sequences else []
     reached = dict(after.reached)
     for row in rows:
         reached[row["instance_id"]] = Reached(row["number"], row["link"])
-    for who, _, newest in behind:
-        looked_at = len(rows) < limit or who < rows[-1]["instance_id"]
-        if looked_at and (who not in reached or reached[who].number < newest):
-            reached[who] = Reached(newest, b"")  # retention has removed its last facts
-    missing = {
-        who: reached[who].number if who in reached else 0
-        for who, _, newest in behind
-        if who not in reached or reached[who].number < newest
-    }
-    as_of = await asking.value(FIRST_MISSING, list(missing), list(missing.values())) if missing else None
-    ends: Mapping[str, int] = {who: newest for who, _, newest in behind}
-    left = sum(ends[who] - number for who, number in missing.items())
+    missing: dict[str, int] = {}
+    left = 0
+    for who, mark, newest, of_days in behind:
+        number = reached[who].number if who in reached else mark
+        if number == newest:
+            continue
+        if not of_days or len(rows) < limit:  # what follows was removed
+            reached[who] = Reached(newest, b"")
+        else:
+            missing[who] = number
+            left += newest - number
+    as_of = await asking.value(FIRST_MISSING, days, list(missing), list(missing.values())) if missing else None
     return Changes(_turns(rows), Watermarks(reached, alterations, after.generation), left, as_of)
 
 

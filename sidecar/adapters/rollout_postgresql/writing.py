@@ -18,6 +18,7 @@ from sidecar.operations.rollout.store.store_rules import check_whole, kept_befor
 
 LOCK: Final = "select last_number, last_link from rollout_version for update"
 ADVANCE: Final = "update rollout_version set version = version + $1, last_number = $2, last_link = $3"
+RAISE_VERSION: Final = "update rollout_version set version = version + 1"
 WRITTEN: Final = "select exists (select from rollout_audit where write_id = $1)"
 ANSWER: Final = "select body from rollout_answers where request_id = $1"
 PUT: Final = """
@@ -74,18 +75,18 @@ async def write(connection: Connection, change: RolloutWrite, write_id: str) -> 
 
 async def set_flag(connection: Connection, flag: StoredFlag) -> None:
     """Set or create a flag; the one that is there has the revision before. Raises `RevisionConflict`."""
-    number = await connection.fetchval(LOCK)
+    await connection.fetchval(LOCK)
     stored = kept(FLAGS, await connection.fetchval(FLAG, flag.name))
     refuse_other_revision(f"the flag {flag.name}", flag.revision - 1, stored.revision if stored else 0)
     await connection.execute(PUT_FLAG, flag.name, flag.revision, body(flag))
-    await connection.execute(ADVANCE, 1, number)
+    await connection.execute(RAISE_VERSION)
 
 
 async def keep_definition(connection: Connection, definition: KeptDefinition) -> None:
     """Keep a definition, if it is not kept already."""
-    number = await connection.fetchval(LOCK)
+    await connection.fetchval(LOCK)
     if await connection.fetchval(KEEP, definition.digest, body(definition)) is not None:
-        await connection.execute(ADVANCE, 1, number)
+        await connection.execute(RAISE_VERSION)
 
 
 async def became_effective(

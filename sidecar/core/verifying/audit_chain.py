@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from typing import Protocol
 
 import msgspec
 
@@ -28,6 +29,29 @@ class LinkedRow(msgspec.Struct, frozen=True):
     kind: str
     body: str
     link: str
+
+
+class AuditRemoved(Protocol):
+    """A signed marker of rows that retention has removed, up to `number`; `link` is that of the last of them."""
+
+    @property
+    def number(self) -> int:
+        """Of the last row."""
+
+    @property
+    def link(self) -> str:
+        """Of the last row."""
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that signed."""
+
+    @property
+    def signature(self) -> str:
+        """In hex."""
+
+    def signed_bytes(self) -> bytes:
+        """Return what the signature covers."""
 
 
 def audit_link(previous: str, number: int, slot: str, kind: str, body: str) -> str:

@@ -23,7 +23,7 @@ class LinesVerifier:
         self._claims = claims
         self._judge = judge
         self._sequence, self._hash = 0, NO_LINE
-        self._unreadable: list[int] = []
+        self._not_lines: list[int] = []
         self._at = 0
         self.torn = 0
         self.lines = 0
@@ -39,22 +39,22 @@ class LinesVerifier:
             bare = text.rstrip(b"\n")
             line = line_from(bare)
             if line is None:
-                self._unreadable.append(self._at)
+                self._not_lines.append(self._at)
             else:
                 self.lines += 1
                 yield from self._judged(line)
                 yield from self._linked(line)
                 self._sequence, self._hash = line.sequence, line_hash(bare)
             unfinished = not text.endswith(b"\n")
-        if self._at and unfinished and self._unreadable[-1:] == [self._at]:
-            self._unreadable.pop()
+        if self._at and unfinished and self._not_lines[-1:] == [self._at]:
+            self._not_lines.pop()
             self.torn += 1
         yield from self._unread()
 
     def _linked(self, line: CheckpointLine) -> Iterator[Finding]:
         follows = line.sequence == self._sequence + 1 and line.previous == self._hash
         if follows:
-            self.torn += len(self._unreadable)
+            self.torn += len(self._not_lines)
         elif line.sequence > self._sequence + 1:
             which = f"{self._sequence + 1} to {line.sequence - 1}"
             text = f"lines {which} of the checkpoints were removed or made unreadable before line {line.sequence}"
@@ -67,10 +67,10 @@ class LinesVerifier:
             yield _of_line(FindingKind.CHECKPOINT_ALTERED, line, text)
         if not follows:
             yield from self._unread()
-        self._unreadable.clear()
+        self._not_lines.clear()
 
     def _unread(self) -> Iterator[Finding]:
-        for at in self._unreadable:
+        for at in self._not_lines:
             yield Finding(
                 FindingKind.CHECKPOINT_UNREADABLE, f"row {at} of the checkpoint file is no line of ours", sequence=at
             )

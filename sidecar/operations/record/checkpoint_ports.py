@@ -8,9 +8,8 @@ import msgspec
 
 from sidecar.core.journal.appends import RootState
 from sidecar.core.signatures import Signer
-from sidecar.core.verifying.audit_chain import AuditHead, LinkedRow
+from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, LinkedRow
 from sidecar.core.verifying.lines import RootKey, Statement
-from sidecar.operations.rollout.store.audit_marker import AuditMarker
 
 CheckpointSigner = Signer
 """The port is what the core needs to make a signed line or marker; see there."""
@@ -43,7 +42,7 @@ class AuditChain(Protocol):
     async def linked_audit(self, after: int, limit: int) -> Sequence[LinkedRow]:
         """Return the next rows of the audit with their links."""
 
-    async def audit_markers(self) -> tuple[AuditMarker, ...]:
+    async def audit_markers(self) -> Sequence[AuditRemoved]:
         """Return every marker of retention, oldest first."""
 
 

@@ -16,7 +16,7 @@ from sidecar.core.journal.appends import RootState, TurnFacts
 from sidecar.core.journal.entries import Stored
 from sidecar.core.journal.markers import FactsRemoved, TextsErased
 from sidecar.core.signatures import Judgement, SignatureJudge
-from sidecar.core.verifying.audit_chain import AuditHead, AuditWalk
+from sidecar.core.verifying.audit_chain import AuditHead, AuditRemoved, AuditWalk
 from sidecar.core.verifying.findings import Finding, FindingKind
 from sidecar.core.verifying.lines import Claims, RootKey
 from sidecar.core.verifying.turn_roots import FactsUnderRoots
@@ -25,7 +25,6 @@ from sidecar.core.verifying.verify_lines import LinesVerifier, judgement_of, mar
 from sidecar.core.verifying.verify_roots import RootWalk
 from sidecar.core.verifying.verify_turn import first_day, turn_findings
 from sidecar.operations.record.checkpoint_ports import AuditChain
-from sidecar.operations.rollout.store.audit_marker import AuditMarker
 
 AUDIT_PAGE: Final = 500
 """Rows of the audit that are read at once."""
@@ -166,12 +165,12 @@ class LogVerification:
         if self._place is not None and walk.unsigned:
             self.looked.unsigned["the audit of rollouts"] = walk.unsigned
 
-    def _signed(self, marker: AuditMarker) -> bool:
+    def _signed(self, marker: AuditRemoved) -> bool:
         judge = None if self._place is None else self._place.judge
         said = marker.key_id, marker.signed_bytes(), marker.signature
         return judge is None or judge.judge(*said) is Judgement.FITS
 
-    def _removed(self, markers: Sequence[AuditMarker]) -> AuditHead:
+    def _removed(self, markers: Sequence[AuditRemoved]) -> AuditHead:
         """Return up to where retention has removed rows, as signed markers say."""
         heads = [AuditHead(marker.number, marker.link) for marker in markers if self._signed(marker)]
         return max(heads, key=lambda head: head.number, default=AuditHead())

@@ -1,6 +1,6 @@
 """Instances of one journal in PostgreSQL, each with connections of its own."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, timedelta
 from types import TracebackType
@@ -85,11 +85,16 @@ class PostgresBench(RecordBench):
             await journal.close()
 
 
+Opened = Callable[[Journal, Projection], OpenedRecord]
+"""The class of the store."""
+
+
 @asynccontextmanager
-async def two_instances(dsn: str) -> AsyncIterator[tuple[OpenedRecord, OpenedRecord]]:
+async def two_instances(dsn: str, opened: Opened = OpenedRecord) -> AsyncIterator[tuple[OpenedRecord, OpenedRecord]]:
     """Give two instances of one record."""
     async with PostgresBench(dsn) as bench:
-        yield await bench.open("one"), await bench.open("two")
+        first, second = [opened(await bench.journal(name), bench.projection(name)) for name in ("one", "two")]
+        yield first, second
 
 
 def decided(record: OpenedRecord, facts: Sequence[Stored], *records: Record) -> TurnAppend:
@@ -102,9 +107,9 @@ def decided(record: OpenedRecord, facts: Sequence[Stored], *records: Record) -> 
     return TurnAppend(state.turn_id, state.day, len(facts), state.head, state.index, taken.facts, taken.frames)
 
 
-async def a_session_waits(connection: Any) -> None:
-    """Return as soon as a session of the server waits for a lock, with nothing else running on it."""
-    while not await connection.fetchval("select count(*) from pg_locks where not granted"):
+async def a_session_waits(connection: Any, sessions: int = 1) -> None:
+    """Return as soon as a session of the server, or more, waits for a lock."""
+    while await connection.fetchval("select count(distinct pid) from pg_locks where not granted") < sessions:
         pass
 
 

@@ -19,6 +19,7 @@ from sidecar.core.journal.appends import TurnAppend, TurnFacts
 from sidecar.operations.record.ports import CommitUnknown
 from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.postgresql_bench import (
+    Opened,
     a_session_waits,
     check_journal,
     connection_to,
@@ -36,7 +37,7 @@ ON: Final = LIFE[2]
 ON_AND_ON: Final[tuple[Sequence[Record], ...]] = ([ON], [LIFE[3], a_settling(OPENED)])
 """What its owner appends next."""
 
-Race = Callable[[str], Awaitable[None]]
+Race = Callable[[str, Opened], Awaitable[None]]
 
 
 async def _facts(record: OpenedRecord, turn: TurnId = TURN) -> TurnFacts:
@@ -69,9 +70,9 @@ def _paused(record: OpenedRecord) -> Paused:
     return journal
 
 
-async def an_append_that_waited_for_a_takeover_is_refused(dsn: str) -> None:
+async def an_append_that_waited_for_a_takeover_is_refused(dsn: str, opened: Opened = OpenedRecord) -> None:
     """What it was decided on is over when its turn is free: the dispatch has another owner."""
-    async with two_instances(dsn) as (first, second), connection_to(dsn) as outside:
+    async with two_instances(dsn, opened) as (first, second), connection_to(dsn) as outside:
         await first.append(BEGUN)
         async with outside.transaction():
             taking = decided(second, (await _facts(second)).facts, a_taking(OPENED))
@@ -85,9 +86,9 @@ async def an_append_that_waited_for_a_takeover_is_refused(dsn: str) -> None:
         await check_journal(dsn)
 
 
-async def a_turn_that_two_begin_at_once_is_begun_by_one(dsn: str) -> None:
+async def a_turn_that_two_begin_at_once_is_begun_by_one(dsn: str, opened: Opened = OpenedRecord) -> None:
     """The other one goes on with what is there then."""
-    async with two_instances(dsn) as (first, second), connection_to(dsn) as outside:
+    async with two_instances(dsn, opened) as (first, second), connection_to(dsn) as outside:
         async with outside.transaction():
             assert await append(outside, second.instance, [decided(second, (), *BEGUN)])
             beginning = asyncio.ensure_future(first.append([a_dispatch(dispatch="dispatch-2", first_step=1)]))
@@ -99,9 +100,9 @@ async def a_turn_that_two_begin_at_once_is_begun_by_one(dsn: str) -> None:
         await check_journal(dsn)
 
 
-async def a_retry_that_waited_on_its_own_first_attempt_is_kept(dsn: str) -> None:
+async def a_retry_that_waited_on_its_own_first_attempt_is_kept(dsn: str, opened: Opened = OpenedRecord) -> None:
     """Also if the dispatch was taken over before the retry looks at the turn again."""
-    async with two_instances(dsn) as (first, second), connection_to(dsn) as hung, connection_to(dsn) as watch:
+    async with two_instances(dsn, opened) as (first, second), connection_to(dsn) as hung, connection_to(dsn) as watch:
         await first.append(BEGUN)
         journal = _paused(first)
         async with hung.transaction():
@@ -118,9 +119,9 @@ async def a_retry_that_waited_on_its_own_first_attempt_is_kept(dsn: str) -> None
         await check_journal(dsn)
 
 
-async def an_attempt_that_hangs_and_the_next_one_share_no_number(dsn: str) -> None:
+async def an_attempt_that_hangs_and_the_next_one_share_no_number(dsn: str, opened: Opened = OpenedRecord) -> None:
     """They are about different turns; the places in the journal of their instance go on from one to the other."""
-    async with two_instances(dsn) as (first, _), connection_to(dsn) as hung, connection_to(dsn) as watch:
+    async with two_instances(dsn, opened) as (first, _), connection_to(dsn) as hung, connection_to(dsn) as watch:
         await first.append(BEGUN)
         async with hung.transaction():
             assert await append(hung, first.instance, [decided(first, (), *an_end(turn="hung"))])
@@ -130,9 +131,9 @@ async def an_attempt_that_hangs_and_the_next_one_share_no_number(dsn: str) -> No
         await check_journal(dsn)
 
 
-async def a_turn_that_has_moved_on_gets_no_number(dsn: str) -> None:
+async def a_turn_that_has_moved_on_gets_no_number(dsn: str, opened: Opened = OpenedRecord) -> None:
     """Between two that are kept: nothing of it is there, and no place is left free."""
-    async with two_instances(dsn) as (first, second):
+    async with two_instances(dsn, opened) as (first, second):
         await first.append(BEGUN)
         before = (await _facts(first)).facts
         await second.append([a_taking(OPENED)])
@@ -143,10 +144,12 @@ async def a_turn_that_has_moved_on_gets_no_number(dsn: str) -> None:
         await check_journal(dsn)
 
 
-async def two_that_append_to_the_same_turns_in_opposite_order_do_not_deadlock(dsn: str) -> None:
+async def two_that_append_to_the_same_turns_in_opposite_order_do_not_deadlock(
+    dsn: str, opened: Opened = OpenedRecord
+) -> None:
     """Both wait for the turn in the middle; each holds what the other needs next, unless both lock in one order."""
     turns = [f"turn-{number}" for number in range(9)]
-    async with two_instances(dsn) as (first, second):
+    async with two_instances(dsn, opened) as (first, second):
         for turn in turns:
             await first.append([a_dispatch(turn)])
         more = [
@@ -156,20 +159,18 @@ async def two_that_append_to_the_same_turns_in_opposite_order_do_not_deadlock(ds
         async with connection_to(dsn) as one, connection_to(dsn) as other, connection_to(dsn) as middle:
             async with middle.transaction():
                 await middle.execute("select from turn_heads where turn_id = 'turn-4' for update")
-                appends = [
-                    asyncio.ensure_future(append(one, first.instance, more[0])),
-                    asyncio.ensure_future(append(other, second.instance, more[1][::-1])),
-                ]
-                while await middle.fetchval("select count(*) from pg_locks where not granted") < 2:
-                    pass
+                appends = [asyncio.ensure_future(append(one, first.instance, more[0]))]
+                await a_session_waits(middle)
+                appends.append(asyncio.ensure_future(append(other, second.instance, more[1][::-1])))
+                await a_session_waits(middle, 2)
             kept = await asyncio.gather(*appends)
         assert sorted(len(each) for each in kept) == [0, 9]
         await check_journal(dsn)
 
 
-async def groups_of_one_turn_in_a_batch_are_all_kept(dsn: str) -> None:
+async def groups_of_one_turn_in_a_batch_are_all_kept(dsn: str, opened: Opened = OpenedRecord) -> None:
     """They were handed over while the writer was busy: one head update for all of them."""
-    async with two_instances(dsn) as (first, second), connection_to(dsn) as outside:
+    async with two_instances(dsn, opened) as (first, second), connection_to(dsn) as outside:
         await first.append(BEGUN)
         async with outside.transaction():
             await outside.execute("select from instance_heads for update")
@@ -184,9 +185,9 @@ async def groups_of_one_turn_in_a_batch_are_all_kept(dsn: str) -> None:
         await check_journal(dsn)
 
 
-async def a_lost_answer_is_looked_for(dsn: str) -> None:
+async def a_lost_answer_is_looked_for(dsn: str, opened: Opened = OpenedRecord) -> None:
     """Once it was kept and once it was not: in the end it is there, once."""
-    async with two_instances(dsn) as (first, second):
+    async with two_instances(dsn, opened) as (first, second):
         await first.append(BEGUN)
         for kept, group in zip((True, False), ON_AND_ON, strict=True):
             _lose_the_next_answer(first.journal, kept=kept)

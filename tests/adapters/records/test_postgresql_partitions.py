@@ -8,6 +8,7 @@ import pytest
 from sidecar.adapters.record_postgresql import open_postgres_journal
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.listing.changes import Watermarks
 from tests.adapters.records.postgresql_bench import (
     a_session_waits,
     check_journal,
@@ -83,3 +84,22 @@ async def test_an_append_to_a_day_that_goes_away_is_not_lost(dsn: str) -> None:
         assert await second.journal.append([decided(second, (), *an_end(turn="another"))]) == [True]
         assert await outside.fetchval("select count(*) from facts_20260301") == 1
         await check_journal(dsn)
+
+
+async def test_lists_come_to_the_end_of_a_sequence_whose_newest_facts_were_removed(dsn: str) -> None:
+    """Nothing is behind, however few facts are read at a time, and what comes next is read."""
+    async with two_instances(dsn) as (first, second):
+        await first.append(a_whole_turn("kept", at=86_400))
+        await first.append(a_whole_turn("old"))
+        await second.append(a_whole_turn("another", at=86_400))
+        removable = await first.journal.removable(moment(50))
+        assert await first.journal.remove([a_marker(root) for root in removable]) == 1
+        for limit in (1, 100):
+            marks, behind, seen = Watermarks(), 1, set[str]()
+            while behind:
+                changes = await second.journal.changed(marks, limit)
+                seen |= {turn.turn_id for turn in changes.turns}
+                marks, behind = changes.reached, changes.behind
+            assert seen == {"kept", "another"}
+        await first.append(an_end(turn="next", at=86_400))
+        assert [turn.turn_id for turn in (await second.journal.changed(marks, 9)).turns] == ["next"]

@@ -1,20 +1,20 @@
 """Races for one journal in PostgreSQL end well; with a defect in `journal_append`, or above it, each shows it."""
 
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
 import asyncpg
 import pytest
 
-from sidecar.adapters.record_postgresql import SCHEMA, appending
+from sidecar.adapters.record_postgresql import SCHEMA
 from sidecar.core.errors import RecordConflict, StoreUnavailable
-from sidecar.core.identifiers import TurnId
-from sidecar.operations.record import journal_store
+from sidecar.operations.record.journal_store import _Group, _Plan
+from sidecar.operations.record.ports import CommitUnknown
 from sidecar.operations.record.translation import TranslatedTurn
 from tests.adapters.records import postgresql_races as races
-from tests.adapters.records.postgresql_bench import check_journal, connection_to, decided, two_instances
+from tests.adapters.records.bench import OpenedRecord
+from tests.adapters.records.postgresql_bench import Opened, check_journal, connection_to, decided, two_instances
 from tests.adapters.records.postgresql_races import Race
 from tests.support.record_builders import an_end
 from tests.support.requirement import requirement
@@ -39,12 +39,15 @@ def _name(race: object) -> str | None:
 @pytest.mark.parametrize("race", RACES, ids=_name)
 async def test_a_race_ends_well(dsn: str, race: Race) -> None:
     """See each of them above."""
-    await race(dsn)
+    await race(dsn, OpenedRecord)
 
 
 # --- the same with a defect
 
 AS_IT_WAS: Final = "and p_before[v_at] = (select version from turn_heads old where old.turn_id = p_turns[v_at])"
+FROM_BEHIND: Final = """ loop
+    perform from turn_heads where p_instance = 'two' and turn_id = p_turns[cardinality(p_turns) + 1 - v_at] for update;
+"""
 IN_SQL: Final[tuple[tuple[Race, str, str], ...]] = (
     # the turn is locked, and where it stands is read after that, as it was when the statement began
     (races.an_append_that_waited_for_a_takeover_is_refused, "and version = p_before[v_at]", AS_IT_WAS),
@@ -55,6 +58,7 @@ IN_SQL: Final[tuple[tuple[Race, str, str], ...]] = (
         "        on conflict (turn_id) do update set version = excluded.version;",
     ),
     (races.an_attempt_that_hangs_and_the_next_one_share_no_number, "= p_instance for update;", "= p_instance;"),
+    (races.two_that_append_to_the_same_turns_in_opposite_order_do_not_deadlock, " loop\n", FROM_BEHIND),
     (races.a_turn_that_has_moved_on_gets_no_number, "row_number() over (order by place)", "place"),
     (races.a_turn_that_has_moved_on_gets_no_number, "      where v_kept[turn]\n  ), written", "  ), written"),
     (
@@ -70,7 +74,7 @@ async def test_a_defect_in_the_statement_is_found(dsn: str, race: Race, right: s
     """It breaks the race that it is about."""
     async with _planted(dsn, right, wrong):
         with pytest.raises((AssertionError, pytest.fail.Exception, StoreUnavailable, asyncpg.PostgresError)):
-            await race(dsn)
+            await race(dsn, OpenedRecord)
 
 
 @asynccontextmanager
@@ -88,37 +92,50 @@ async def _planted(dsn: str, right: str, wrong: str) -> AsyncIterator[None]:
             await connection.execute(function)
 
 
-def _as_given(what: Iterable[object], key: object = None) -> list[object]:
-    """Return anything as it is, in the place of `sorted`."""
-    return list(what)
+class TakesNoForAnAnswer(OpenedRecord):
+    """What was not kept because the turn had moved on is told as if that were that."""
+
+    async def _keep(self, plans: Sequence[_Plan]) -> None:
+        await super()._keep(plans)
+        for plan in plans:
+            plan.tell()
 
 
-class _Sticky(OrderedDict[TurnId, TranslatedTurn]):
-    """Keeps what nothing is known of any more."""
+class LooksForNothing(OpenedRecord):
+    """Ownership is decided before what is on record already."""
 
-    def pop(self, *_: object) -> None:  # type: ignore[override]  # that is the defect
-        """Do nothing."""
+    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan:
+        turn._records.clear()
+        return super()._decided(turn, groups)
 
 
-ABOVE: Final[tuple[tuple[Race, object, str, object], ...]] = (
-    # a lost compare-and-set is an answer; duplicates are not looked for; what was not confirmed is believed; any order
-    (races.a_turn_that_two_begin_at_once_is_begun_by_one, journal_store, "MOST_TRIES", 1),
-    (races.a_retry_that_waited_on_its_own_first_attempt_is_kept, journal_store, "MOST_TRIES", 1),
-    (races.a_retry_that_waited_on_its_own_first_attempt_is_kept, TranslatedTurn, "_is_there", lambda *_: False),
-    (races.a_lost_answer_is_looked_for, journal_store, "MOST_TRIES", 1),
-    (races.a_lost_answer_is_looked_for, journal_store, "OrderedDict", _Sticky),
-    (races.two_that_append_to_the_same_turns_in_opposite_order_do_not_deadlock, appending, "sorted", _as_given),
+class BelievesItsMemory(OpenedRecord):
+    """A turn stays as it was decided after a commit whose answer was lost."""
+
+    async def _keep(self, plans: Sequence[_Plan]) -> None:
+        decided = dict(self._turns)
+        try:
+            await super()._keep(plans)
+        except CommitUnknown:
+            self._turns.update(decided)
+            raise
+
+
+IN_THE_STORE: Final[tuple[tuple[Race, Opened], ...]] = (
+    (races.a_turn_that_two_begin_at_once_is_begun_by_one, TakesNoForAnAnswer),
+    (races.an_append_that_waited_for_a_takeover_is_refused, TakesNoForAnAnswer),
+    (races.a_retry_that_waited_on_its_own_first_attempt_is_kept, TakesNoForAnAnswer),
+    (races.a_retry_that_waited_on_its_own_first_attempt_is_kept, LooksForNothing),
+    (races.a_lost_answer_is_looked_for, LooksForNothing),
+    (races.a_lost_answer_is_looked_for, BelievesItsMemory),
 )
 
 
-@pytest.mark.parametrize(("race", "where", "name", "wrong"), ABOVE, ids=_name)
-async def test_a_defect_in_the_store_is_found(
-    dsn: str, monkeypatch: pytest.MonkeyPatch, race: Race, where: object, name: str, wrong: object
-) -> None:
+@pytest.mark.parametrize(("race", "opened"), IN_THE_STORE, ids=_name)
+async def test_a_defect_in_the_store_is_found(dsn: str, race: Race, opened: Opened) -> None:
     """It breaks the race that it is about."""
-    monkeypatch.setattr(where, name, wrong, raising=False)
-    with pytest.raises((AssertionError, RecordConflict, StoreUnavailable, asyncpg.DeadlockDetectedError)):
-        await race(dsn)
+    with pytest.raises((AssertionError, RecordConflict, StoreUnavailable, pytest.fail.Exception)):
+        await race(dsn, opened)
 
 
 async def test_a_turn_that_is_given_twice_is_refused(dsn: str) -> None:

@@ -1,14 +1,11 @@
 """What stands around the record in PostgreSQL: rights, poolers, servers that are not there."""
 
 import asyncio
-import os
 import re
-import shutil
 import struct
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,8 @@ from sidecar.adapters.record_postgresql import SCHEMA, JournalOptions, open_post
 from sidecar.core.errors import RecordConflict, StoreUnavailable
 from sidecar.core.identifiers import InstanceId, TurnId
 from tests.adapters.records.bench import OpenedRecord
-from tests.adapters.records.postgresql_bench import check_journal
 from tests.adapters.records.reading_rules import a_marker
-from tests.support.named_skips import needs_tool
-from tests.support.postgres import PORT, USER, PostgresServer, as_plain_user
+from tests.support.postgres import PORT, USER, PostgresServer
 from tests.support.record_builders import a_dispatch, a_whole_turn, moment
 from tests.support.requirement import requirement
 
@@ -163,48 +158,6 @@ async def test_a_pooler_that_loses_notifications_is_reported(
         listening.close()
         await pooler.ended()
         await listening.wait_closed()
-
-
-@contextmanager
-def pgbouncer(server: PostgresServer, folder: Path, mode: str) -> Iterator[str]:
-    """Run Debian's PgBouncer before a server; gives the folder of its socket."""
-    program = needs_tool("pgbouncer")
-    (folder / "users").write_text(f'"{USER}" ""\n')
-    (folder / "settings").write_text(
-        f"[databases]\n* = host={server.folder} port={PORT} user={USER}\n"
-        f"[pgbouncer]\nunix_socket_dir = {folder}\nlisten_addr =\nlisten_port = {PORT}\nauth_type = any\n"
-        f"auth_file = {folder}/users\npool_mode = {mode}\ndefault_pool_size = 20\nserver_round_robin = 1\n"
-    )
-    command = [program, "-q", str(folder / "settings")]
-    if os.geteuid() == 0:
-        for path in (folder, *folder.iterdir()):
-            shutil.chown(path, USER, USER)
-    with subprocess.Popen(as_plain_user(command), stderr=subprocess.DEVNULL) as process:
-        try:
-            server.wait_until_it_answers(folder)
-            yield str(folder)
-        finally:
-            process.terminate()
-
-
-@pytest.mark.parametrize(("mode", "pooled"), [("transaction", True), ("session", False)])
-async def test_pgbouncer_is_told_by_how_it_shares_connections(
-    postgres: PostgresServer, postgres_dsn: str, short_folder: Path, mode: str, pooled: bool
-) -> None:
-    """It hands notifications on when it has nothing else to do; many statements of two sidecars go through it."""
-    with pgbouncer(postgres, short_folder, mode) as folder:
-        dsn = postgres_dsn.replace(str(postgres.folder), folder)
-        journals = [await open_postgres_journal(dsn, InstanceId(name)) for name in ("one", "two")]
-        assert [journal.limits.pooled for journal in journals] == [pooled] * 2
-        records = [OpenedRecord(journal) for journal in journals]
-        turns = [TurnId(f"turn-{number}") for number in range(30)]
-        await asyncio.gather(
-            *(record.append(a_whole_turn(f"{turn}-{record.instance}")) for record in records for turn in turns),
-            *(record.turn(turn) for record in records for turn in turns),
-        )
-        for journal in journals:
-            await journal.close()
-    await check_journal(postgres_dsn)
 
 
 async def test_a_server_that_is_not_there_is_named_without_secrets(short_folder: Path) -> None:

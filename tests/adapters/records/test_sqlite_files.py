@@ -255,7 +255,7 @@ async def test_the_schema_is_what_it_is_expected_to_be(tmp_path: Path) -> None:
     await engine.close()
     tables = {str(name) for kind, name, _ in rows if kind == "table"}
     assert tables == {
-        "attempt_frames", "facts", "instances", "markers", "purging", "roots", "schema_migrations", "turns",
+        "attempt_frames", "erasures", "facts", "instances", "markers", "purging", "roots", "schema_migrations", "turns",
         "kept_definitions", "rollout_answers", "rollout_audit", "rollout_audit_markers", "rollout_flags",
         "rollout_replicas", "rollout_transitions", "rollout_unexported", "rollout_version", "rollouts",
     }  # fmt: skip

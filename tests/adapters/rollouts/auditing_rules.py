@@ -4,6 +4,8 @@ import asyncio
 
 from sidecar.core.identifiers import DefinitionId, Slot
 from sidecar.core.rollout.states import LifecycleState
+from sidecar.core.verifying.audit_chain import AuditHead, AuditWalk
+from sidecar.operations.rollout.store.encoding import audit_body
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 from tests.adapters.rollouts.bench import RolloutBench
 from tests.adapters.rollouts.building import a_transition, a_write, an_event, moment
@@ -31,6 +33,21 @@ class AuditingRules:
             assert [row.number for row in rows] == sorted({row.number for row in rows})
             assert {row.slot for row in rows} == {"search"}
             assert [(row.effective_at, row.exported) for row in rows] == [(None, False)] * 4
+
+    async def test_each_row_is_linked_to_the_one_before_whoever_writes_it(self, bench: RolloutBench) -> None:
+        """The chain is whole, and the head is the newest row; what is kept once is linked once; it is read in pages."""
+        async with bench:
+            one, two = await bench.open("one"), await bench.open("two")
+            assert await one.audit_head() == AuditHead()
+            await one.write(a_write(1, transitions=(a_transition(),), events=(an_event("a\0"), an_event("b"))))
+            await two.write(a_write(2, transitions=(a_transition(),), events=(an_event("c"),)))
+            await one.write(a_write(1, slot="elsewhere", events=(an_event("d"),)))
+
+            rows = [*await two.linked_audit(0, 3), *await two.linked_audit(3, 9)]
+            head, walk = await one.audit_head(), AuditWalk(AuditHead(), {})
+            assert [finding for row in rows for finding in walk.take(row)] == list(walk.end(head, head)) == []
+            assert (walk.number, head) == (5, AuditHead(5, rows[-1].link))
+            assert [audit_body(row.kind, row.body) for row in rows] == await bodies(one, AuditQuery())
 
     async def test_rows_are_asked_for_by_slot_definition_number_and_time(self, bench: RolloutBench) -> None:
         """Each condition alone, two together, and no more rows than wanted."""

@@ -4,13 +4,14 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Protocol, Self
 
+from sidecar.operations.record.checkpoint_ports import AuditChain
 from sidecar.operations.rollout.audit.retention import RolloutArchive
 from sidecar.operations.rollout.store.ports import RolloutStore
 from tests.adapters.rollouts.building import moment
 from tests.support.second_place import SettableClock
 
 
-class WholeStore(RolloutStore, RolloutArchive, Protocol):
+class WholeStore(RolloutStore, RolloutArchive, AuditChain, Protocol):
     """What every database of rollouts offers."""
 
 

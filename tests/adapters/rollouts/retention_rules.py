@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from sidecar.core.errors import RecordConflict
+from sidecar.core.verifying.audit_chain import AuditHead, AuditWalk
 from sidecar.operations.rollout.audit.retention import OldAudit, marker_of
 from sidecar.operations.rollout.store.ports import AuditQuery, RolloutStore
 from tests.adapters.rollouts.bench import RolloutBench, WholeStore
@@ -62,6 +63,10 @@ class RetentionRules:
             assert await store.remove_audit(marker) == 2
             assert list(await store.audit(AuditQuery())) == list(rows)[2:]
             assert await store.audit_markers() == (marker,)
+            head, walk = await store.audit_head(), AuditWalk(AuditHead(marker.number, marker.link), {})
+            kept = await store.linked_audit(0, 9)
+            assert [finding for row in kept for finding in walk.take(row)] == list(walk.end(head, head)) == []
+            assert walk.rows == len(rows) - 2
             assert [await store.answer(each) is None for each in ("old", "day-1", "day-2")] == [True, True, False]
             await store.write(a_write(5, transitions=(a_transition(),), events=(an_event("new", at=4 * DAY),)))
             assert await details(store) == ["2", "3", "new"]

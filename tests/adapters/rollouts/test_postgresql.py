@@ -40,7 +40,7 @@ def dsn(database: str) -> str:
 
 async def _emptied(dsn: str) -> None:
     async with connection_to(dsn) as connection:
-        begun = "update rollout_version set version = 0, last_number = 0"
+        begun = "update rollout_version set version = 0, last_number = 0, last_link = ''"
         await connection.execute(f"set session_replication_role = replica; {EMPTIED}; {begun}")
 
 

@@ -280,7 +280,7 @@ async def test_what_was_interrupted_goes_on_with_what_is_left(tmp_path: Path) ->
                 raise StoreUnavailable("the disk is full")
             await erase(erasure)  # type: ignore[arg-type]  # as it comes
 
-        record.journal.erase = once  # type: ignore[assignment,method-assign]  # a disk that is full
+        record.journal.erase = once  # type: ignore[method-assign]  # a disk that is full
         with pytest.raises(StoreUnavailable):
             await record.erase(ADA)
         record.journal.erase = erase  # type: ignore[method-assign]  # and is not any more

@@ -59,11 +59,13 @@ create table attempt_frames ( -- what runners sent, for replay
   primary key (turn_id, attempt_id, day)
 ) partition by list (day);
 
--- Derived from facts: where the running root of an instance and a day stands.
+-- Derived from facts: where the running root of an instance and a day stands. The number of its newest fact says which days
+-- have anything to read for lists.
 create table roots (
   instance_id text collate "C" not null,
   day date not null,
   number bigint not null,
+  newest bigint not null,
   root bytea not null,
   primary key (instance_id, day)
 ) with (fillfactor = 50);
@@ -178,9 +180,9 @@ begin
       where v_kept[turn]
     on conflict do nothing
   ), rooted as (
-    insert into roots as root (instance_id, day, number, root)
-    select p_instance, day, count(*), journal_rooted('', link order by number) from numbered group by day
-    on conflict (instance_id, day) do update set number = root.number + excluded.number,
+    insert into roots as root (instance_id, day, number, newest, root)
+    select p_instance, day, count(*), max(number), journal_rooted('', link order by number) from numbered group by day
+    on conflict (instance_id, day) do update set number = root.number + excluded.number, newest = excluded.newest,
       root = (select journal_rooted(root.root, link order by number) from numbered where day = excluded.day)
   )
   update instance_heads set number = v_number + (select count(*) from numbered)
