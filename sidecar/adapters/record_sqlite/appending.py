@@ -35,7 +35,7 @@ class Appending:
         self._know_nothing()
 
     def forget(self) -> None:
-        """Read what is needed again, from the next append on: one that runs now, in its thread, goes by what it knows."""
+        """Read what is needed again, from the next append on: one that runs now, in its thread, goes on as it is."""
         self._is_old = True
 
     def _know_nothing(self) -> None:
