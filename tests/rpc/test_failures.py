@@ -7,7 +7,15 @@ from itertools import product
 import pytest
 
 from sidecar.core.definitions.cards.card import Card
-from sidecar.policy.protocols import NarrationPart, RunFinished, RunnerError, RunnerEvent, RunRequest
+from sidecar.policy.protocols import (
+    ComponentMade,
+    NarrationPart,
+    RunFinished,
+    RunnerError,
+    RunnerEvent,
+    RunRequest,
+    UsageReported,
+)
 from subagents.dispatch.v1 import outcome_pb2
 from subagents.errors.v1 import error_reason_pb2 as errors_pb
 from tests.support.builders import a_card, with_limits
@@ -131,3 +139,33 @@ async def test_a_sub_agent_may_try_another_tool_when_the_first_has_no_data() -> 
         assert (reply.outcomes, reply.of("call-1").narration) == (["SUCCEEDED"], "nothing then data")
         assert [call.tool_id for call in sidecar.connector.calls] == ["offers", "archive"]
         assert reply.of("call-1").attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (NarrationPart("It says \ud83d."), "RESULT_INVALID"),
+        (NarrationPart(b"It says"), "RESULT_INVALID"),  # type: ignore[arg-type]  as a sub-agent may do
+        (ComponentMade("list", "{}", b'{"rows":[]}'), "RESULT_INVALID"),  # type: ignore[arg-type]  the same
+        (UsageReported(10**30, 5), "RESULT_INVALID"),
+        (UsageReported(1.5, 5), "RESULT_INVALID"),  # type: ignore[arg-type]  the same
+        (RunnerError("it says \ud83d"), "RUNNER_FAILED"),
+    ],
+    ids=lambda each: "" if isinstance(each, str) else type(each).__name__,
+)
+async def test_what_the_record_cannot_hold_fails_its_own_call_only(event: RunnerEvent, expected: str) -> None:
+    """Else nothing of the turn could be put on record any more, its end included."""
+
+    async def script(request: RunRequest, runner: ScriptedRunner) -> AsyncGenerator[RunnerEvent, None]:
+        if isinstance(event, RunnerError):
+            raise event
+        yield event
+        yield RunFinished(data_unavailable=False)
+
+    async with running_sidecar_for_tests() as sidecar:
+        sidecar.runner.use("shop", script)
+        bound = await sidecar.bind()
+        reply = await sidecar.dispatch(bound, "ask_shop", "ask_rewards")
+        assert (reply.outcomes, reason_of(reply)) == (["FAILED", "SUCCEEDED"], expected)
+        ended = await sidecar.end(bound)
+        assert [child.final_status for child in ended.children] == ["failed", "completed"]

@@ -32,10 +32,14 @@ class Appending:
 
     def __init__(self, instance: InstanceId) -> None:
         self._instance = instance
-        self.forget()
+        self._know_nothing()
 
     def forget(self) -> None:
-        """Know nothing; what is needed is read again."""
+        """Read what is needed again, from the next append on: one that runs now, in its thread, goes on as it is."""
+        self._is_old = True
+
+    def _know_nothing(self) -> None:
+        self._is_old = False
         self._number: int | None = None
         self._instance_number = 0
         self._turn_number = 0
@@ -49,6 +53,8 @@ class Appending:
             connection: within a transaction; the caller commits, or undoes everything if this raises.
             appends: of each turn once.
         """
+        if self._is_old:
+            self._know_nothing()
         if self._number is None:
             self._read_end(connection)
         there = self._begin_turns(connection, [each for each in appends if each.before == 0])

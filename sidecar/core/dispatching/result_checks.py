@@ -28,6 +28,10 @@ class ResultLimits(msgspec.Struct, frozen=True):
     silence: timedelta | None = None
 
 
+MOST_TOKENS: Final = 10**12
+"""More than any model reads or writes; the record holds no number of any size."""
+
+
 class ResultBroken(Exception):
     """The attempt's result breaks its contract. `detail` is for the operator only."""
 
@@ -82,7 +86,7 @@ class ResultCollector:
     def _count_bytes(self, *texts: str) -> None:
         """Count what the outcome will take on the wire: the outcomes of one dispatch travel in one message."""
         for text in texts:
-            self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+            self._bytes += _bytes_of(text)
         if self._bytes > self._limits.total:
             raise ResultBroken(CallFailure.RESULT_TOO_LARGE, f"over {self._limits.total} bytes in all")
 
@@ -107,6 +111,25 @@ class ResultCollector:
         narration = "".join(self._parts)
         self._read = narration, holds_component_data(narration)
         return self._read
+
+
+def _bytes_of(text: str) -> int:
+    """Return the length in UTF-8. Raises `ResultBroken` for what neither the wire nor the record can hold."""
+    if type(text) is not str:
+        raise ResultBroken(CallFailure.RESULT_INVALID, f"a {type(text).__name__} in the place of a text")
+    try:
+        return len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise ResultBroken(CallFailure.RESULT_INVALID, "a text with half a surrogate pair is not Unicode") from None
+
+
+def usage_of(read: int, written: int, cached: int | None) -> Usage:
+    """Return what was reported of tokens, none of them negative. Raises `ResultBroken` for what is no such number."""
+    for count in (read, written, cached or 0):
+        if type(count) is not int or count > MOST_TOKENS:
+            raise ResultBroken(CallFailure.RESULT_INVALID, "reported tokens that are no whole number, or too many")
+    read = max(0, read)
+    return Usage(read, max(0, written), None if cached is None else min(max(0, cached), read))
 
 
 def check_component(component: Component, schemas: Mapping[str, str]) -> None:

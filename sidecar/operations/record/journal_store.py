@@ -154,7 +154,8 @@ class JournalStore(ReadsOfJournal):
         except StoreUnavailable as refused:
             _settle(batch, refused)
         except BaseException:
-            _settle(batch, StoreUnavailable("the sidecar stops, or the store is broken", retry_after=AGAIN))
+            _settle(batch, StoreUnavailable("the sidecar stops", retry_after=AGAIN))
+            self._turns.clear()  # some stand as if what is not kept were kept
             raise
         _settle(batch, None)
         while len(self._turns) > MOST_TURNS:
@@ -178,12 +179,38 @@ class JournalStore(ReadsOfJournal):
                 if unknown is not None:
                     raise StoreUnavailable(f"nobody can say whether it is kept: {why}", retry_after=AGAIN) from None
                 unknown = why
+            except StoreUnavailable:
+                raise
+            except Exception as defect:  # noqa: BLE001  of the database's adapter, or of one of the groups
+                await self._each_alone([group for groups in by_turn.values() for group in groups], defect)
+                return
         raise StoreUnavailable("other sidecars append to the turn all the time", retry_after=AGAIN)
+
+    async def _each_alone(self, groups: Sequence[_Group], defect: Exception) -> None:
+        """Find out which of some groups cannot be kept: it must not cost the others anything."""
+        if len(groups) == 1:
+            self._refuse_defect(groups[0], defect)
+            return
+        for group in groups:
+            await self._decide_and_keep([group])
+
+    def _refuse_defect(self, group: _Group, defect: Exception) -> None:
+        name = type(defect).__name__
+        self._recorder.anomaly("record_defect", f"a group of records cannot be kept: {name}")
+        refused = StoreUnavailable(f"the records cannot be kept: the store raised {name}", retry_after=AGAIN)
+        group.decided.settle(refused)
 
     # --- deciding
 
     async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
-        """Decide about the groups of one turn; None if the turn cannot be read now.
+        """Decide about the groups of one turn; None if none of them can be decided now."""
+        plan = await self._tried(turn_id, groups, again=again)
+        while plan is None and (groups := [each for each in groups if not each.decided.settled]):
+            plan = await self._tried(turn_id, groups, again=True)  # without the one that was a defect
+        return plan
+
+    async def _tried(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
+        """Decide about the groups of one turn; None if the turn cannot be read now, or one group is a defect.
 
         What is in memory may be old if others append to the journal, and a turn that is not in memory is taken for a
         new one if its first group can begin one. Neither can do harm: the database keeps nothing for a turn that has
@@ -195,7 +222,7 @@ class JournalStore(ReadsOfJournal):
             turn = TranslatedTurn(turn_id)
         if turn is not None:
             plan = self._decided(turn, groups)
-            if certain or not plan.refuses:
+            if plan is None or certain or not plan.refuses:
                 return plan
         self._turns.pop(turn_id, None)
         try:
@@ -206,15 +233,23 @@ class JournalStore(ReadsOfJournal):
             _settle(groups, unreadable(why))
         return None
 
-    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan:
-        """Take the groups one after the other. The turn stands after them as if they were kept already."""
+    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan | None:
+        """Take the groups one after the other. The turn stands after them as if they were kept already.
+
+        None if one of them raises: its caller is told, and what it has left of the turn is forgotten.
+        """
         state, plan = turn.state, _Plan(turn.state.turn_id)
         self._turns[state.turn_id] = turn
         self._turns.move_to_end(state.turn_id)
         before, index = state.head.version, state.index
         facts, frames = list[Stored](), list[AttemptFrames]()
         for group in groups:
-            taken = turn.take(group.records, self._journal.instance, self._salt)
+            try:
+                taken = turn.take(group.records, self._journal.instance, self._salt)
+            except Exception as defect:  # noqa: BLE001  it must not cost the other callers anything
+                self._refuse_defect(group, defect)
+                del self._turns[state.turn_id]
+                return None
             if isinstance(taken, str):
                 plan.groups.append((group, RecordConflict(taken, metadata={"turn_id": state.turn_id})))
                 continue

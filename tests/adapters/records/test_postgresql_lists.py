@@ -1,17 +1,27 @@
 """Lists over a journal that several sidecars append to: each takes its own facts, one of them those of the dead."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from sidecar.composition.record.projection import rebuild_projection
 from sidecar.core.errors import StoreUnavailable
 from sidecar.core.executing.stored_record import TurnQuery
+from sidecar.core.identifiers import Principal
+from sidecar.core.journal.markers import removal_of
+from sidecar.core.listing.changes import Watermarks
+from sidecar.operations.record.erase_user import EraseUser
 from sidecar.settings import read_settings
 from tests.adapters.records.bench import OpenedRecord
 from tests.adapters.records.postgresql_bench import PostgresBench, connection_to, two_instances
 from tests.support.record_builders import a_dispatch, a_taking, a_whole_turn, an_end, moment
+from tests.support.second_place import PlaceInMemory, SettableClock, a_signer
+from tests.support.signed_files import CountedIds
+
+DAY: Final = 24 * 60 * 60.0
 
 
 async def listed(record: OpenedRecord) -> list[str]:
@@ -133,6 +143,56 @@ async def test_two_sidecars_that_keep_rows_of_one_episode_leave_it_as_it_was_use
         assert (await first.turns(TurnQuery())).as_of is None
         (episode,) = (await first.episodes(9)).rows
         assert (episode.turns, episode.last_at) == (10, moment(9))
+
+
+async def test_facts_that_retention_removed_before_they_were_projected_keep_nobody_waiting(dsn: str) -> None:
+    """The last ones of a sidecar: it has a higher number than there are facts."""
+    async with two_instances(dsn) as (first, second):
+        await first.append(a_whole_turn("long ago"))
+        await second.append(a_whole_turn("a", at=DAY))
+        await second.append(a_whole_turn("b", at=DAY + 1))
+        before = moment(DAY / 2)
+        roots = await first.journal.removable(before)
+        assert await first.journal.remove([removal_of(root, before, before, a_signer()) for root in roots]) == 1
+        await first.projector.rebuild()
+        for record in (first, second):
+            assert sum([1 async for _ in _steps(record)]) <= 2
+        assert await listed(first) == await listed(second) == ["b", "a"]
+        for limit in (1, 3, 6):
+            changes = await first.journal.changed(Watermarks(), limit)
+            assert changes.behind == max(6 - limit, 0)
+
+
+async def _steps(record: OpenedRecord) -> AsyncIterator[None]:
+    """Project step by step; five are more than enough."""
+    for _ in range(5):
+        yield
+        if not await record.projector.step():
+            return
+
+
+async def test_nothing_of_a_user_who_was_erased_is_left_in_lists(dsn: str) -> None:
+    """The operation itself, over two sidecars: the one that is asked, and one that lists."""
+    async with two_instances(dsn) as (first, second):
+        for record, turn in ((first, "a"), (second, "b")):
+            await record.append(a_whole_turn(turn, principal="ada"))
+            await record.projector.catch_up()
+        place, clock = PlaceInMemory(), SettableClock()
+        erase = EraseUser(
+            first.journal, first.instance, first.projector, _Conversations(), a_signer(), place, clock, CountedIds()
+        )
+        *_, told = [told async for told in erase(Principal("ada"), preview=False)]
+        assert (told.done, told.turns, told.facts) == (True, 2, 6)
+        async with connection_to(dsn) as connection:
+            assert await connection.fetchval("select count(*) from listed_turns where principal <> ''") == 0
+            assert await connection.fetchval("select count(*) from listed_episodes where principal <> ''") == 0
+        assert {row.principal for row in (await second.turns(TurnQuery())).rows} == {""}
+
+
+class _Conversations:
+    async def erase(self, principal: Principal) -> int:
+        """There are none."""
+        return 0
 
 
 async def _at_once(*records: OpenedRecord) -> None:

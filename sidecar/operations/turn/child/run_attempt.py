@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Answer, Component, Usage
-from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector
+from sidecar.core.dispatching.result_checks import ResultBroken, ResultCollector, usage_of
 from sidecar.core.faults import UNKNOWN_REMEDY, Fault
 from sidecar.core.identifiers import AttemptId
 from sidecar.operations.deadlines import Deadline
@@ -203,13 +203,14 @@ class Attempt:
             self.end(Broken(CallFailure.RUNNER_FAILED, f"raised {type(error).__name__}"), heard=True)
 
     def _fail(self, error: RunnerError) -> None:
+        detail = str(error.detail).encode(errors="replace").decode()  # half a surrogate pair cannot be put on record
         if not (error.unreachable or error.connection_lost):
             # An error of the sub-agent or its host, which shows that the host is there.
-            self.end(Broken(CallFailure.RUNNER_FAILED, error.detail, transient=error.transient), heard=True)
+            self.end(Broken(CallFailure.RUNNER_FAILED, detail, transient=error.transient), heard=True)
             return
         reason = CallFailure.RUNNER_UNAVAILABLE if error.unreachable else CallFailure.RUNNER_FAILED
         fault = error.fault or Fault(self._runner.target, remedy=UNKNOWN_REMEDY)
-        self.end(Broken(reason, error.detail, transient=error.transient, fault=fault))
+        self.end(Broken(reason, detail, transient=error.transient, fault=fault))
 
     async def _read(self, request: RunRequest) -> None:
         events = self._runner.run(request)
@@ -250,7 +251,7 @@ class Attempt:
                     if self._is_spent(read, written, cached):
                         return
                 case RunFinished(data_unavailable):
-                    self.end(Finished(collector.answer(data_unavailable=data_unavailable)))
+                    self.end(Finished(collector.answer(data_unavailable=bool(data_unavailable))))
                     return
                 case _:
                     raise ResultBroken(CallFailure.RESULT_INVALID, f"reported a {type(event).__name__}")
@@ -267,8 +268,7 @@ class Attempt:
 
     def _is_spent(self, read: int, written: int, cached: int | None) -> bool:
         """Count tokens; say whether that was the end."""
-        read = max(0, read)
-        usage = Usage(read, max(0, written), None if cached is None else min(max(0, cached), read))
+        usage = usage_of(read, written, cached)
         before, ledger = self.collector.usage or Usage(), self._child.ledger
         self.collector.usage = usage
         ledger.use_tokens(usage.total - before.total)  # reports are running totals

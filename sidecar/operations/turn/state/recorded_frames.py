@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from sidecar.core.dispatching.outcomes import Usage
+from sidecar.core.dispatching.result_checks import MOST_TOKENS
 from sidecar.core.identifiers import AttemptId, ChildId
 from sidecar.core.replaying.frames import (
     LARGEST,
@@ -75,6 +76,8 @@ class AttemptFrames:
                 case StatusReported(named, attributes):
                     texts = [len(key) + len(value) for key, value in attributes.items()] if attributes else ()
                     self.size += FRAME_BYTES + len(named) + sum(texts)
+                case UsageReported(read, written, cached) if not _are_counts(read, written, cached or 0):
+                    self.incomplete = UNREADABLE
                 case EndFrame(_, _, what):
                     self.size += FRAME_BYTES + len(what)
                 case _:
@@ -112,11 +115,16 @@ class AttemptFrames:
         )
         try:
             text = attempt_to_json(whole)
-        except (UnicodeEncodeError, TypeError, ValueError):
+        except (UnicodeEncodeError, TypeError, ValueError, OverflowError):
             return attempt_to_json(RecordedAttempt(incomplete=UNREADABLE))
         if len(text) > LARGEST * 2:  # of what was estimated in characters, as it is kept
             return attempt_to_json(RecordedAttempt(incomplete=TOO_LARGE))
         return text
+
+
+def _are_counts(*numbers: object) -> bool:
+    """Say whether these are whole numbers that a row of frames can hold."""
+    return all(type(number) is int and abs(number) <= MOST_TOKENS for number in numbers)
 
 
 class ChildFrames:
