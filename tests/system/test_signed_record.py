@@ -53,8 +53,8 @@ async def test_what_a_killed_sidecar_left_is_signed_by_the_next_one() -> None:
                 first.signal(signal.SIGKILL)
                 await first.ended()
             code, [note, whole] = await verified(folder)
-            assert (code, note.split(" of instance")[0]) == (0, "note: 1 closed children"), note
-            assert whole.endswith("1 links in 1 running roots, 0 checkpoints, 0 retention markers")
+            assert (code, " facts or rows of instance " in note) == (0, True), note
+            assert "under 1 running roots" in whole
             async with started(folder) as second:
                 await second.event("sidecar.listening")
                 await a_turn(second, 2)
@@ -63,5 +63,5 @@ async def test_what_a_killed_sidecar_left_is_signed_by_the_next_one() -> None:
 
         code, lines = await verified(folder)
         assert (code, len(lines)) == (0, 1)
-        assert lines[0].endswith("2 links in 2 running roots, 2 checkpoints, 0 retention markers")
+        assert "in 2 turns under 2 running roots" in lines[0]
         assert (folder / KEY).stat().st_mode & 0o777 == 0o600

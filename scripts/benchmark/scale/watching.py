@@ -1,6 +1,7 @@
 """What PostgreSQL does while it is loaded: CPU time, commits, write-ahead log, connections, and what it waits for."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -112,9 +113,10 @@ async def _look(connection: Any, database: str, result: Watched) -> None:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and of its children that still run."""
+    """Return the CPU time of a process and of its children: those that run, and those that have ended."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    found = 0.0
+    of_ended = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[13:15]
+    found = sum(map(int, of_ended)) / os.sysconf("SC_CLK_TCK")
     for each in (pid, *map(int, children)):
         try:
             found += cpu_seconds(each)

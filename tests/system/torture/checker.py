@@ -1,4 +1,7 @@
-"""Compares what clients were told with what the database holds in the end. Uses nothing of the sidecar: plain SQL."""
+"""Compares what clients were told with what the facts in the database say in the end.
+
+The facts are read with plain SQL; what they say is derived by the sidecar's own reading, which has tests of its own.
+"""
 
 import asyncio
 import json
@@ -6,37 +9,43 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
+from sidecar.core.dispatching.outcomes import CallOutcome
+from sidecar.core.dispatching.routing_record import RoutingRecord
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import CallSettled, ChildOpened, DispatchOpened, Record, TurnEnded
+from sidecar.core.identifiers import InstanceId, TurnId
+from sidecar.core.journal.entries import Stored
+from sidecar.core.journal.turn_state import TurnState
 from tests.support.postgres import PostgresServer
 from tests.system.torture.agents import pause
 from tests.system.torture.clients import Settled, Told
 
 Row = Mapping[str, Any]
+Kind = TypeVar("Kind")
 FAILED: Final = "agent.subagent_failed"
 CLOSED: Final = "agent.subagent_closed"
-CHILDREN: Final = "select child_id, turn_id, dispatch_id, call_id from sub_agents"
-EVENTS: Final = (
-    "select child_id, sequence, event_id, name, details_json from sub_agent_events order by child_id, sequence"
-)
-TURN_IDS: Final = "select turn_id from routing_records"
-"""What both databases understand."""
+OF_FACTS: Final = "facts join turns on turns.number = turn join instances on instances.number = facts.instance"
+SQLITE: Final = f"""
+select turn_id, instances.instance as by, facts.at as at, hex(body) as body, hex(texts) as texts, hex(salt) as salt,
+  hex(link) as link from {OF_FACTS} order by turn_id, version
+"""
+POSTGRES: Final = """
+select turn_id, instance_id as by, at, encode(body, 'hex') as body, encode(texts, 'hex') as texts,
+  encode(salt, 'hex') as salt, encode(link, 'hex') as link from facts order by turn_id, version
+"""
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Database(Protocol):
     """Where the record is, as anybody with a database client sees it."""
 
-    def rows(self, query: str) -> Sequence[Row]:
-        """Return the rows of a query."""
-        ...
-
-    def outcomes(self) -> Sequence[Row]:
-        """Return turn_id, dispatch_id, call_id, revision and outcome (JSON text) of every outcome."""
-        ...
-
-    def ends(self) -> Sequence[Row]:
-        """Return turn_id, narration and close_reason of every turn that has ended."""
+    def facts(self) -> Sequence[Stored]:
+        """Return all facts, turn by turn, in order."""
         ...
 
 
@@ -46,28 +55,15 @@ class SqliteFile:
 
     path: Path
 
-    def rows(self, query: str) -> Sequence[Row]:
-        """Return the rows of a query."""
+    def facts(self) -> Sequence[Stored]:
+        """Return all facts."""
         connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
         try:
             connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(query)]
+            rows = [dict(row) for row in connection.execute(SQLITE)]
         finally:
             connection.close()
-
-    def outcomes(self) -> Sequence[Row]:
-        """Return every outcome."""
-        return self.rows(
-            "select turn_id, dispatch_id, call_id, revision, json_extract(body, '$.outcome') as outcome"
-            " from call_outcomes"
-        )
-
-    def ends(self) -> Sequence[Row]:
-        """Return every end."""
-        return self.rows(
-            "select turn_id, json_extract(body, '$.narration') as narration,"
-            " json_extract(body, '$.close_reason') as close_reason from turn_ends"
-        )
+        return [_fact(row, EPOCH + timedelta(microseconds=row["at"])) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -77,19 +73,29 @@ class PostgresDatabase:
     server: PostgresServer
     name: str
 
-    def rows(self, query: str) -> Sequence[Row]:
-        """Return the rows of a query."""
-        said = self.server.sql(f"select coalesce(json_agg(each), '[]') from ({query}) each", self.name)
-        found: list[Row] = json.loads(said)
-        return found
+    def facts(self) -> Sequence[Stored]:
+        """Return all facts."""
+        said = self.server.sql(f"select coalesce(json_agg(each), '[]') from ({POSTGRES}) each", self.name)
+        return [_fact(row, datetime.fromisoformat(row["at"]).astimezone(UTC)) for row in json.loads(said)]
 
-    def outcomes(self) -> Sequence[Row]:
-        """Return every outcome."""
-        return self.rows("select turn_id, dispatch_id, call_id, revision, outcome_json as outcome from call_outcomes")
 
-    def ends(self) -> Sequence[Row]:
-        """Return every end."""
-        return self.rows("select turn_id, narration, close_reason from turn_ends")
+def _fact(row: Row, at: datetime) -> Stored:
+    parts = [bytes.fromhex(row[name]) for name in ("body", "texts", "salt")]
+    return Stored(TurnId(row["turn_id"]), InstanceId(row["by"]), at, *parts, None, bytes.fromhex(row["link"]))
+
+
+class Kept:
+    """What the facts of a database say, by kind."""
+
+    def __init__(self, database: Database) -> None:
+        """Read all of it."""
+        self.records: list[Record] = []
+        for turn_id, facts in groupby(database.facts(), lambda fact: fact.turn_id):
+            self.records += TurnState(turn_id).read(facts)
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """Return the records of a kind."""
+        return [each for each in self.records if isinstance(each, kind)]
 
 
 @dataclass(frozen=True)
@@ -111,16 +117,17 @@ class Found:
 
 def compare(told: Told, database: Database) -> Found:
     """Compare what was told with what is there; every turn has to be over."""
-    children, events = database.rows(CHILDREN), database.rows(EVENTS)
+    kept = Kept(database)
+    children, events = kept.of(ChildOpened), kept.of(ChildEvent)
     ends_of_children, doubled, odd = _lives(children, events)
-    outcomes, twice, without = _outcomes(told, database)
-    ends = {row["turn_id"]: row for row in database.ends()}
-    routed = Counter(row["turn_id"] for row in database.rows(TURN_IDS))
-    calls = Counter((row["turn_id"], row["dispatch_id"], row["call_id"]) for row in children)
+    outcomes, twice, without = _outcomes(told, kept)
+    ends = {each.turn_id: each for each in kept.of(TurnEnded)}
+    routed = Counter(each.turn_id for each in kept.of(RoutingRecord))
+    calls = Counter((each.turn_id, each.dispatch_id, each.call_id) for each in children)
     doubled += twice + [f"two children of {key}" for key, count in calls.items() if count > 1]
-    odd += without + [f"{row['turn_id']} was never asked" for row in children if _unasked(told, row)]
+    odd += without + [f"{each.turn_id} was never asked" for each in children if _unasked(told, each)]
     lost = [*told.wrong, *_lost_outcomes(told, outcomes), *_lost_ends(told, ends_of_children, ends)]
-    for turn_id in {turn for turn, _ in told.outcomes}:
+    for turn_id in {TurnId(turn) for turn, _ in told.outcomes}:
         if routed[turn_id] != 1:
             odd.append(f"{turn_id} has {routed[turn_id]} routing decisions")
     return Found(len(children), len(events), lost, doubled, odd)
@@ -134,53 +141,55 @@ def _lost_outcomes(told: Told, outcomes: Mapping[tuple[str, str, str], Settled])
                 yield f"{turn_id}: told {each}, kept {kept}"
 
 
-def _lost_ends(told: Told, children: Mapping[str, tuple[str, str]], ends: Mapping[str, Row]) -> Iterator[str]:
+def _lost_ends(told: Told, children: Mapping[str, tuple[str, str]], ends: Mapping[TurnId, TurnEnded]) -> Iterator[str]:
     for turn_id, statuses in told.ends.items():
         for child, end in statuses.items():
             if children.get(child) != end:
                 yield f"{turn_id}: told that {child} ended {end}, kept {children.get(child)}"
-        if ends.get(turn_id, {}).get("narration") != told.narrations[turn_id]:
-            yield f"{turn_id}: its end is not there: {ends.get(turn_id)}"
+        ended = ends.get(TurnId(turn_id))
+        if ended is None or ended.narration != told.narrations[turn_id]:
+            yield f"{turn_id}: its end is not there: {ended}"
 
 
-def _unasked(told: Told, row: Row) -> bool:
-    return row["call_id"] not in told.asked.get((row["turn_id"], row["dispatch_id"]), ())
+def _unasked(told: Told, child: ChildOpened) -> bool:
+    return child.call_id not in told.asked.get((child.turn_id, child.dispatch_id), ())
 
 
 def _lives(
-    children: Sequence[Row], events: Sequence[Row]
+    children: Sequence[ChildOpened], events: Sequence[ChildEvent]
 ) -> tuple[Mapping[str, tuple[str, str]], list[str], list[str]]:
     """Return how each child ended, and what is wrong with its events."""
-    of_child: dict[str, list[Row]] = defaultdict(list)
+    of_child: dict[str, list[ChildEvent]] = defaultdict(list)
     for event in events:
-        of_child[event["child_id"]].append(event)
-    doubled = [f"event {each} twice" for each, count in Counter(row["event_id"] for row in events).items() if count > 1]
-    ends, odd = {}, []
-    for child in (row["child_id"] for row in children):
+        of_child[event.child_id].append(event)
+    doubled = [f"event {each} twice" for each, count in Counter(each.event_id for each in events).items() if count > 1]
+    ends: dict[str, tuple[str, str]] = {}
+    odd: list[str] = []
+    for child in (each.child_id for each in children):
         log = of_child[child]
-        names = Counter(event["name"] for event in log)
+        names = Counter(event.name for event in log)
         doubled += [f"{child}: {name} twice" for name in (FAILED, CLOSED) if names[name] > 1]
-        if [event["sequence"] for event in log] != list(range(1, len(log) + 1)):
-            odd.append(f"{child}: events {[event['sequence'] for event in log]}")
-        if not log or log[-1]["name"] != CLOSED:
-            odd.append(f"{child} is not closed: {[event['name'] for event in log]}")
+        if [event.sequence for event in log] != list(range(1, len(log) + 1)):
+            odd.append(f"{child}: events {[event.sequence for event in log]}")
+        if not log or log[-1].name != CLOSED:
+            odd.append(f"{child} is not closed: {[event.name for event in log]}")
             continue
-        said = json.loads(log[-1]["details_json"])
+        said = json.loads(log[-1].details_json)
         ends[child] = (said["final_status"], said["close_reason"])
     return ends, doubled, odd
 
 
-def _outcomes(told: Told, database: Database) -> tuple[Mapping[tuple[str, str, str], Settled], list[str], list[str]]:
+def _outcomes(told: Told, kept: Kept) -> tuple[Mapping[tuple[str, str, str], Settled], list[str], list[str]]:
     """Return the outcome that stands for each call, those that are there twice, and calls without any."""
     standing: dict[tuple[str, str, str], tuple[int, Settled]] = {}
     doubled = []
-    for row in database.outcomes():
-        key = (row["turn_id"], row["dispatch_id"], row["call_id"])
+    for each in kept.of(CallSettled):
+        key = (each.turn_id, each.dispatch_id, each.outcome.call_id)
         before = standing.get(key)
-        if before is not None and before[0] == row["revision"]:
+        if before is not None and before[0] == each.revision:
             doubled.append(f"two outcomes of {key}")
-        if before is None or before[0] < row["revision"]:
-            standing[key] = (row["revision"], _settled(json.loads(row["outcome"])))
+        if before is None or before[0] < each.revision:
+            standing[key] = (each.revision, _settled(each.outcome))
     begun = {(turn, dispatch) for turn, dispatch, _ in standing}
     missing = [
         f"no outcome of {(turn, dispatch, call)}"
@@ -191,14 +200,14 @@ def _outcomes(told: Told, database: Database) -> tuple[Mapping[tuple[str, str, s
     return {key: settled for key, (_, settled) in standing.items()}, doubled, missing
 
 
-def _settled(kept: Mapping[str, Any]) -> Settled:
+def _settled(kept: CallOutcome) -> Settled:
     return Settled(
-        kept["call_id"],
-        kept["outcome"],
-        kept.get("child_id") or "",
-        (kept.get("answer") or {}).get("narration", ""),
-        kept.get("reason") or "",
-        kept.get("attempts", 0),
+        kept.call_id,
+        kept.outcome.value,
+        kept.child_id or "",
+        kept.answer.narration,
+        kept.reason.value if kept.reason is not None else "",
+        kept.attempts,
     )
 
 
@@ -209,8 +218,9 @@ async def over(database: Database) -> None:
 
 
 def _is_over(database: Database) -> bool:
-    ended = {row["turn_id"] for row in database.rows(TURN_IDS)}
-    return ended >= {row["turn_id"] for row in database.rows("select turn_id from dispatches")}
+    kept = Kept(database)
+    ended = {each.turn_id for each in kept.of(RoutingRecord)}
+    return ended >= {each.turn_id for each in kept.of(DispatchOpened)}
 
 
 def figures(told: Told, found: Found) -> Mapping[str, object]:

@@ -5,18 +5,20 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from sidecar.core.executing.events import ChildEvent
+from sidecar.core.executing.records import TurnEnded
 from subagents_client import Limits, Outcome, SidecarClient, ToolCall, TurnRequest
 from subagents_client.runner import DataUnavailable
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import place
 from tests.system.torture.agents import WAITS, Agents, agents_for
-from tests.system.torture.checker import SqliteFile, compare, over
+from tests.system.torture.checker import Kept, SqliteFile, compare, over
 from tests.system.torture.clients import Told
 from tests.system.torture.places import client_of, dice, serving, settings_of, verified
 
@@ -75,7 +77,7 @@ async def test_a_clock_that_jumps_ends_nothing_early_and_nothing_twice() -> None
             told.hear_outcomes("left", await left.dispatch_and_wait(CALLS[1:], dispatch_id="d-1"))
             for jump in JUMPS:
                 await _a_turn_over_a_jump(client, agents, told, partial(faked.jump, jump))
-                over_already = {row["turn_id"] for row in kept.ends()}
+                over_already = {each.turn_id for each in Kept(kept).of(TurnEnded)}
                 assert "left" not in over_already or time.monotonic() - began >= LIFETIME
             await over(kept)
             sidecar.signal(signal.SIGTERM)
@@ -83,9 +85,9 @@ async def test_a_clock_that_jumps_ends_nothing_early_and_nothing_twice() -> None
         await verified(folder)
         found = compare(told, kept)
         assert (found.lost, found.doubled, found.odd) == ([], [], [])
-        times = [datetime.fromisoformat(row["time"]) for row in kept.rows("select time from sub_agent_events")]
+        times = [each.time for each in Kept(kept).of(ChildEvent)]
         assert max(times) - min(times) > timedelta(hours=1, minutes=30)  # it did jump, both ways
-        reasons = {row["turn_id"]: row["close_reason"] for row in kept.ends()}
+        reasons = {each.turn_id: each.close_reason for each in Kept(kept).of(TurnEnded)}
         assert reasons == {"left": "parent_lost", **dict.fromkeys(told.ends, "ended")}
 
 

@@ -15,13 +15,14 @@ from random import Random
 
 import pytest
 
+from sidecar.core.executing.records import DispatchTaken
 from subagents_client import DispatchResult, Limits, SidecarClient, ToolCall, TurnRequest
 from subagents_errors import GrantSpent, RecordConflict
 from tests.support.postgres import PostgresServer
 from tests.support.requirement import requirement
 from tests.support.sidecar_process import SidecarProcess, place
 from tests.system.torture.agents import WAITS, Agents, agents_for, pause, share_agents
-from tests.system.torture.checker import PostgresDatabase, compare, figures, over
+from tests.system.torture.checker import Kept, PostgresDatabase, compare, figures, over
 from tests.system.torture.clients import Told, clients_at_work, plain
 from tests.system.torture.places import (
     LIMIT,
@@ -77,8 +78,8 @@ class Pair:
 
     def takeovers(self, turns: Sequence[str] | None = None) -> int:
         """Return how often a sidecar took another's dispatch, to go on with it or to close it; of some turns."""
-        rows = self.database.rows("select turn_id from dispatch_owners where epoch > 0")
-        return len([row for row in rows if turns is None or row["turn_id"] in turns])
+        taken = Kept(self.database).of(DispatchTaken)
+        return len([each for each in taken if turns is None or each.turn_id in turns])
 
 
 def names(blow: str) -> list[str]:
