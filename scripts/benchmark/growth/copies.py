@@ -12,6 +12,7 @@ from sidecar.core.executing.events import WAITING_FOR_MERGE, ChildEvent
 from sidecar.core.executing.records import AttemptRecorded, CallSettled, ChildOpened, Record
 from sidecar.core.executing.stored_record import StoredTurn
 from sidecar.core.identifiers import TurnId
+from sidecar.core.journal.opening.requests import fingerprint_of
 from sidecar.operations.record.ports import RecordReads
 
 MINUTE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
@@ -88,7 +89,7 @@ def _ids(original: _Original) -> Sequence[str]:
 
 def _as_records(copied: _Original) -> Copy:
     """Put what was read in the order in which it came, with links that fit the new ids."""
-    turn = copied.turn
+    turn = _fitting(copied.turn)
     groups: list[tuple[Record, ...]] = []
     closing: list[Record] = []
     for dispatch in turn.dispatches:
@@ -97,7 +98,7 @@ def _as_records(copied: _Original) -> Copy:
         settled: list[Record] = []
         for child in turn.children:
             if child.opened.dispatch_id == opened.dispatch_id:
-                events = _linked(child.opened, child.events)
+                events = child.events
                 waiting = next(place for place, event in enumerate(events) if event.name == WAITING_FOR_MERGE)
                 began += [child.opened, *events[:waiting]]
                 settled.append(events[waiting])
@@ -108,6 +109,17 @@ def _as_records(copied: _Original) -> Copy:
     assert turn.ended is not None  # noqa: S101  for the type checker: `copies_of` has looked
     assert turn.routing is not None  # noqa: S101  for the type checker: as above
     return Copy(turn, (*groups, (*closing, turn.ended, turn.routing)))
+
+
+def _fitting(turn: StoredTurn) -> StoredTurn:
+    """Return a turn with the links and fingerprints that fit its ids."""
+    replace = msgspec.structs.replace
+    children = (replace(each, events=tuple(_linked(each.opened, each.events))) for each in turn.children)
+    dispatches = (
+        replace(each, opened=replace(each.opened, fingerprint=fingerprint_of(each.opened.request_json)))
+        for each in turn.dispatches
+    )
+    return replace(turn, children=tuple(children), dispatches=tuple(dispatches))
 
 
 def _linked(child: ChildOpened, events: Sequence[ChildEvent]) -> Sequence[ChildEvent]:
