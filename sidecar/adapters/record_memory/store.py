@@ -11,6 +11,7 @@ from sidecar.core.executing.records import AttemptRecorded, Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.encoding import SALT_BYTES
 from sidecar.core.journal.turn_state import TurnState
+from sidecar.operations.ports import Recorder
 from sidecar.operations.record.journal_reads import attempts_of
 from sidecar.operations.record.journal_store import JournalStore
 from sidecar.operations.record.lists import Lists
@@ -18,7 +19,7 @@ from sidecar.operations.record.projector import Projector
 
 
 class MemoryStore(JournalStore):
-    """The store port, for one instance. See `MemoryJournal` for the arguments.
+    """The store port, for one instance. See `MemoryJournal` for the arguments; `recorder` is told of defects.
 
     Attributes:
         contents: of the journal.
@@ -29,11 +30,12 @@ class MemoryStore(JournalStore):
         contents: JournalContents | None = None,
         instance: InstanceId = ONLY,
         alive: Callable[[InstanceId], bool] | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         journal = MemoryJournal(contents, instance, alive)
         nothing: Any = _NeverNeeded()
         lists = Lists(Projector(journal, journal.contents.rows, nothing), at_once=True)
-        super().__init__(journal, nothing, nothing, partial(os.urandom, SALT_BYTES), lists)
+        super().__init__(journal, nothing, recorder or nothing, partial(os.urandom, SALT_BYTES), lists)
         self.journal, self.contents = journal, journal.contents
 
     def records(self) -> tuple[Record, ...]:

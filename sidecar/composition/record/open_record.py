@@ -138,7 +138,7 @@ async def opened_record(said: RecordSettings, around: Surroundings) -> AsyncIter
         from sidecar.adapters.record_memory import MemoryStore  # noqa: PLC0415  what is not chosen is not loaded
         from sidecar.adapters.rollout_memory import MemoryRollouts  # noqa: PLC0415  the same holds
 
-        memory = MemoryStore()
+        memory = MemoryStore(recorder=around.recorder)
         lease = Lease(memory.journal, None, clock=around.clock, recorder=around.recorder)
         yield OpenRecord(
             memory,

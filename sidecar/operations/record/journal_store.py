@@ -4,6 +4,7 @@ Batches form naturally: what is handed over while one commit runs goes into the 
 nothing when the database is idle, and shares a commit when it is not (DESIGN section 14).
 """
 
+import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -32,6 +33,8 @@ MOST_WAITING: Final = 20_000
 """Records that wait for a commit; more are refused at once."""
 MOST_TURNS: Final = 1000
 """Turns that are kept in memory; the one that was not appended to for longest is read again when it is."""
+TURNS_IN_A_ROW: Final = 10
+"""Are decided before everything else has its turn; after a disk that hung there are many."""
 MOST_TRIES: Final = 5
 """A group is decided anew so often after others have appended to its turn."""
 AGAIN: Final = timedelta(seconds=1)
@@ -72,8 +75,7 @@ class JournalStore(ReadsOfJournal):
         salt: returns 16 random bytes.
         lists: told of what was appended; by default all that changed is projected whenever a list is asked for.
 
-    Attributes:
-        batches: commits that were tried.
+    Attributes: `batches`, commits that were tried.
     """
 
     def __init__(
@@ -171,9 +173,13 @@ class JournalStore(ReadsOfJournal):
                     by_turn.setdefault(turn_of(group.records[0]), []).append(group)
             if not by_turn:
                 return
-            plans = [await self._plan(turn_id, groups, again=attempt > 0) for turn_id, groups in by_turn.items()]
+            plans = list[_Plan]()
+            for number, (turn_id, groups) in enumerate(by_turn.items(), 1):
+                plans += filter(None, [await self._plan(turn_id, groups, again=attempt > 0)])
+                if number % TURNS_IN_A_ROW == 0:
+                    await asyncio.sleep(0)
             try:
-                await self._keep([each for each in plans if each is not None])
+                await self._keep(plans)
             except CommitUnknown as why:
                 self._recorder.anomaly("commit_unknown", f"{sum(map(len, by_turn.values()))} groups of records")
                 if unknown is not None:
@@ -190,20 +196,19 @@ class JournalStore(ReadsOfJournal):
         """Find out which of some groups cannot be kept: it must not cost the others anything."""
         if len(groups) == 1:
             self._refuse_defect(groups[0], defect)
-            return
-        for group in groups:
-            await self._decide_and_keep([group])
+        else:
+            for group in groups:
+                await self._decide_and_keep([group])
 
     def _refuse_defect(self, group: _Group, defect: Exception) -> None:
-        name = type(defect).__name__
-        self._recorder.anomaly("record_defect", f"a group of records cannot be kept: {name}")
-        refused = StoreUnavailable(f"the records cannot be kept: the store raised {name}", retry_after=AGAIN)
-        group.decided.settle(refused)
+        said = f"a group of records cannot be kept: the store raised {type(defect).__name__}"
+        self._recorder.anomaly("record_defect", said)
+        group.decided.settle(StoreUnavailable(said, retry_after=AGAIN))
 
     # --- deciding
 
     async def _plan(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
-        """Decide about the groups of one turn; None if none of them can be decided now."""
+        """Decide about the groups of one turn; None if that cannot be now."""
         plan = await self._tried(turn_id, groups, again=again)
         while plan is None and (groups := [each for each in groups if not each.decided.settled]):
             plan = await self._tried(turn_id, groups, again=True)  # without the one that was a defect
@@ -212,9 +217,8 @@ class JournalStore(ReadsOfJournal):
     async def _tried(self, turn_id: TurnId, groups: list[_Group], *, again: bool) -> _Plan | None:
         """Decide about the groups of one turn; None if the turn cannot be read now, or one group is a defect.
 
-        What is in memory may be old if others append to the journal, and a turn that is not in memory is taken for a
-        new one if its first group can begin one. Neither can do harm: the database keeps nothing for a turn that has
-        other facts, and nothing is refused before the turn was read.
+        Memory may be old if others append to the journal, and what is not in it is taken for a new turn if its first
+        group can begin one. Neither can do harm: see `docs/journal.md`.
         """
         turn = self._turns.get(turn_id)
         certain = turn is not None and not self._journal.shared
@@ -257,10 +261,8 @@ class JournalStore(ReadsOfJournal):
             facts += taken.facts
             frames += taken.frames
         if facts and state.day is not None:
-            new_index = state.index if state.index != index else None
-            plan.append = TurnAppend(
-                state.turn_id, state.day, before, state.head, new_index, tuple(facts), tuple(frames)
-            )
+            new, parts = state.index if state.index != index else None, (tuple(facts), tuple(frames))
+            plan.append = TurnAppend(state.turn_id, state.day, before, state.head, new, *parts)
         return plan
 
     async def _keep(self, plans: Sequence[_Plan]) -> None:

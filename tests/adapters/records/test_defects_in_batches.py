@@ -72,6 +72,7 @@ async def test_a_group_that_no_fact_can_hold_fails_alone(tmp_path: Path) -> None
     """Other turns of the batch are kept, and so are the groups before and behind it of its own turn."""
     store, journal = await _opened(tmp_path)
     first, second, *_ = in_groups(a_whole_turn("mixed"))
+    groups: list[Sequence[Record]]
     groups = [[a_dispatch("before")], first, _unwritable("mixed"), second, _unwritable("alone"), a_whole_turn("behind")]
     outcomes = await _at_once(store, *groups)
     assert outcomes == ["kept", "kept", "StoreUnavailable", "kept", "StoreUnavailable", "kept"]

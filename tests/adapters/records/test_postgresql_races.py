@@ -104,7 +104,7 @@ class TakesNoForAnAnswer(OpenedRecord):
 class LooksForNothing(OpenedRecord):
     """Ownership is decided before what is on record already."""
 
-    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan:
+    def _decided(self, turn: TranslatedTurn, groups: list[_Group]) -> _Plan | None:
         turn._records.clear()
         return super()._decided(turn, groups)
 
