@@ -307,6 +307,11 @@ class RecordOverTheNetwork:
         await self._weather.reach(Whom.STORE, StoreUnavailable("the record is away"))
         return tuple(self._called.values())
 
+    async def open_turns(self, limit: int, before: TurnId | None = None) -> tuple[TurnId, ...]:
+        """Return the open ones, unless away; all of them fit on one page."""
+        await self._weather.reach(Whom.STORE, StoreUnavailable("the record is away"))
+        return tuple(map(TurnId, self._called))
+
     async def turn(self, turn_id: TurnId) -> OpenTurn | None:
         """Return one, unless away."""
         await self._weather.reach(Whom.STORE, StoreUnavailable("the record is away"))
