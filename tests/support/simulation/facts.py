@@ -123,7 +123,7 @@ def _decided(seen: Seen) -> dict[str, float]:
     decided: dict[str, float] = {}
     for append in seen.store.appends:
         for record in append.records:
-            kept = seen.store.records.get(record.record_id)
+            kept = seen.store.kept.get(record.record_id)
             if isinstance(record, CallSettled) and kept in (None, record):
                 decided.setdefault(record.record_id, append.submitted_at)
     return decided
@@ -165,8 +165,8 @@ def _that_opened(seen: Seen, turn: TurnSpec, spec: DispatchSpec, asked: list[Ask
     Of those that were sent at that instant, one with other contents opened nothing: it was refused for its id. One with
     the same contents has the same deadline, so that it does not matter which of them it was.
     """
-    kept = seen.store.records.get(f"{turn.turn_id}/{spec.dispatch_id}")
-    opening = [append.submitted_at for append in seen.store.appends if any(each is kept for each in append.records)]
+    kept = seen.store.kept.get(f"{turn.turn_id}/{spec.dispatch_id}")
+    opening = [append.submitted_at for append in seen.store.appends if kept in append.records]
     sent = [each for each in asked if each.what == "dispatch" and each.asked_at in opening]
     same = [each for each in sent if isinstance(kept, DispatchOpened) and _contents(each.about[0]) == kept.request_json]
     return next((each for each in same if each.answer is not None and not each.answer.attached), next(iter(same), None))
@@ -178,8 +178,8 @@ def _contents(request: DispatchRequest) -> str:
 
 
 def _confirmed(seen: Seen, turn: TurnSpec, spec: DispatchSpec) -> bool:
-    kept = seen.store.records.get(f"{turn.turn_id}/{spec.dispatch_id}")
-    opening = [append for append in seen.store.appends if any(each is kept for each in append.records)]
+    kept = seen.store.kept.get(f"{turn.turn_id}/{spec.dispatch_id}")
+    opening = [append for append in seen.store.appends if kept in append.records]
     return bool(opening) and opening[0].answered_at is not None and opening[0].refused is None
 
 

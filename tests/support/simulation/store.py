@@ -82,6 +82,7 @@ class Disk:
         turns: each turn after the facts that were kept.
         said: what the facts of each turn say.
         children: rows of those that are on record.
+        kept: what the facts say, by id, as it was when they were kept.
         drawn: how many salts were given.
     """
 
@@ -93,6 +94,7 @@ class Disk:
     turns: dict[TurnId, TurnState] = field(default_factory=dict)
     said: dict[TurnId, list[Record]] = field(default_factory=dict)
     children: dict[str, ChildOpened] = field(default_factory=dict)
+    kept: dict[str, Record] = field(default_factory=dict)
     healthy: bool = False
     drawn: int = 0
 
@@ -122,6 +124,7 @@ class Disk:
         for record in (*new, *attempts_of(turn, said, frames)):
             self.durable_at[record.record_id] = now
             self.journal.append(Kept(now, instance, record))
+            self.kept[record.record_id] = record
             if isinstance(record, ChildOpened):
                 self.children[record.child_id] = record
             self.trace.add(now, f"durable {record.record_id} of {instance}")
