@@ -80,8 +80,8 @@ class PostgresDatabase:
 
 
 def _fact(row: Row, at: datetime) -> Stored:
-    parts = [bytes.fromhex(row[name]) for name in ("body", "texts", "salt")]
-    return Stored(TurnId(row["turn_id"]), InstanceId(row["by"]), at, *parts, None, bytes.fromhex(row["link"]))
+    body, texts, salt, link = (bytes.fromhex(row[name]) for name in ("body", "texts", "salt", "link"))
+    return Stored(TurnId(row["turn_id"]), InstanceId(row["by"]), at, body, texts, salt, None, link)
 
 
 class Kept:

@@ -187,39 +187,23 @@ def contracts(draw: st.DrawFn) -> tuple[Contract, Place]:
         place = below(turn, slot, 3, ChildId("child-1"), above)
         ancestors = draw(st.one_of(st.just(path_of(ChildId("child-1"), above)), path.map(tuple)))
     count, spoken = st.one_of(st.none(), st.integers(0, 1 << 40)), st.one_of(st.just("What is new?"), words)
-    depth = draw(st.integers(0, 2))
+    bounds = {
+        name: draw(count) for name in ("wall_clock_ms", "tool_calls", "tokens", "idle_timeout_ms", "time_left_ms")
+    }
+    criteria, allowed = (tuple(draw(st.lists(words, max_size=2))) for _ in range(2))
+    step = {"title": draw(words | st.just("ask_shop")), "description": draw(spoken), "success_criteria": criteria}
+    may = {"allowed_tools": allowed, "can_spawn_children": draw(st.booleans())}
+    runs = {"attempt_timeout_ms": draw(st.integers(0, 1 << 40)), "max_retries": draw(st.integers(0, 3))}
     return replace(
         contract,
         parent=replace(contract.parent, task_prompt=draw(spoken), goal_summary=draw(spoken)),
-        step=replace(
-            contract.step,
-            title=draw(words | st.just("ask_shop")),
-            description=draw(spoken),
-            success_criteria=tuple(draw(st.lists(words, max_size=2))),
-        ),
-        permissions=replace(
-            contract.permissions,
-            allowed_tools=tuple(draw(st.lists(words, max_size=2))),
-            can_spawn_children=draw(st.booleans()),
-            max_delegation_depth=depth,
-        ),
-        execution=replace(
-            contract.execution,
-            attempt_timeout_ms=draw(st.integers(0, 1 << 40)),
-            max_retries=draw(st.integers(0, 3)),
-            close_on_completion=draw(st.booleans()),
-        ),
+        step=replace(contract.step, **step),
+        permissions=replace(contract.permissions, max_delegation_depth=draw(st.integers(0, 2)), **may),
+        execution=replace(contract.execution, close_on_completion=draw(st.booleans()), **runs),
         outputs=draw(
             st.one_of(st.just(DEFAULT_OUTPUTS), st.builds(Outputs, report_format=words, report_path_pattern=words))
         ),
-        budgets=replace(
-            contract.budgets,
-            wall_clock_ms=draw(count),
-            tool_calls=draw(count),
-            tokens=draw(count),
-            idle_timeout_ms=draw(count),
-            time_left_ms=draw(count),
-        ),
+        budgets=replace(contract.budgets, **bounds),
         sub_agent_id=slot,
         definition_id=draw(words | st.just(slot)),
         definition_digest=digest,
