@@ -38,6 +38,8 @@ POLICIES: Final[dict[str, dict[str, Any]]] = {
     "observation-time": {"at_least": "2d"},
 }
 TURNS: Final = 1000
+IDLE_TURNS: Final = 5000
+"""The default; more where more turns are left open, or each bind would end another turn."""
 TURN_LIFETIME: Final = "20s"
 """Ended turns are kept so long; the default of 15 minutes would let one round weigh on the next ones."""
 
@@ -81,7 +83,7 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
             "fan_out_cap": MOST_CHILDREN,
             "max_dispatches_per_turn": DISPATCHES_PER_TURN,
             "turn_lifetime": varied.turn_lifetime,
-            "admission": {"turns": varied.turns},
+            "admission": {"turns": varied.turns, "idle_turns": max(IDLE_TURNS, varied.turns)},
         },
         "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},

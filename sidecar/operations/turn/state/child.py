@@ -33,6 +33,7 @@ class Child:
     """One delegated execution.
 
     Attributes:
+        contract_json: what runners are handed; empty once its turn has ended.
         opening: the first records that are to be written.
         unsaved: records that happened but are not durable yet; they go along with the next append.
         outcome: None while the call runs.
@@ -120,6 +121,11 @@ class Child:
     def forget_unsaved(self) -> None:
         """Everything of the child is on record, and nothing can have come in meanwhile."""
         self._unsaved.clear()
+
+    def put_away(self) -> None:
+        """Its turn has ended: no attempt begins that would be handed the contract as text."""
+        if self.outcome is not None:
+            self.contract_json = ""
 
     def note(self, now: datetime, name: str, summary: str, *, actor: str = SIDECAR, **details: Any) -> None:
         """Something happened that changes no state. Raises `ChildClosed` if the child does not run."""
