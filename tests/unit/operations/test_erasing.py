@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sidecar.core.journal.requests import fingerprint_of
+from sidecar.core.journal.opening.requests import fingerprint_of
 
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer, read_public_keys
 from sidecar.adapters.record_sqlite import SqliteJournal

@@ -88,7 +88,7 @@ class LiveDispatch:
         self.result: DispatchResult | None = None
         self.opened: Ending[Exception | None] = Ending()
         self.finished: Ending[DispatchResult] = Ending()
-        self.calls = Calls(request, plan, clock)
+        self.calls = Calls(self.request, plan, clock)
         self.lane_keys: Mapping[CallId, str] = {
             each.call.call_id: f"{self.dispatch_id}\x1f{each.call.call_id}" for each in plan.run
         }
