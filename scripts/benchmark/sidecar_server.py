@@ -55,6 +55,7 @@ class Varied:
         policies: whether lifecycle policies are asked about steps.
         turns: most turns open at a time.
         turn_lifetime: after which a turn is closed; ended ones are kept so long.
+        ended_turns, episodes: how many are kept in memory.
     """
 
     record: str = MEMORY
@@ -63,6 +64,8 @@ class Varied:
     policies: bool = False
     turns: int = TURNS
     turn_lifetime: str = TURN_LIFETIME
+    ended_turns: int = 500
+    episodes: int = 10_000
 
 
 def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
@@ -83,7 +86,12 @@ def settings(socket: Path, definitions: Path, varied: Varied) -> Settings:
             "fan_out_cap": MOST_CHILDREN,
             "max_dispatches_per_turn": DISPATCHES_PER_TURN,
             "turn_lifetime": varied.turn_lifetime,
-            "admission": {"turns": varied.turns, "idle_turns": max(IDLE_TURNS, varied.turns)},
+            "episodes_cached": varied.episodes,
+            "admission": {
+                "turns": varied.turns,
+                "idle_turns": max(IDLE_TURNS, varied.turns),
+                "ended_turns": varied.ended_turns,
+            },
         },
         "telemetry": {"otlp_endpoint": varied.otlp, "otlp_metrics_interval": "1s"},
         "status": {"events": {name: {} for name in instant_runner.STATUS_TYPES}},
