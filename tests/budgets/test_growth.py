@@ -9,8 +9,10 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -31,17 +33,18 @@ FEW: Final = 8
 OURS: Final = "sidecar."
 NUMBERS: Final = ("builtins.int", "builtins.float")
 """Left out: the budget of retries keeps the time of each call for some seconds, and Python shares small numbers."""
+LONG: Final = 60.0
 OPEN: Final = (10, 2000)
 METER: Final = Meter()
 
 Kind = TypeVar("Kind")
 
 
-@pytest.fixture
-def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
-    """Have a loop whose time stands still: nothing is done again because a second is over."""
-    monkeypatch.setattr(logging.root, "handlers", [])  # pytest's own keep every line until the test is over
+@contextmanager
+def still_loop() -> Iterator[asyncio.Runner]:
+    """Give a loop whose time stands still: nothing is done again because a second is over."""
     with (
+        patch.object(logging.root, "handlers", []),  # pytest's own keep every line until the test is over
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         logging_to(nowhere, "json", "info", Redactor()),
         asyncio.Runner(loop_factory=lambda: CountingLoop(METER)) as runner,
@@ -50,23 +53,23 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
 
 
 @pytest.mark.parametrize("record", [MEMORY, SQLITE])
-def test_ended_turns_leave_nothing_beyond_what_is_bounded(
-    record: str, tmp_path: Path, runner: asyncio.Runner
-) -> None:
+def test_ended_turns_leave_nothing_beyond_what_is_bounded(record: str, tmp_path: Path) -> None:
     """After N and after 2N ended turns with two dispatches each, there are as many objects of each of our types.
 
     Of the interpreter's own types, the test's among them, there are not as many more as there were turns.
     """
-    before, after = runner.run(objects_counted(record, tmp_path))
+    with still_loop() as runner:
+        before, after = runner.run(objects_counted(record, tmp_path))
     assert ours(after) == ours(before)
     grown = {name: more for name, more in (after - before).items() if name not in NUMBERS and more >= TURNS // 2}
     assert grown == {}
 
 
 @pytest.mark.parametrize("record", [MEMORY, SQLITE])
-def test_a_bind_costs_the_same_beside_many_open_turns(record: str, tmp_path: Path, runner: asyncio.Runner) -> None:
+def test_a_bind_costs_the_same_beside_many_open_turns(record: str, tmp_path: Path) -> None:
     """Python calls by function, with 10 and with 2,000 open turns."""
-    few, many = runner.run(binds_counted(record, tmp_path))
+    with still_loop() as runner:
+        few, many = runner.run(binds_counted(record, tmp_path))
     assert few.total() > 0
     assert many == few
 
@@ -106,8 +109,7 @@ async def ended_turns(sidecar: Served, count: int) -> None:
         for _ in range(2):
             check(await sidecar.dispatched(sidecar.a_dispatch(bound, 1)), 1)
         await sidecar.answered("EndTurn", sidecar.an_end(bound))
-    while len(sidecar.tasks):
-        await asyncio.sleep(0)
+    await sidecar.tasks.ended(LONG)
 
 
 def ours(counted: Counter[str]) -> dict[str, int]:

@@ -64,7 +64,7 @@ class RestartRules:
                 await first.append([each])
             await first.append([a_settling(opened["c"], an_outcome("c", child_id=None, attempts=0))])
             ended = a_dispatch("ended")
-            await first.append([ended, *an_end([ended])])
+            await first.append([ended, *an_end([ended], "ended")])
             await bench.kill(first.journal)
             second = await bench.open("two")
             await second.append([a_dispatch("own")])

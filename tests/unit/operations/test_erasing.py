@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sidecar.core.journal.opening.requests import fingerprint_of
 
 from sidecar.adapters.checkpoints import CheckpointFile, read_or_make_signer, read_public_keys
 from sidecar.adapters.record_sqlite import SqliteJournal
@@ -19,6 +18,7 @@ from sidecar.core.executing.records import AttemptRecorded, Record
 from sidecar.core.executing.stored_record import TurnQuery
 from sidecar.core.identifiers import InstanceId, Principal, TurnId
 from sidecar.core.journal.markers import erasure_of
+from sidecar.core.journal.opening.requests import fingerprint_of
 from sidecar.core.replaying.frames import Narration, RecordedAttempt, attempt_to_json
 from sidecar.core.verifying.findings import Finding
 from sidecar.observability.metrics import Metrics
