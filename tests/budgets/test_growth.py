@@ -6,7 +6,6 @@ Objects and calls are counted, not bytes or times: they are the same in each run
 import asyncio
 import gc
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,6 @@ from msgspec.structs import replace
 from scripts.benchmark.sidecar_server import MEMORY, SQLITE, Varied
 from sidecar.adapters.memory_in_process import InProcessMemory
 from sidecar.adapters.record_memory import JournalContents
-from sidecar.observability.logging import logging_to
-from sidecar.observability.redaction import Redactor
 from tests.budgets.live_objects import live_objects
 from tests.budgets.meter import CountingLoop, Meter, Spot
 from tests.budgets.scenarios import bind
@@ -30,6 +27,7 @@ from tests.budgets.served import Served, check, served
 TURNS: Final = 48
 """More than anything keeps here, by far."""
 FEW: Final = 8
+CALLS: Final = 3
 OURS: Final = "sidecar."
 NUMBERS: Final = ("builtins.int", "builtins.float")
 """Left out: the budget of retries keeps the time of each call for some seconds, and Python shares small numbers."""
@@ -44,9 +42,7 @@ Kind = TypeVar("Kind")
 def still_loop() -> Iterator[asyncio.Runner]:
     """Give a loop whose time stands still: nothing is done again because a second is over."""
     with (
-        patch.object(logging.root, "handlers", []),  # pytest's own keep every line until the test is over
-        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
-        logging_to(nowhere, "json", "info", Redactor()),
+        patch.object(logging.root, "handlers", [logging.NullHandler()]),  # others keep lines, for a while or for long
         asyncio.Runner(loop_factory=lambda: CountingLoop(METER)) as runner,
     ):
         yield runner
@@ -63,6 +59,13 @@ def test_ended_turns_leave_nothing_beyond_what_is_bounded(record: str, tmp_path:
     assert ours(after) == ours(before)
     grown = {name: more for name, more in (after - before).items() if name not in NUMBERS and more >= TURNS // 2}
     assert grown == {}
+
+
+@pytest.mark.parametrize("record", [MEMORY, SQLITE])
+def test_what_is_forgotten_is_freed_at_once(record: str, tmp_path: Path) -> None:
+    """Nothing waits for the garbage collector, which looks so seldom that memory would grow by hundreds of megabytes."""
+    with still_loop() as runner:
+        assert runner.run(garbage_counted(record, tmp_path)) == 0
 
 
 @pytest.mark.parametrize("record", [MEMORY, SQLITE])
@@ -87,6 +90,19 @@ async def objects_counted(record: str, folder: Path) -> tuple[Counter[str], Coun
         return before, live_objects()
 
 
+async def garbage_counted(record: str, folder: Path) -> int:
+    """Return how many objects turns have left that only the garbage collector finds."""
+    async with served(folder, Varied(record, ended_turns=2, episodes=FEW)) as sidecar:
+        await ended_turns(sidecar, FEW)
+        gc.collect()
+        gc.disable()
+        try:
+            await ended_turns(sidecar, TURNS)
+            return gc.collect()
+        finally:
+            gc.enable()
+
+
 async def binds_counted(record: str, folder: Path) -> list[Counter[Spot]]:
     """Return what a bind takes with few and with many open turns."""
     found = []
@@ -106,8 +122,8 @@ async def ended_turns(sidecar: Served, count: int) -> None:
     """Bind, dispatch twice and end, so often; return when nothing runs any more."""
     for _ in range(count):
         bound = await sidecar.bind()
-        for _ in range(2):
-            check(await sidecar.dispatched(sidecar.a_dispatch(bound, 1)), 1)
+        for calls in (1, CALLS):
+            check(await sidecar.dispatched(sidecar.a_dispatch(bound, calls)), calls)
         await sidecar.answered("EndTurn", sidecar.an_end(bound))
     await sidecar.tasks.ended(LONG)
 

@@ -158,6 +158,8 @@ class Turns:
         self._idle.pop(turn.turn_id, None)
         self._ended.drop(turn)
         self._by_token.pop(turn.token, None)
+        if turn.ending.closed is not None:
+            turn.slim()  # its dispatches lead back to it: they are to be freed without the garbage collector
 
     def held(self, token: str) -> Turn | None:
         """Return the turn of a token that was made or checked here before: there is nothing to check again."""
