@@ -63,7 +63,7 @@ def test_ended_turns_leave_nothing_beyond_what_is_bounded(record: str, tmp_path:
 
 @pytest.mark.parametrize("record", [MEMORY, SQLITE])
 def test_what_is_forgotten_is_freed_at_once(record: str, tmp_path: Path) -> None:
-    """Nothing waits for the garbage collector, which looks so seldom that memory would grow by hundreds of megabytes."""
+    """Nothing waits for the garbage collector, which looks so seldom that memory would grow by a hundred megabytes."""
     with still_loop() as runner:
         assert runner.run(garbage_counted(record, tmp_path)) == 0
 

@@ -65,7 +65,7 @@ def plans_of(statements: list[str]) -> dict[str, list[str]]:
                 rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
             except apsw.SQLError:  # of the rows of lists, which have a file and tests of their own
                 continue
-            plans[statement] = [detail for *_, detail in rows]
+            plans[statement] = [str(detail) for *_, detail in rows]
     return plans
 
 

@@ -122,11 +122,6 @@ class Child:
         """Everything of the child is on record, and nothing can have come in meanwhile."""
         self._unsaved.clear()
 
-    def put_away(self) -> None:
-        """Its turn has ended: no attempt begins that would be handed the contract as text."""
-        if self.outcome is not None:
-            self.contract_json = ""
-
     def note(self, now: datetime, name: str, summary: str, *, actor: str = SIDECAR, **details: Any) -> None:
         """Something happened that changes no state. Raises `ChildClosed` if the child does not run."""
         self._unsaved.append(self.log.noted(now, name, summary, actor=actor, **details))

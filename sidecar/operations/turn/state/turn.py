@@ -213,7 +213,8 @@ class TurnState(Generic[Dispatch]):
             raise IllegalTransition("put_away", self.ending.stage)
         self._claims_json = ""
         for child in self.children.values():
-            child.put_away()
+            if child.outcome is not None:
+                child.contract_json = ""
 
     def slim(self) -> None:
         """Forget everything of an ended turn but how it ended, which is what a repeated end is answered with."""
