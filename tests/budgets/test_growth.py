@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -41,11 +40,12 @@ Kind = TypeVar("Kind")
 @contextmanager
 def still_loop() -> Iterator[asyncio.Runner]:
     """Give a loop whose time stands still: nothing is done again because a second is over."""
-    with (
-        patch.object(logging.root, "handlers", [logging.NullHandler()]),  # others keep lines, for a while or for long
-        asyncio.Runner(loop_factory=lambda: CountingLoop(METER)) as runner,
-    ):
-        yield runner
+    handlers, logging.root.handlers = logging.root.handlers, [logging.NullHandler()]  # others keep lines for a while
+    try:
+        with asyncio.Runner(loop_factory=lambda: CountingLoop(METER)) as runner:
+            yield runner
+    finally:
+        logging.root.handlers = handlers
 
 
 @pytest.mark.parametrize("record", [MEMORY, SQLITE])

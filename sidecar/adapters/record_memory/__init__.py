@@ -1,6 +1,7 @@
 """The record in memory: for demos, tests and single processes that may forget everything when they stop."""
 
-from sidecar.adapters.record_memory.journal import JournalContents, MemoryJournal
+from sidecar.adapters.record_memory.contents import JournalContents
+from sidecar.adapters.record_memory.journal import MemoryJournal
 from sidecar.adapters.record_memory.store import MemoryStore
 
 __all__ = ["JournalContents", "MemoryJournal", "MemoryStore"]

@@ -1,133 +1,23 @@
 """The journal in memory. "Durable" means here: as long as the process lives."""
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
 from typing import Final
 
-from msgspec import Struct, field
-
+from sidecar.adapters.record_memory.contents import JournalContents
 from sidecar.core.errors import RecordConflict
-from sidecar.core.identifiers import AttemptId, DispatchId, EpisodeId, InstanceId, TurnId
-from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts, TurnIndex
+from sidecar.core.identifiers import DispatchId, EpisodeId, InstanceId, TurnId
+from sidecar.core.journal.appends import RootState, TurnAppend, TurnFacts
 from sidecar.core.journal.attempt_frames import AttemptFrames
-from sidecar.core.journal.chain import NOTHING, rooted
 from sidecar.core.journal.encoding import erased
 from sidecar.core.journal.entries import Stored
-from sidecar.core.journal.heads import TurnHead
 from sidecar.core.journal.markers import Erasure, FactsRemoved, TextsErased
 from sidecar.core.listing.changes import ChangedTurn, Changes, Reached, Watermarks
 from sidecar.operations.record.ports import NotThisJournal
-from sidecar.operations.record.rows_in_memory import RowsInMemory
 
 ONLY: InstanceId = InstanceId("this-process")
 SEQUENCE: Final = "journal"
 """All facts are numbered in one."""
-MIB: Final = 1024 * 1024
-OF_A_TURN: Final = 1500
-OF_A_ROW: Final = 700
-"""Bytes that a turn takes beside its facts and frames, and one of these beside what is in it; measured."""
-
-
-class TurnKept(Struct):
-    """Everything of one turn.
-
-    Attributes:
-        numbers: of its facts in the journal.
-        came_with: number of the newest fact that the frames of an attempt came with.
-        weight: bytes that it takes, about.
-    """
-
-    day: date
-    index: TurnIndex
-    head: TurnHead
-    facts: list[Stored] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    frames: dict[AttemptId, AttemptFrames] = field(default_factory=dict)
-    came_with: dict[AttemptId, int] = field(default_factory=dict)
-    weight: int = OF_A_TURN
-
-
-class JournalContents(Struct):
-    """What is in a journal; several instances may append to one.
-
-    Attributes:
-        kept: most turns; of those that have ended, the one that ended first is forgotten first.
-        most_bytes: that turns may take, about; the newest one is kept, whatever it takes.
-        number: of the newest fact.
-        last_called: the turn of each episode that called a sub-agent and ended last.
-        changed: the newest number of each turn, those that changed last at the end.
-        ended: turns that have ended, those that ended last at the end.
-        weight: bytes that all turns take, about.
-        erased: how many turns have lost their texts.
-        rows: of lists.
-    """
-
-    kept: int = 20_000
-    most_bytes: int = 128 * MIB
-    number: int = 0
-    turns: OrderedDict[TurnId, TurnKept] = field(default_factory=OrderedDict)
-    roots: dict[tuple[InstanceId, date], tuple[int, bytes]] = field(default_factory=dict)
-    markers: list[FactsRemoved] = field(default_factory=list)
-    erasures: list[TextsErased] = field(default_factory=list)
-    last_called: OrderedDict[EpisodeId, TurnId] = field(default_factory=OrderedDict)
-    changed: dict[TurnId, int] = field(default_factory=dict)
-    ended: OrderedDict[TurnId, None] = field(default_factory=OrderedDict)
-    weight: int = 0
-    erased: int = 0
-    rows: RowsInMemory = field(default_factory=RowsInMemory)
-
-    def __post_init__(self) -> None:
-        """Let no row outlive its turn."""
-        self.rows = RowsInMemory(self.turns.__contains__)
-
-    def append(self, append: TurnAppend) -> bool:
-        """Keep the facts of one turn, if it stands where they were decided."""
-        turn = self.turns.get(append.turn_id)
-        if (0 if turn is None else turn.head.version) != append.before:
-            return False
-        if turn is None:
-            if append.index is None:
-                raise ValueError(f"turn {append.turn_id} begins without an index")
-            turn = self.turns[append.turn_id] = TurnKept(append.day, append.index, append.head)
-        turn.head, turn.index = append.head, append.index or turn.index
-        turn.facts += append.facts
-        before = 0 if append.before == 0 else turn.weight
-        for fact in append.facts:
-            turn.weight += OF_A_ROW + len(fact.body) + len(fact.texts or b"")
-            self.number += 1
-            turn.numbers.append(self.number)
-            count, root = self.roots.get((fact.by, turn.day), (0, NOTHING))
-            self.roots[fact.by, turn.day] = count + 1, rooted(root, fact.link)
-        for frames in append.frames:
-            turn.weight += OF_A_ROW + len(frames.frames)
-            turn.frames.setdefault(frames.attempt_id, frames)
-            turn.came_with.setdefault(frames.attempt_id, self.number)
-        self.changed.pop(append.turn_id, None)
-        self.changed[append.turn_id] = self.number
-        if append.index is not None and append.index.called:
-            self.last_called[append.index.episode_id] = append.turn_id
-            self.last_called.move_to_end(append.index.episode_id)
-        if append.head.ended:
-            self.ended[append.turn_id] = None
-        self.weight += turn.weight - before
-        while len(self.turns) > self.kept or (self.weight > self.most_bytes and len(self.turns) > 1):
-            # A turn that is open would be lost to its parent, so these go last, and the one at hand not at all.
-            oldest = next(iter(self.ended), append.turn_id)
-            if oldest == append.turn_id:
-                oldest = next(each for each in self.turns if each != append.turn_id)
-            self.forget(oldest)
-        return True
-
-    def forget(self, turn_id: TurnId) -> None:
-        """Forget a turn."""
-        turn = self.turns.pop(turn_id)
-        self.ended.pop(turn_id, None)
-        self.weight -= turn.weight
-        self.rows.lines.pop(turn_id, None)
-        self.changed.pop(turn_id, None)
-        if self.last_called.get(turn.index.episode_id) == turn_id:
-            del self.last_called[turn.index.episode_id]
 
 
 class MemoryJournal:

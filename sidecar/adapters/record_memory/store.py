@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from sidecar.adapters.record_memory.journal import ONLY, JournalContents, MemoryJournal
+from sidecar.adapters.record_memory.contents import JournalContents
+from sidecar.adapters.record_memory.journal import ONLY, MemoryJournal
 from sidecar.core.executing.records import AttemptRecorded, Record
 from sidecar.core.identifiers import InstanceId
 from sidecar.core.journal.encoding import SALT_BYTES
